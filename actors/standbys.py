@@ -58,7 +58,9 @@ class Standbys:
         self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
 
     def _open_next(self) -> bool:
-        if not self._to_open or self._clock.monotonic_s() < self._open_at_s:
+        # An actor that was refused has no producer until its next assignment, if there is one.
+        may_open = self._clock.monotonic_s() >= self._open_at_s and hasattr(self._guarantee, "producer")
+        if not self._to_open or not may_open:
             return False
         task_id, reads = next(iter(self._to_open.items()))
         del self._to_open[task_id]

@@ -124,7 +124,7 @@ class ConfluentAdmin(Admin):
             answers = self._client.create_topics(asked, request_timeout=REQUEST_TIMEOUT_S)
         for name, answer in answers.items():
             try:
-                bounded_result(answer)
+                of_the_controller(self._client, partial(bounded_result, answer))
             except KafkaException as error:
                 if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise as_streams_error(error, f"create topic {name!r}", self._address) from error
@@ -167,7 +167,7 @@ class ConfluentAdmin(Admin):
             answers = self._client.delete_topics(list(wanted), request_timeout=REQUEST_TIMEOUT_S)
         for name, answer in answers.items():
             try:
-                bounded_result(answer)
+                of_the_controller(self._client, partial(bounded_result, answer))
             except KafkaException as error:
                 if code_of(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise as_streams_error(error, f"delete topic {name!r}", self._address) from error

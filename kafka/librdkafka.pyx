@@ -167,7 +167,7 @@ cdef void _send_waiting(Lingering *lingering) noexcept nogil:
     cdef bint is_answered = _is_answered(lingering)
     rd_kafka_flush(lingering.client, 1)
     while is_answered and read_count(&lingering.requests) == requests and rd_kafka_outq_len(lingering.client) > 0:
-        if monotonic_us() - begin_us > lingering.linger_us:
+        if monotonic_us() - begin_us > lingering.linger_us or read_count(&lingering.ending) != 0:
             break
         rd_kafka_flush(lingering.client, 1)
 

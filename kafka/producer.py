@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -24,6 +26,9 @@ from penstock.kafka.settings import (
 )
 
 _FULL_QUEUE_WAIT_S = 0.1
+_SLICE_S = 0.1
+"""confluent-kafka 2.16.1 flushes by 0.2 s. After an error that ends the client it goes on to the next, whose reports of
+records then fail of that error: ``SystemError``, or nothing at all."""
 
 
 def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> RecordProducer:
@@ -86,6 +91,7 @@ class ConfluentProducer(RecordProducer):
         self._address = bootstrap_servers
         self._refused = refused
         self._failure: StreamsError | None = None
+        self._fatal: KafkaError | None = None
         self._partitions: dict[str, int] = {}
         with client_configuration("producer."):
             self._client = Producer(dict(settings))
@@ -118,6 +124,7 @@ class ConfluentProducer(RecordProducer):
         except BufferError:
             self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
         except KafkaException as error:
+            self.poll()  # of a producer that has come to its end, this tells why
             raise self._error(error.args[0], topic, partition, key) from error
         self._open.sent += 1
 
@@ -133,36 +140,44 @@ class ConfluentProducer(RecordProducer):
         given = list(headers) if headers else None
         report = self._open.counted if partition < 0 else self._open.logged
         while True:
-            self._serve(_FULL_QUEUE_WAIT_S)
+            self._wait(_FULL_QUEUE_WAIT_S)
             try:
                 self._produce(topic, value, key, partition, report, None, timestamp, given)  # type: ignore[arg-type]
             except BufferError:
                 continue
             except KafkaException as error:
+                self.poll()  # of a producer that has come to its end, this tells why
                 raise self._error(error.args[0], topic, partition, key) from error
             return
 
     @override
     def poll(self) -> None:
-        self._serve(0)
+        self._wait(0.0)
+
+    def _wait(self, timeout_s: float) -> None:
+        self._serve(self._client.poll, timeout_s)
+        self._raise_failure()
 
     @override
     def flush(self, timeout_s: float) -> bool:
-        try:
-            left = self._client.flush(timeout_s)
-        except KafkaException as error:
-            raise self._error(error.args[0], None, None, None) from error
-        self._raise_failure()
-        return left == 0
+        end_s = time.monotonic() + timeout_s
+        while True:
+            left_s = max(0.0, end_s - time.monotonic())
+            flushed = self._serve(self._client.flush, min(left_s, _SLICE_S)) == 0
+            self._raise_failure()
+            if flushed or left_s <= _SLICE_S:
+                return flushed
 
-    def _serve(self, timeout_s: float) -> None:
+    def _serve(self, served_by: Callable[[float], int], timeout_s: float) -> int | None:
         try:
-            self._client.poll(timeout_s)
-        except KafkaException as error:
-            raise self._error(error.args[0], None, None, None) from error
-        self._raise_failure()
+            return served_by(timeout_s)
+        except KafkaException as error:  # said once: what ends the client
+            self._fatal = error.args[0]
+            return None
 
     def _raise_failure(self) -> None:
+        if self._fatal is not None:
+            raise self._error(self._fatal, None, None, None)
         if self._failure is not None:
             raise self._failure
 
@@ -171,10 +186,10 @@ class ConfluentProducer(RecordProducer):
         # confluent-kafka 2.16.1 reads the flag the wrong way round: False waits for librdkafka's threads, so that
         # what is sent next is not given up too (test_what_is_sent_right_after_giving_up_is_not_given_up_too).
         self._client.purge(blocking=False)
-        left = self._client.flush(timeout_s)
-        if left == 0:
+        given_up = self._serve(self._client.flush, timeout_s) == 0
+        if given_up:
             self._forget_failure()
-        return left == 0
+        return given_up
 
     @override
     def mark(self) -> Mark:
@@ -213,11 +228,8 @@ class ConfluentProducer(RecordProducer):
 
     @override
     def close(self) -> None:
-        try:
-            self._client.purge()
-            self._client.flush(1.0)
-        except KafkaException as error:
-            if not error.args[0].fatal():  # one that is fenced has nothing left to give up
-                raise StreamsError(f"the producer cannot be closed: {error}") from error
+        self._client.purge()
+        with suppress(StreamsError):  # of what is given up, or of a producer that has come to its end before
+            self.flush(1.0)
         # A mark that calls us back is a cycle, and the client's threads would live until it is collected.
         self._open = _Mark(None, _heard_no_more)

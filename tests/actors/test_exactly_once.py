@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -16,7 +17,7 @@ from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import TaskState
 from penstock.actors.orders import Stop
 from penstock.actors.stream_actor import StreamActor
-from penstock.common.errors import BrokerUnreachableError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
@@ -349,6 +350,31 @@ def test_a_zombie_that_is_refused_leaves_its_id_to_whoever_has_it_now_until_it_i
     rig.commit(zombie)
     assert rig.broker._producers[name][0] == epoch + 1
     assert rig.counts() == [("a", 2)]
+
+
+def test_a_zombie_that_is_refused_opens_no_standby_until_it_is_wanted_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path, partitions=2)
+    zombie = rig.running(TASK)
+    wanted, kept = ({TaskId(0, n): frozenset({TopicPartition("in", n)})} for n in (0, 1))
+    with monkeypatch.context() as patch:
+        locked = StateStoreLockedError("another actor has it")
+        patch.setattr("penstock.actors.standbys.open_standby_task", Mock(side_effect=locked))
+        zombie.assign(2, wanted, kept)
+        settle(zombie)
+    rig.broker.init_producer(transactional_id(APPLICATION, "", 1))
+    rig.coordinator.refusal = "actor stream/1 is no longer part of the application"
+    rig.write("in", ("a", "x", 1), partition=0)
+    for _ in range(40):
+        rig.commit(zombie)
+    assert not zombie.finished.done(), zombie.finished.result()
+    assert zombie._standbys.by_id == {}
+    rig.coordinator.refusal = ""
+    zombie.assign(3, wanted, kept)
+    settle(zombie)
+    assert states(zombie) == {TASK: TaskState.RUNNING}
+    assert zombie._standbys.by_id.keys() == kept.keys()
 
 
 def test_a_zombie_that_finds_an_old_assignment_when_it_wakes_up_drops_all_without_an_error(tmp_path: Path) -> None:

@@ -205,11 +205,21 @@ def test_a_topic_that_librdkafka_gives_up_is_nothing_to_die_of(real: Rig, reques
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_a_producer_that_came_to_its_end_says_why(real: Rig) -> None:
+@pytest.mark.parametrize("sent_before", [False, True])
+@pytest.mark.parametrize("call", ["poll", "send", "flush"])
+def test_a_producer_that_came_to_its_end_says_why(real: Rig, call: str, sent_before: bool) -> None:
     producer = producer_with(real, bootstrap_servers=NOWHERE)
+    if sent_before:
+        producer.send("t", b"k", b"v", 1)
     make_fatal(producer)
-    with pytest.raises(ProductionError, match=r"the producer has failed.*made by the test"):
-        producer.poll()
+    calls: dict[str, Callable[[], object]] = {
+        "poll": producer.poll,
+        "send": lambda: producer.send("t", b"k", b"v", 1),
+        "flush": lambda: producer.flush(1.0),
+    }
+    for _ in range(2):
+        with pytest.raises(ProductionError, match=r"the producer has failed.*made by the test"):
+            calls[call]()
     producer.close()
 
 

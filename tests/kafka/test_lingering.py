@@ -13,11 +13,12 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.binding import binding
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.producer import open_producer
-from tests.faults.rig import kafka_behind_a_proxy, requests_in
+from tests.faults.rig import kafka_behind_a_proxy, lasts, requests_in
 from tests.waiting import eventually
 
 PRODUCE = 0
 WATCHED_S = 1.0
+NOWHERE = "127.0.0.1:1"
 MORE_THAN_A_BATCH = 10  # idempotent producers of librdkafka send on while fewer than five records are without an answer
 
 
@@ -60,3 +61,14 @@ def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp
             assert cpu_of_clients_s() - used_s < 0.3 * WATCHED_S
             kafka.proxy.heal()
             eventually(lambda: producer.flush(0.1), "what waited is written")
+
+
+@pytest.mark.skipif(binding() is None, reason="the binding is not compiled")
+def test_a_producer_is_closed_at_once_whatever_it_lingers() -> None:
+    """Its thread may be about to send what waits, which nobody takes."""
+    linger_s = 1.5
+    with closing(open_producer(NOWHERE, {"linger.ms": linger_s * 1000})) as producer:
+        producer.send("log", b"k", b"v", 1, None, 0)
+        lasts(linger_s * 1.2)
+        begin_s = time.monotonic()
+    assert time.monotonic() - begin_s < linger_s / 5

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as Tpo
 
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.fetch_watch import BrokerEnds
 from penstock.kafka.stable_ends import StableEnds
@@ -45,11 +46,13 @@ class HalfDead:
     def offsets_for_times(self, asked: list[Tpo], timeout_s: float) -> list[Tpo]:
         return [Tpo(each.topic, each.partition, OFFSET_INVALID if each.partition else 7) for each in asked]
 
-    def describe_configs(self, asked: list[Any], **_: object) -> dict[Any, Future[Any]]:
-        answers: dict[Any, Future[Any]] = {each: Future() for each in asked}
+    def _no_controller(self, asked: list[Any], **_: object) -> dict[Any, Future[Any]]:
+        answers: dict[Any, Future[Any]] = {getattr(each, "topic", each): Future() for each in asked}
         for answer in answers.values():
             answer.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT, "Timed out waiting for controller")))
         return answers
+
+    describe_configs = create_topics = delete_topics = _no_controller
 
     def close(self) -> None:
         pass
@@ -100,9 +103,20 @@ def test_a_watch_over_fetches_hears_of_no_end() -> None:
     assert ends.take() == {A: 7}
 
 
-def test_an_admin_whose_controller_does_not_answer_looks_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda admin: admin.topic_configs(["t"]),
+        lambda admin: admin.create_topics([NewTopic("t", 1)]),
+        lambda admin: admin.delete_topics(["t"]),
+    ],
+    ids=["topic_configs", "create_topics", "delete_topics"],
+)
+def test_an_admin_whose_controller_does_not_answer_looks_for_another(
+    ask: Callable[[Topics], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     admin, client = Topics(ADDRESS), HalfDead()
     monkeypatch.setattr(admin, "_client", client)
     with pytest.raises(BrokerUnreachableError, match="waiting for controller"):
-        admin.topic_configs(["t"])
+        ask(admin)
     assert client.looked_up == 1

@@ -1,0 +1,45 @@
+"""Whether a run of the chaos harness counts what cannot be decoded: only while no task moves is that known."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+MODULE = import_module("penstock.testing.chaos.run")  # the package has a function of that name
+POISON = ["not a number", "neither"]
+
+
+def told(monkeypatch: pytest.MonkeyPatch, moves_until: int, counted: int) -> list[str]:
+    """What is violated, where a task has another home at each of the first looks, and ``counted`` are dropped by each
+    attempt."""
+    looks = count()
+
+    def status() -> Any:
+        look = next(looks)
+        task = SimpleNamespace(task_id="0_0", dropped_records=look * counted)
+        actor = SimpleNamespace(pid=min(look, moves_until), tasks=[task])
+        return SimpleNamespace(actors=[actor], tasks=[task])
+
+    monkeypatch.setattr(MODULE, "write", lambda clients, records: None)
+    monkeypatch.setattr(MODULE, "come_to_rest", lambda rig, timeout_s: None)
+    rig, program = (
+        SimpleNamespace(app=SimpleNamespace(status=status), clients=None),
+        SimpleNamespace(poison=lambda: POISON),
+    )
+    found: list[str] = MODULE._counts_poison(rig, program, SimpleNamespace(poisoned=0))
+    return found
+
+
+@pytest.mark.parametrize("moves_until", [0, 4])
+def test_each_record_that_cannot_be_decoded_is_counted_once(monkeypatch: pytest.MonkeyPatch, moves_until: int) -> None:
+    assert told(monkeypatch, moves_until, counted=2) == []
+    assert told(monkeypatch, moves_until, counted=1) == ["2 records could not be decoded, 1 were counted as dropped"]
+
+
+def test_what_could_never_be_counted_is_not_said_to_have_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    (violation,) = told(monkeypatch, moves_until=100, counted=2)
+    assert "tasks moved in each of 3 attempts" in violation
