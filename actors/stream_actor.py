@@ -119,6 +119,9 @@ class StreamActor:
         await asyncio.wrap_future(loop.take(order))
         return loop.in_doubt
 
+    async def heartbeat(self) -> None:
+        """Returns at once, whatever the loop does: the process lives."""
+
     async def status(self) -> ActorStatus:
         """What the actor does."""
         return await asyncio.wrap_future(self._started().status())

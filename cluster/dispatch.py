@@ -37,7 +37,9 @@ SUSPEND_S = 10.0
 """So long may a rebalance of the group wait for the last commits."""
 FENCE_AGAIN_S = 0.5
 HUNG_S = 300.0
-"""An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
+"""An actor whose thread gives no status for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
+DEAD_S = 45.0
+"""One whose process gives no heartbeat either is replaced after this (``session.timeout.ms``, by Kafka's default)."""
 
 
 class Dispatcher:
@@ -54,7 +56,8 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._handles: dict[str, ActorHandle] = {}
         self._statuses: dict[str, ActorStatus] = {}
-        self._last_seen: dict[str, float] = {}
+        self._last_status: dict[str, float] = {}
+        self._last_heartbeat: dict[str, float] = {}
         self._timers: dict[events.Timer, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[tuple[str, int], list[asyncio.Future[CommitAnswer]]] = {}
@@ -323,22 +326,35 @@ class Dispatcher:
 
     async def check_actors(self) -> None:
         """Ask each actor for its status; one that has been silent for too long is killed."""
-        handles = self.up
+        handles, silent = self.up, list[ActorHandle]()
         for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
-            name, now = handle.actor_id, self._loop.time()
-            if status is not None:
-                self._last_seen[name] = now
+            name = handle.actor_id
+            if status is None:
+                silent.append(handle)
+            else:
+                self._last_status[name] = self._last_heartbeat[name] = self._loop.time()
                 self._statuses[name] = status
                 self._environment.reported(status)
                 if self._pausing.contradicts(status):
                     self._spawn(self._pausing.tell(handle))
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
                 self.feed(events.ActorReported(name, running, status.epoch, _lags(status)))
-            elif now - self._last_seen.setdefault(name, now) > HUNG_S:
-                self._lost(name, f"it has not answered for {HUNG_S:.0f} s")
-        for name in (self._statuses.keys() | self._last_seen.keys()) - self._handles.keys():
-            self._statuses.pop(name, None)
-            self._last_seen.pop(name, None)
+        await asyncio.gather(*map(self._check_heartbeat, silent))
+        known: tuple[dict[str, Any], ...] = self._statuses, self._last_status, self._last_heartbeat
+        for of_actors in known:
+            for name in of_actors.keys() - self._handles.keys():
+                del of_actors[name]
+
+    async def _check_heartbeat(self, handle: ActorHandle) -> None:
+        """It gives no status: its thread is busy, or its process stands still."""
+        name, beats = handle.actor_id, await handle.heartbeat()
+        now = self._loop.time()
+        if beats:
+            self._last_heartbeat[name] = now
+        if now - self._last_status.setdefault(name, now) > HUNG_S:
+            self._lost(name, f"it has given no status for {HUNG_S:.0f} s")
+        elif now - self._last_heartbeat.setdefault(name, now) > DEAD_S:
+            self._lost(name, f"its process has not answered for {DEAD_S:.0f} s")
 
     async def _status_of(self, handle: ActorHandle) -> ActorStatus | None:
         try:

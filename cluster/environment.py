@@ -73,6 +73,9 @@ class ActorHandle(ToldActor, Protocol):
     async def status(self) -> ActorStatus | None:
         """The actor's own view; None when it does not answer now."""
 
+    async def heartbeat(self) -> bool:
+        """Whether its process answers, however long its thread works on a record."""
+
     def kill(self) -> None:
         """End the process at once. Idempotent."""
 

@@ -27,6 +27,7 @@ from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.common.errors import ApplicationStateError
 
 STATUS_S = 10.0
+HEARTBEAT_S = 5.0
 _AGAIN_S = 0.5
 
 
@@ -117,6 +118,15 @@ class StreamActorHandle(ActorHandle):
         except (TimeoutError, ActorUnavailableError):
             return None
         return status
+
+    @override
+    async def heartbeat(self) -> bool:
+        ref = asyncio.wrap_future(self.ray_handle.heartbeat.remote().future())
+        try:
+            await asyncio.wait_for(ref, HEARTBEAT_S)
+        except (TimeoutError, RayError):
+            return False
+        return True
 
     @override
     def kill(self) -> None:

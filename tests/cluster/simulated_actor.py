@@ -34,7 +34,8 @@ class SimulatedActor:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name = world, name
         self.alive, self.up, self.stopping = True, False, False
-        self.silent = False
+        self.busy = False  # with one record
+        self.frozen = False  # its whole process
         """It answers nobody who asks for its status."""
         self.epoch = 0
         self.tasks: dict[TaskId, frozenset[TopicPartition]] = {}
@@ -252,11 +253,15 @@ class SimulatedHandle:
         await self._world.pause()
         if not self._actor.alive:
             raise ActorLostError("the process is gone")
-        if self._actor.silent:
+        if self._actor.busy or self._actor.frozen:
             return None
         status = self._actor.status()
         await self._world.pause()
         return status
+
+    async def heartbeat(self) -> bool:
+        await self._world.pause()
+        return self._actor.alive and not self._actor.frozen
 
     def kill(self) -> None:
         self._actor.kill()

@@ -58,6 +58,9 @@ class Handle:
         tasks = tuple(TaskStatus(task, TaskState.RUNNING) for task in self.tasks)
         return ActorStatus(self.actor_id, "node", 1, self.epoch, tasks)
 
+    async def heartbeat(self) -> bool:
+        return True
+
     def kill(self) -> None:
         self.stopped.set()
 

@@ -118,7 +118,12 @@ class NeverAnswered:
 
 
 class Silent:
-    tell = NeverAnswered()
+    tell = heartbeat = NeverAnswered()
+
+
+def test_a_process_that_stands_still_has_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.cluster.stream_actor_handle.HEARTBEAT_S", 0.01)
+    assert not asyncio.run(StreamActorHandle("app", "stream/1", Silent()).heartbeat())
 
 
 def test_an_order_that_is_only_told_leaves_an_actor_that_does_not_answer_alone(

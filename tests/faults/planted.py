@@ -28,7 +28,7 @@ def _arrived(plant: Callable[[], None]) -> Planted:
 
 
 class Impatient:
-    """An actor that says nothing for so long counts as lost, instead of after five minutes."""
+    """An actor that says nothing for so long counts as lost, instead of after 45 s."""
 
     def __init__(self, silent_s: float) -> None:
         self._silent_s = silent_s
@@ -36,7 +36,7 @@ class Impatient:
     def __call__(self) -> None:
         from penstock.cluster import dispatch
 
-        dispatch.HUNG_S = self._silent_s
+        dispatch.DEAD_S = self._silent_s
 
 
 class CrashesAfterSaving:
