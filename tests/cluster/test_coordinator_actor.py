@@ -258,12 +258,14 @@ def test_the_status_says_that_a_source_topic_is_gone() -> None:
 
 
 def test_an_http_server_that_does_not_answer_does_not_hold_up_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent = SimpleNamespace(known_address=SimpleNamespace(remote=lambda: SimpleNamespace(future=Future)))
+    asked = SimpleNamespace(remote=lambda: SimpleNamespace(future=Future))
+    silent = SimpleNamespace(known_address=SimpleNamespace(options=lambda **_: asked))
     monkeypatch.setattr(ray, "get_actor", lambda *_, **__: silent)
 
     async def play() -> None:
         coordinator = Restarted(LivingActor())
-        assert await asyncio.wait_for(coordinator._ask_http(), 60) is None
+        await asyncio.wait_for(coordinator._ask_http(), 60)
+        assert (await coordinator.status()).http_address is None
         coordinator._beginning.cancel()
 
     run(play())

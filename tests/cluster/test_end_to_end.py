@@ -190,7 +190,7 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
     before = {actor.actor_id: actor.pid for actor in app.status().actors}
     coordinator = find_coordinator(it.application_id)
     assert coordinator is not None
-    os.kill(ray.get(coordinator.pid.remote()), signal.SIGKILL)
+    os.kill(ray.get(coordinator.process.remote()).pid, signal.SIGKILL)
     it.send(LINES)
     app.wait_until_running()
     eventually(it.complete, "all counts written, none twice")

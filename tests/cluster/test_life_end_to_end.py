@@ -36,7 +36,7 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     assert app.is_paused()
     victim, coordinator = app.status().actors[0], find_coordinator(it.application_id)
     assert coordinator is not None
-    pid: int = ray.get(coordinator.pid.remote())
+    pid: int = ray.get(coordinator.process.remote()).pid
     os.kill(pid, signal.SIGKILL)
     os.kill(victim.pid, signal.SIGKILL)
     eventually(lambda: victim.actor_id not in {each.actor_id for each in app.status().actors}, "it is found dead")

@@ -69,6 +69,12 @@ class VirtualTimeLoop:
     def create_task(self, coro: Any, *, name: str | None = None, context: Any = None) -> asyncio.Task[Any]:
         return asyncio.Task(coro, loop=self._loop)
 
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        return self.call_soon(callback, *args, context=context)
+
+    def is_closed(self) -> bool:
+        return False
+
     def get_debug(self) -> bool:
         return False
 

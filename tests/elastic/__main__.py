@@ -76,7 +76,7 @@ def _keeps_its_number_over_a_restart(it: SlowCount, name: str) -> None:
     if count < 4:
         return  # it has begun to scale down
     coordinator: Any = find_coordinator(name)
-    os.kill(ray.get(coordinator.pid.remote()), signal.SIGKILL)
+    os.kill(ray.get(coordinator.process.remote()).pid, signal.SIGKILL)
     it.app.wait_until_running()
     scaling = it.app.status().scaling
     assert scaling is not None

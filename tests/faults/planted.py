@@ -39,6 +39,18 @@ class Impatient:
         dispatch.DEAD_S = self._silent_s
 
 
+class Watchful:
+    """A coordinator, or HTTP server, that says nothing for so long is ended, instead of after 45 s."""
+
+    def __init__(self, silent_s: float) -> None:
+        self._silent_s = silent_s
+
+    def __call__(self) -> None:
+        from penstock.actors import process_watch
+
+        process_watch.DEAD_S = self._silent_s
+
+
 class CrashesAfterSaving:
     """The coordinator's process ends at once when it has written down how many actors are wanted; as often as there
     are files in ``armed``."""

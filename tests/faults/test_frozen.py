@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import httpx
 import psutil
 import pytest
 
-from tests.faults.planted import Impatient, Planted
-from tests.faults.rig import Counting, coordinator, eventually, has_ended, lasts
+from penstock.kafka.local_broker.broker import free_port
+from penstock.kafka.local_broker.node_files import HOST
+from tests.faults.planted import Impatient, Planted, Watchful
+from tests.faults.rig import Counting, called, coordinator, eventually, has_ended, lasts
 
 MakeCounting = Callable[..., Counting]
 SILENT_S = 12.0
@@ -29,6 +32,32 @@ def test_row_14_the_coordinator_stands_still_and_no_commit_is_lost(counting: Mak
         it.goes_on()
     it.all_is_counted_once()
     assert [actor.pid for actor in it.actors()] == before, "actors were replaced"
+
+
+def test_row_14_a_coordinator_that_stands_still_for_good_is_ended_and_restarted(counting: MakeCounting) -> None:
+    it = counting(Planted(Watchful(SILENT_S)))
+    frozen = coordinator()
+    with it.fed():
+        frozen.suspend()
+        eventually(lambda: has_ended(frozen), "it is ended", 90)
+        it.goes_on()
+    it.all_is_counted_once()
+
+
+def test_row_14_an_http_server_that_stands_still_for_good_is_ended_and_restarted(counting: MakeCounting) -> None:
+    it = counting(Planted(Watchful(SILENT_S)), **{"application.server": f"{HOST}:{free_port()}"})
+    assert answers_http(it)
+    (frozen,) = called("ray::HttpActor", psutil.Process())
+    frozen.suspend()
+    eventually(lambda: has_ended(frozen), "it is ended", 90)
+    eventually(lambda: answers_http(it), "another answers", 90)
+
+
+def answers_http(it: Counting) -> bool:
+    try:
+        return httpx.get(f"http://{it.settings['application.server']}/healthz", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
 
 
 def test_row_17_an_actor_that_was_replaced_while_it_stood_still_writes_nothing_when_it_goes_on(

@@ -1,0 +1,105 @@
+"""Ends the process of an actor that Ray restarts, when it stands still.
+
+Ray restarts the coordinator and the HTTP server when their process ends. One that lives and does nothing any more, as
+after SIGSTOP, it leaves alone, and `ray.kill` with a restart only asks the process itself. So stream actors watch the
+coordinator, and the coordinator watches the HTTP server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import psutil
+import ray
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from structlog.stdlib import BoundLogger
+
+LOOK_EVERY_S = 10.0
+DEAD_S = 45.0
+"""After so long without an answer (``session.timeout.ms``, by Kafka's default)."""
+_ANSWER_S = 10.0
+_END_S = 60.0
+
+
+class Process(NamedTuple):
+    """Where an actor lives."""
+
+    node_id: str
+    pid: int
+
+
+def own_process() -> Process:
+    """That of the actor that calls it."""
+    return Process(str(ray.get_runtime_context().get_node_id()), os.getpid())
+
+
+class ProcessWatch:
+    """Of one actor, whose ``process`` answers at once. ``end``: ends the process on whichever node it is."""
+
+    def __init__(self, what: str, log: BoundLogger, end: Callable[[Any, Process], bool] | None = None) -> None:
+        self._what = what
+        self._log = log
+        self._end = end or _end_there
+        self._process: Process | None = None
+        self._answered_s = 0.0
+
+    async def look(self, actor: Any) -> None:
+        """Ask it once."""
+        clock_s = asyncio.get_running_loop().time
+        try:
+            self._process = await asyncio.wait_for(asyncio.wrap_future(_ask(actor).future()), _ANSWER_S)
+            self._answered_s = clock_s()
+        except (TimeoutError, ActorUnavailableError):
+            if self._process is not None and clock_s() - self._answered_s > DEAD_S:
+                await self._end_process(actor, self._process)
+        except RayError:
+            pass  # it is gone for good, or is being restarted: there is no process to end
+
+    async def _end_process(self, actor: Any, process: Process) -> None:
+        try:
+            ended = await asyncio.to_thread(self._end, actor, process)
+        except RayError as error:  # its node is lost, or cannot be reached: the next look comes
+            self._log.warning("cannot end a process that stands still", error=repr(error), **self._named(process))
+            return
+        if ended:
+            self._log.warning("process stood still, ended; Ray restarts it", **self._named(process))
+        self._process = None  # until it answers from its next one
+
+    def _named(self, process: Process) -> dict[str, Any]:
+        return {"what": self._what, "node": process.node_id, "pid": process.pid}
+
+
+def _ask(actor: Any) -> Any:
+    # Ray would repeat it for ever, with a line in the log of the driver each time.
+    return actor.process.options(max_task_retries=0).remote()
+
+
+def _end_there(actor: Any, process: Process) -> bool:
+    there = NodeAffinitySchedulingStrategy(process.node_id, soft=False)
+    remote: Any = ray.remote(end_if_silent).options(num_cpus=0, scheduling_strategy=there, enable_task_events=False)
+    ended: bool = ray.get(remote.remote(actor, process.pid), timeout=_END_S)
+    return ended
+
+
+def end_if_silent(actor: Any, pid: int) -> bool:
+    """End it, on its own node, unless it answers from there: who watches may be cut off itself."""
+    try:
+        ray.get(_ask(actor), timeout=_ANSWER_S)
+    except (GetTimeoutError, ActorUnavailableError):
+        return _kill(pid)
+    return False
+
+
+def _kill(pid: int) -> bool:
+    try:
+        if not psutil.Process(pid).cmdline()[0].startswith("ray::"):
+            return False  # the number has another process now
+        os.kill(pid, signal.SIGKILL)
+    except (psutil.Error, ProcessLookupError, IndexError):
+        return False  # it has ended
+    return True

@@ -1,0 +1,160 @@
+"""Processes that stand still: the coordinator's and the HTTP server's, which Ray restarts only when they have ended."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import ray
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, NodeDiedError
+from structlog.testing import capture_logs
+
+from penstock.actors.process_watch import DEAD_S, LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
+from penstock.common.log import logger
+from tests.cluster.virtual_time import run
+from tests.waiting import eventually
+
+HERE = Process("node", 7)
+
+
+class Actor:
+    """Of Ray; ``lives`` in a process, or stands still."""
+
+    def __init__(self) -> None:
+        self.lives: Process | None = HERE
+        self.asked: list[Future[Process]] = []
+        self.process = SimpleNamespace(options=self.options)
+
+    def options(self, max_task_retries: int) -> Any:
+        assert max_task_retries == 0
+        return SimpleNamespace(remote=lambda: SimpleNamespace(future=self.ask))
+
+    def ask(self) -> Future[Process]:
+        answer: Future[Process] = Future()
+        if self.lives is not None:
+            answer.set_result(self.lives)
+        return answer
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def to_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+        return call(*arguments)
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+
+
+class Watched:
+    """An actor that is looked after, and which processes are ended."""
+
+    def __init__(self) -> None:
+        self.actor = Actor()
+        self.ended: list[Process] = []
+        self.answer: bool | Exception = True
+        self.watch = ProcessWatch("coordinator", logger(__name__), self.end)
+
+    def end(self, _: Actor, process: Process) -> bool:
+        self.ended.append(process)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def watch_for(self, seconds: float) -> None:
+        clock_s = asyncio.get_running_loop().time
+        until_s = clock_s() + seconds
+        while clock_s() < until_s:
+            await self.watch.look(self.actor)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_stands_still_is_ended_once_and_watched_again_when_it_has_another_process() -> None:
+    async def play() -> None:
+        it = Watched()
+        await it.watch_for(60)
+        it.actor.lives = None
+        await it.watch_for(DEAD_S - LOOK_EVERY_S)
+        assert it.ended == [], "a short silence is forgiven"
+        with capture_logs() as logged:
+            await it.watch_for(300)
+        assert it.ended == [HERE]
+        (line,) = logged
+        assert line["event"] == "process stood still, ended; Ray restarts it"
+        assert (line["what"], line["pid"]) == ("coordinator", 7)
+        it.actor.lives = Process("node", 8)
+        await it.watch_for(60)
+        it.actor.lives = None
+        await it.watch_for(100)
+        assert it.ended == [HERE, Process("node", 8)]
+
+    run(play())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_has_never_answered_is_left_alone() -> None:
+    async def play() -> None:
+        it = Watched()
+        it.actor.lives = None
+        await it.watch_for(300)
+        assert it.ended == []
+
+    run(play())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_node_that_cannot_be_reached_is_asked_again() -> None:
+    async def play() -> None:
+        it = Watched()
+        await it.watch.look(it.actor)
+        it.actor.lives = None
+        it.answer = NodeDiedError("the node is gone")  # type: ignore[no-untyped-call]  # untyped in Ray
+        with capture_logs() as logged:
+            await it.watch_for(100)
+        assert len(it.ended) > 1
+        assert {line["event"] for line in logged} == {"cannot end a process that stands still"}
+
+    run(play())
+
+
+@contextmanager
+def process_called(title: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["bash", "-c", f"exec -a '{title}' sleep 600"]) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
+    def get(*_: object, **__: object) -> Process:
+        if error is not None:
+            raise error
+        return HERE
+
+    monkeypatch.setattr(ray, "get", get)
+
+
+@pytest.mark.parametrize("error", [GetTimeoutError(), ActorUnavailableError("it is restarted", None)])
+def test_who_does_not_answer_on_its_own_node_either_is_killed(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, error)
+    with process_called("ray::CoordinatorActor") as process:
+        eventually(lambda: end_if_silent(Actor(), process.pid), "it has its title, and is killed")
+        assert process.wait(10) == -9
+        assert not end_if_silent(Actor(), process.pid), "it has ended"
+
+
+def test_who_answers_on_its_own_node_and_who_has_the_number_now_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with process_called("ray::CoordinatorActor") as process, process_called("another program") as other:
+        answers(monkeypatch, None)
+        assert not end_if_silent(Actor(), process.pid)
+        answers(monkeypatch, GetTimeoutError())
+        assert not end_if_silent(Actor(), other.pid)
+        assert (process.poll(), other.poll()) == (None, None)
