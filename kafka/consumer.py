@@ -16,9 +16,10 @@ from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.records import RecordBatch
+from penstock.kafka.broker_ends import BrokerEnds
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
-from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
+from penstock.kafka.fetch_watch import PATIENCE_S, FetchWatch, Stall
 from penstock.kafka.fetcher import Event, open_fetcher
 from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_leaders, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics

@@ -15,9 +15,10 @@ from confluent_kafka import TopicPartition as Tpo
 from structlog.testing import capture_logs
 
 from penstock.common.ids import TopicPartition
+from penstock.kafka.broker_ends import BrokerEnds
 from penstock.kafka.consumer import ConfluentConsumer
 from penstock.kafka.contracts import BEGINNING, END
-from penstock.kafka.fetch_watch import PATIENCE_S, BrokerEnds, FetchWatch, Stall
+from penstock.kafka.fetch_watch import PATIENCE_S, FetchWatch, Stall
 from penstock.kafka.fetcher import Event
 from tests.kafka.conftest import Rig
 
@@ -107,7 +108,7 @@ def test_an_operation_that_is_never_answered_keeps_nobody_waiting_for_each_of_it
             next(iter(answers.values())).set_result(SimpleNamespace(offset=7))
             return answers
 
-    monkeypatch.setattr("penstock.kafka.fetch_watch.ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("penstock.kafka.broker_ends.ANSWER_TIMEOUT_S", 0.1)
     ends = BrokerEnds("127.0.0.1:1", {})
     ends._client = Deaf()  # type: ignore[assignment]  # all of it that is used here
     ends.ask([TopicPartition("t", number) for number in range(100)])

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.broker_ends import BrokerEnds
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
-from penstock.kafka.fetch_watch import BrokerEnds
 
 Eventually = Callable[[Callable[[], bool], str], None]
 

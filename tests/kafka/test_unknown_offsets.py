@@ -18,8 +18,8 @@ from confluent_kafka import TopicPartition as Tpo
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.broker_ends import BrokerEnds
 from penstock.kafka.consumer import ConfluentConsumer
-from penstock.kafka.fetch_watch import BrokerEnds
 from penstock.kafka.stable_ends import StableEnds
 from penstock.kafka.topics import Topics
 

@@ -13,9 +13,9 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.binding import binding
+from penstock.kafka.broker_ends import BrokerEnds
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
-from penstock.kafka.fetch_watch import BrokerEnds
 from tests.security.broker import SecuredBroker
 from tests.security.certificates import KEY_PASSWORD
 
