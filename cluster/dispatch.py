@@ -38,6 +38,8 @@ SUSPEND_S = 10.0
 FENCE_AGAIN_S = 0.5
 HUNG_S = 300.0
 """An actor that answers nothing for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
+SILENT_S = 30.0
+"""One that answers nothing for so long is told of: no request to a broker that is away keeps it for as long."""
 
 
 class Dispatcher:
@@ -79,6 +81,22 @@ class Dispatcher:
     def statuses(self) -> tuple[ActorStatus, ...]:
         """What each actor said last, by name."""
         return tuple(self._statuses[name] for name in sorted(self._statuses) if name in self._handles)
+
+    @property
+    def silent(self) -> str | None:
+        """What to tell of actors that have not answered for long; None when all have."""
+        now, placement = self._loop.time(), self._machine.placement
+        told = []
+        for name in sorted(self._last_seen.keys() & self._handles.keys()):
+            if (silent_s := now - self._last_seen[name]) >= SILENT_S:
+                tasks = ", ".join(str(task) for task in sorted(placement) if placement[task] == name)
+                told.append(f"{name} has not answered for {silent_s:.0f} s (its tasks: {tasks or 'none'})")
+        if not told:
+            return None
+        return (
+            f"{'; '.join(told)}: a function of the program does not come back from a record, or the process stands "
+            f"still; it is replaced after {HUNG_S:.0f} s, and the record processed again"
+        )
 
     def feed(self, event: events.Event) -> None:
         """Let the machine take one event, and do all that it says."""

@@ -1,0 +1,39 @@
+"""Actors that say nothing, over a real machine and dispatcher without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.cluster import dispatch
+from tests.cluster.test_scaling_watch import Application, play
+
+
+def test_an_actor_that_does_not_answer_is_told_of_with_its_tasks_until_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "SILENT_S", 0.05)
+
+    async def silent() -> None:
+        return None
+
+    async def story() -> None:
+        app = Application()
+        await app.begin(2)
+        assert app.dispatcher.silent is None
+        blocked: Any = app.dispatcher.handles["stream/1"]
+        answers, blocked.status = blocked.status, silent
+        async with asyncio.timeout(10):
+            while (said := app.dispatcher.silent) is None or "stream/2" in said:
+                await app.settle()
+        mine = ", ".join(str(task) for task in sorted(blocked.tasks))
+        assert said.startswith("stream/1 has not answered for 0 s")
+        assert f"(its tasks: {mine})" in said
+        assert "it is replaced after 300 s" in said
+        blocked.status = answers
+        await app.settle()
+        assert app.dispatcher.silent is None
+
+    play(story)
