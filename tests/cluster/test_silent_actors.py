@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.cluster import dispatch
+from tests.cluster.test_coordinator_actor import LivingActor, Restarted, run
+from tests.cluster.test_coordinator_actor import restarted as restarted
 from tests.cluster.test_scaling_watch import Application, play
 
 
@@ -37,3 +39,17 @@ def test_an_actor_that_does_not_answer_is_told_of_with_its_tasks_until_it_does(
         assert app.dispatcher.silent is None
 
     play(story)
+
+
+def test_the_status_says_it_as_what_the_application_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        coordinator = Restarted(LivingActor())
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        assert (await coordinator.status()).waiting is None
+        said = "stream/1 has not answered for 40 s"
+        monkeypatch.setattr(dispatch.Dispatcher, "silent", property(lambda _: said))
+        assert (await coordinator.status()).waiting == said
+        await coordinator.stop()
+
+    run(story())
