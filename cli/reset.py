@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from penstock.topology.physical.topology import Topology
 
 _ADDRESS = "127.0.0.1:9092"
+_SESSION_MS = 45_000
 _STATE_DIR: Path = StreamsConfig.model_fields["state_dir"].default
 
 
@@ -112,13 +113,16 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
 
     control.refuse_if_running(it.application_id)
     members = it.tools.members(it.application_id)
-    if members and not force:
-        raise _has_members(it.application_id, members)
+    refused = _has_members(it, members) if members and not force else None
+    if refused is not None and not dry_run:
+        raise refused
     plan = _plan(it, wanted)
     with connections.connected_where_it_starts() as ray_cluster:
         nodes = local_state.look(it.directory)
-        console().print(_shown(it, plan, nodes, members, ray_cluster))
+        console().print(_shown(it, plan, nodes, members if force else (), ray_cluster))
         if dry_run:
+            if refused is not None:
+                typer.echo(f"\nNow it would be refused: {refused}")
             return
         if yes:
             plan.refuse_unasked()
@@ -129,7 +133,7 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
         if force:
             it.tools.free_seats(it.application_id)
         elif members := it.tools.members(it.application_id):
-            raise _has_members(it.application_id, members)
+            raise _has_members(it, members)
         try:
             local_state.clean_up(it.directory)
             it.tools.delete_topics(plan.deleted)
@@ -150,12 +154,18 @@ def _plan(it: _Subject, wanted: Wanted) -> ResetPlan:
     return plan_reset(it.application_id, own, wanted, now, it.tools)
 
 
-def _has_members(application_id: str, members: tuple[Member, ...]) -> ApplicationStateError:
+def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateError:
+    named = f"{len(members)} member{'s'[: len(members) > 1]} ({', '.join(map(str, members))})"
     return ApplicationStateError(
-        f"group {application_id!r} has {len(members)} member{'s'[: len(members) > 1]} "
-        f"({', '.join(map(str, members))}): stop the application first. One that has stopped keeps its seat until its "
-        "consumer.session.timeout.ms has passed (45 s): wait, or remove it now by --force"
+        f"group {it.application_id!r} has {named}: stop the application first. One that has stopped keeps its seat "
+        f"until its consumer.session.timeout.ms has passed ({_session(it)}): wait, or remove it now by --force"
     )
+
+
+def _session(it: _Subject) -> str:
+    if it.program is None:
+        return "45 s, unless the program says otherwise"
+    return f"{int(it.program[1].client_entries('consumer.').get('session.timeout.ms', _SESSION_MS)) / 1000:g} s"
 
 
 def _shown(

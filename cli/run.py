@@ -191,7 +191,8 @@ class _Lines:
         processed = sum(task.records_processed for task in status.tasks)
         rate = max(0, processed - self._processed) / (now_s - self._at) if self._at else 0.0
         self._state, self._at, self._processed = status.state, now_s, processed
-        running = sum(task.state is TaskState.RUNNING for task in status.tasks)
+        # An actor may still have tasks that the group gives to this cluster no more.
+        running = sum(task.state is TaskState.RUNNING and task.task_id in status.placement for task in status.tasks)
         where = f"  {status.http_address}" if status.http_address else ""
         why = "".join(f"\n{line}" for line in waiting_lines(status))
         return (

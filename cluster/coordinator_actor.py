@@ -126,7 +126,8 @@ class CoordinatorActor:
         periodic = self._periodic
         no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
         failures = machine.waits_for if machine is not None else None
-        reasons = [self._no_broker(), no_topic, no_session, failures, no_cpu]
+        silent = self._dispatcher.silent if self._dispatcher is not None else None
+        reasons = [self._no_broker(), no_topic, no_session, failures, no_cpu, silent]
         return "; ".join(reason for reason in reasons if reason is not None) or None
 
     def _no_broker(self) -> str | None:

@@ -28,6 +28,7 @@ from penstock.cluster.environment import (
     Environment,
 )
 from penstock.cluster.pausing import Pausing
+from penstock.cluster.silence import Silence
 from penstock.common.errors import ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId
 
@@ -36,10 +37,6 @@ COMMIT_AGAIN_S = 0.5
 SUSPEND_S = 10.0
 """So long may a rebalance of the group wait for the last commits."""
 FENCE_AGAIN_S = 0.5
-HUNG_S = 300.0
-"""An actor whose thread gives no status for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
-DEAD_S = 45.0
-"""One whose process gives no heartbeat either is replaced after this (``session.timeout.ms``, by Kafka's default)."""
 
 
 class Dispatcher:
@@ -56,8 +53,7 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._handles: dict[str, ActorHandle] = {}
         self._statuses: dict[str, ActorStatus] = {}
-        self._last_status: dict[str, float] = {}
-        self._last_heartbeat: dict[str, float] = {}
+        self._silence = Silence(self._loop.time)
         self._timers: dict[events.Timer, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[tuple[str, int], list[asyncio.Future[CommitAnswer]]] = {}
@@ -82,6 +78,11 @@ class Dispatcher:
     def statuses(self) -> tuple[ActorStatus, ...]:
         """What each actor said last, by name."""
         return tuple(self._statuses[name] for name in sorted(self._statuses) if name in self._handles)
+
+    @property
+    def silent(self) -> str | None:
+        """What to tell of actors that have not answered for long; None when all have."""
+        return self._silence.told(self._machine.placement)
 
     def feed(self, event: events.Event) -> None:
         """Let the machine take one event, and do all that it says."""
@@ -332,7 +333,7 @@ class Dispatcher:
             if status is None:
                 silent.append(handle)
             else:
-                self._last_status[name] = self._last_heartbeat[name] = self._loop.time()
+                self._silence.broken(name)
                 self._statuses[name] = status
                 self._environment.reported(status)
                 if self._pausing.contradicts(status):
@@ -340,21 +341,13 @@ class Dispatcher:
                 running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
                 self.feed(events.ActorReported(name, running, status.epoch, _lags(status)))
         await asyncio.gather(*map(self._check_heartbeat, silent))
-        known: tuple[dict[str, Any], ...] = self._statuses, self._last_status, self._last_heartbeat
-        for of_actors in known:
-            for name in of_actors.keys() - self._handles.keys():
-                del of_actors[name]
+        self._silence.forget_all_but(self._handles)
+        for name in self._statuses.keys() - self._handles.keys():
+            del self._statuses[name]
 
     async def _check_heartbeat(self, handle: ActorHandle) -> None:
-        """It gives no status: its thread is busy, or its process stands still."""
-        name, beats = handle.actor_id, await handle.heartbeat()
-        now = self._loop.time()
-        if beats:
-            self._last_heartbeat[name] = now
-        if now - self._last_status.setdefault(name, now) > HUNG_S:
-            self._lost(name, f"it has given no status for {HUNG_S:.0f} s")
-        elif now - self._last_heartbeat.setdefault(name, now) > DEAD_S:
-            self._lost(name, f"its process has not answered for {DEAD_S:.0f} s")
+        if (reason := self._silence.goes_on(handle.actor_id, await handle.heartbeat())) is not None:
+            self._lost(handle.actor_id, reason)
 
     async def _status_of(self, handle: ActorHandle) -> ActorStatus | None:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus, StuckTask
-from penstock.cluster.dispatch import HUNG_S
+from penstock.cluster.silence import HUNG_S
 from penstock.cluster.stuck_tasks import StuckTasks
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId

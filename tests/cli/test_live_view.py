@@ -138,3 +138,9 @@ def test_the_line_of_a_run_counts_the_tasks_that_no_actor_has() -> None:
     assert "1/3 tasks run" in line
     assert "lag 1,234 + ?" in line
     assert line.endswith("\n1 task waits (1_0): stream/3 is starting")
+
+
+def test_of_tasks_that_the_group_does_not_give_any_more_none_is_said_to_run() -> None:
+    line = _Lines().line(replace(snapshot(5), placement={}), 10.0)
+    assert line is not None
+    assert "0/0 tasks run" in line

@@ -31,11 +31,12 @@ from penstock.cluster import first_plan
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
-from penstock.cluster.dispatch import HUNG_S, Dispatcher
+from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.events import GroupAssigned
 from penstock.cluster.periodic_work import PeriodicWork, Work
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
+from penstock.cluster.silence import HUNG_S
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.stuck_task_watch import LOOK_EVERY_S
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S

@@ -8,8 +8,8 @@ import math
 import pytest
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.dispatch import DEAD_S, HUNG_S
 from penstock.cluster.elasticity import LEAVE_S
+from penstock.cluster.silence import DEAD_S, HUNG_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 

@@ -59,7 +59,10 @@ def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
     assert app.close()
     said = refusal(reset("--yes"))
     assert re.search(rf"{name}-[0-9a-f]{{8}} of 127.0.0.1", said)
-    assert "remove it now by --force" in said
+    assert "has passed (45 s): wait, or remove it now by --force" in said
+    looked = reset("--dry-run")
+    assert "Members that are removed" not in looked.output
+    assert f"Now it would be refused: group '{name}' has 1 member" in looked.output
 
     internal = {f"{name}-counts-changelog", f"{name}-counts-repartition"}
     state = it.state_dir / name

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.actors.messages import ActorStatus, StuckTask, TaskState, TaskStatus
-from penstock.cluster.dispatch import HUNG_S
+from penstock.cluster.silence import HUNG_S
 from penstock.cluster.stuck_task_watch import StuckTaskWatch, patience_s
 from penstock.cluster.stuck_tasks import StuckTasks
 from penstock.common.config import StreamsConfig

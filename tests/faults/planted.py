@@ -34,9 +34,9 @@ class Impatient:
         self._silent_s = silent_s
 
     def __call__(self) -> None:
-        from penstock.cluster import dispatch
+        from penstock.cluster import silence
 
-        dispatch.DEAD_S = self._silent_s
+        silence.DEAD_S = self._silent_s
 
 
 class Watchful:
