@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.cluster import dispatch
-from tests.cluster.test_coordinator_actor import LivingActor, Restarted, run
+from tests.cluster.test_coordinator_actor import LivingActor, Restarted
 from tests.cluster.test_coordinator_actor import restarted as restarted
 from tests.cluster.test_scaling_watch import Application, play
+from tests.cluster.virtual_time import run
 
 
 def test_an_actor_that_does_not_answer_is_told_of_with_its_tasks_until_it_does(
