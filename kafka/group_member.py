@@ -7,22 +7,27 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
+from confluent_kafka.admin import AdminClient
 from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
+from penstock.kafka.admin import bounded_result
 from penstock.kafka.contracts import GroupMember, OnAssigned, OnRevoked, SessionLostError
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     REFUSED_FOR_GOOD,
+    REQUEST_TIMEOUT_S,
     RETRIABLE,
     UNREACHABLE,
+    admin_settings,
     as_streams_error,
     client_configuration,
     is_fenced,
@@ -54,6 +59,9 @@ class ConfluentGroupMember(GroupMember):
         self._log = logger(__name__)
         with client_configuration("consumer."):
             self._client = Consumer(member_settings(bootstrap_servers, group, instance, overrides))
+        self._overrides = overrides
+        self._member_id = ""  # of the last session
+        self._taken = False
         self._topics: list[str] = []
         self._missing = MissingTopics(bootstrap_servers)
         self._on_assigned: OnAssigned | None = None
@@ -73,7 +81,7 @@ class ConfluentGroupMember(GroupMember):
     def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
         # Taking the seat without fetching: the group counts the assignment, librdkafka reads nothing.
         client.assign([])
-        self._unseated_s = None
+        self._unseated_s, self._member_id = None, client.memberid() or ""
         self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
 
     def _revoked(self, client: Consumer, partitions: list[Tpo]) -> None:
@@ -87,9 +95,25 @@ class ConfluentGroupMember(GroupMember):
         self._unseat()
 
     def _lost(self, client: Consumer, partitions: list[Tpo]) -> None:
-        client.unassign()
         self._unseat()
         self._report(None)
+        if self._is_taken():
+            self._taken = True
+            with suppress(KafkaException):  # it has heard so itself meanwhile
+                client.unsubscribe()
+        client.unassign()
+
+    def _is_taken(self) -> bool:
+        """Whether another sits there by now. librdkafka forgets its own id when it has heard nothing for the time of a
+        session, as after a process stood still, and would join as whoever comes next: and fence who came meanwhile."""
+        try:
+            asked = AdminClient(admin_settings(self._address, self._overrides))
+            [answer] = asked.describe_consumer_groups([self._group], request_timeout=REQUEST_TIMEOUT_S).values()
+            members = bounded_result(answer).members
+        except KafkaException as error:
+            self._log.warning("not known whether another has the seat, joining", group=self._group, error=str(error))
+            return False
+        return any(it.group_instance_id == self._instance and it.member_id != self._member_id for it in members)
 
     def _unseat(self) -> None:
         if self._unseated_s is None:
@@ -107,7 +131,9 @@ class ConfluentGroupMember(GroupMember):
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
-            raise self._as_error(error) from error
+            raise (self._seat_taken() if self._taken else self._as_error(error)) from error
+        if self._taken:
+            raise self._seat_taken()
         event = message.error() if message is not None else None
         if message is not None and event is not None:
             self._refused(event, message.topic() or "")
@@ -174,15 +200,18 @@ class ConfluentGroupMember(GroupMember):
                 # After an outage the broker answers what the client asked meanwhile, too, and fences by the older of
                 # two requests to join the newer. Who else joins by this name just now is fenced by the next client.
                 return SessionLostError(f"{self._no_session()}: it was fenced while it joined, join again")
-            return ApplicationStateError(
-                f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
-                "the application runs elsewhere under the same application.id"
-            )
+            return self._seat_taken()
         if isinstance(detail, KafkaError) and detail.code() in REFUSED_FOR_GOOD:
             return KafkaRefusedError(
                 f"Kafka refuses what a member of group {self._group!r} must do: {detail.str()} ({detail.name()})"
             )
         return as_streams_error(error, f"act as a member of group {self._group!r}", self._address)
+
+    def _seat_taken(self) -> ApplicationStateError:
+        return ApplicationStateError(
+            f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
+            "the application runs elsewhere under the same application.id"
+        )
 
     @override
     def group_metadata(self) -> bytes:

@@ -27,6 +27,7 @@ from penstock.kafka.refusals import check_headers, not_bytes
 cdef enum:
     SENT_NOW = -1  # as in penstock.common.records
     FULL_QUEUE_WAIT_MS = 10
+    SIGNALS_EACH_US = 100_000  # Ctrl-C is heard so late
     ERROR_ROOM = 512
     MOST_PARTITIONS = 1_000_000  # of a topic; no cluster has so many
     MOST_BUCKETS = 32
@@ -374,20 +375,27 @@ cdef class Sender:
         """See ``RecordProducer.flush``."""
         cdef int64_t end_us = monotonic_us() + <int64_t> (timeout_s * 1000000)
         cdef int left
-        self._check_open()
-        with nogil:
-            rd_kafka_poll(self._client, 0)
-            while True:
-                left = rd_kafka_outq_len(self._client)
-                if left == 0 or monotonic_us() >= end_us:
-                    break
-                if _is_answered(&self._lingering):
-                    rd_kafka_flush(self._client, 1)
-                else:
-                    rd_kafka_poll(self._client, 1)
-        PyErr_CheckSignals()
+        while True:
+            self._check_open()  # whoever handles a signal may have closed it
+            with nogil:
+                left = self._flush(min(end_us, monotonic_us() + SIGNALS_EACH_US))
+            PyErr_CheckSignals()
+            if left == 0 or monotonic_us() >= end_us:
+                break
         self._raise_failure()
         return left == 0
+
+    cdef int _flush(self, int64_t end_us) noexcept nogil:
+        cdef int left
+        rd_kafka_poll(self._client, 0)
+        while True:
+            left = rd_kafka_outq_len(self._client)
+            if left == 0 or monotonic_us() >= end_us:
+                return left
+            if _is_answered(&self._lingering):
+                rd_kafka_flush(self._client, 1)
+            else:
+                rd_kafka_poll(self._client, 1)
 
     def give_up(self, double timeout_s):
         """See ``RecordProducer.give_up``."""
@@ -685,7 +693,7 @@ cdef class CountingSender:
 # ---- the consumer ----
 
 cdef void _on_client_error(rd_kafka_t *client, int code, const char *reason, void *opaque) noexcept nogil:
-    """What matters of it comes as an event of a partition, too."""
+    """A topic that is gone is missed by the group's member, too, which asks for it: ``MissingTopics``."""
 
 
 @cython.no_gc_clear  # closing needs the consumer

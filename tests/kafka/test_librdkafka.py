@@ -6,6 +6,7 @@ import ctypes
 import gc
 import logging
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -251,6 +252,28 @@ def test_closing_twice_is_allowed_and_gives_up_what_is_queued(real: Rig) -> None
     producer = producer_with(real, bootstrap_servers=NOWHERE)
     producer.send("t", b"k", b"v", 1)
     producer.close()
+    producer.close()
+
+
+class InterruptedHereError(Exception):
+    """As KeyboardInterrupt, which would end the tests."""
+
+
+def test_a_flush_can_be_interrupted(real: Rig) -> None:
+    def interrupt(*_: object) -> None:
+        raise InterruptedHereError
+
+    producer = producer_with(real, bootstrap_servers=NOWHERE)
+    producer.send("t", b"k", b"v", 1)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    begin_s = time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(InterruptedHereError):
+            producer.flush(5.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - begin_s < 2.5
     producer.close()
 
 

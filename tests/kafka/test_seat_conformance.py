@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import GroupMember, SessionLostError
 from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]
+SESSION_S = 8.0
+"""More than the least that a broker allows."""
 
 
 class Seat:
@@ -120,3 +128,59 @@ def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, 
     by_the_same_name = Seat(real, "one", topic)
     with pytest.raises(SessionLostError, match="fenced while it joined"):
         eventually(lambda: joining.has() or by_the_same_name.has(), "the fence")
+
+
+class SeatOfAProcess:
+    """A seat in a process of its own, which can be made to stand still. ``said``: what it has printed, line by line."""
+
+    PROGRAM = """if True:
+        import sys
+        from penstock.common.errors import ApplicationStateError
+        from penstock.kafka.clients import ConfluentClients
+        address, group, topic = sys.argv[1:]
+        settings = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 500}
+        member = ConfluentClients(address, group, consumer_overrides=settings).group_member("one")
+        member.subscribe([topic], lambda partitions: print("lost" if partitions is None else "assigned", flush=True))
+        try:
+            while True:
+                member.poll(0.1)
+        except ApplicationStateError:
+            print("taken", flush=True)
+    """
+
+    def __init__(self, rig: Rig, topic: str, folder: Path) -> None:
+        assert isinstance(rig.clients, ConfluentClients)
+        self._path = folder / "said"
+        arguments = [sys.executable, "-c", self.PROGRAM, rig.clients.bootstrap_servers, rig.group, topic]
+        with self._path.open("w") as said:
+            self.process = subprocess.Popen(arguments, stdout=said)
+
+    @property
+    def said(self) -> list[str]:
+        return self._path.read_text().split()
+
+
+@pytest.mark.slow
+def test_a_process_that_stood_still_for_a_session_gives_way_to_who_has_its_seat(
+    real: Rig, eventually: Eventually, tmp_path: Path
+) -> None:
+    """librdkafka forgets its id in the group, and would join as the next one to have the seat."""
+    topic = real.topic()
+    before = SeatOfAProcess(real, topic, tmp_path)
+    try:
+        eventually(lambda: before.said == ["assigned"], "the first assignment")
+        before.process.send_signal(signal.SIGSTOP)
+        after = Seat(real, "one", topic)
+        eventually(lambda: after.has(TopicPartition(topic, 0)), "the second assignment")
+        lasting_until_s = time.monotonic() + SESSION_S
+        eventually(
+            lambda: after.has(TopicPartition(topic, 0)) and time.monotonic() > lasting_until_s, "its session ends"
+        )
+        before.process.send_signal(signal.SIGCONT)
+        eventually(lambda: after.has(TopicPartition(topic, 0)) and "taken" in before.said, "it gives way")
+        assert before.said.count("assigned") == 1
+        after.member.commit({TopicPartition(topic, 0): CommittedOffset(1)})
+        after.member.close()
+    finally:
+        before.process.kill()
+        before.process.wait()
