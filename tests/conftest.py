@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import NodeManager
 
+from penstock.common import log
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.security.broker import secured as secured
@@ -45,6 +46,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = piece_of
     return scheduler
+
+
+@pytest.fixture(autouse=True)
+def not_an_actor() -> Iterator[None]:
+    """A process becomes one actor for good (``identify``); that of the tests is none after each."""
+    yield
+    log._process.clear()
 
 
 @pytest.fixture(scope="session")
