@@ -77,7 +77,6 @@ class CoordinatorActor:
         self._error: str | None = None
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
-        self._http_watch = ProcessWatch("HTTP server", self._log)
         self._ray_metrics = RayMetrics()
         self._pausing = Pausing(_keep_paused, self._log)
         self._uncaught: UncaughtErrors | None = None
@@ -238,7 +237,8 @@ class CoordinatorActor:
         for work in self._periodic.all():
             self._repeat(work)
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
-        self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", self._look_after_http))
+        look_after_http = partial(self._look_after_http, ProcessWatch("HTTP server", self._log))
+        self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", look_after_http))
         purge_each_s = spec.config.repartition_purge_interval_ms / 1000
         self._repeat(Work(purge_each_s, "purge repartition topics", purger.purge))
 
@@ -261,7 +261,7 @@ class CoordinatorActor:
         ended = await asyncio.to_thread(final_state.load, own_id())
         if ended is None:
             return False
-        self._spawn(self._ask_http())
+        await self._ask_http()
         self._enter(*ended)
         return True
 
@@ -284,10 +284,10 @@ class CoordinatorActor:
         except Exception as error:  # the address is only shown, and the server sends it again when it restarts
             self._log.warning("HTTP server address unavailable", error=repr(error))
 
-    async def _look_after_http(self) -> None:
+    async def _look_after_http(self, watch: ProcessWatch) -> None:
         handle = await asyncio.to_thread(find_http_actor, self._application_id)
         if handle is not None:
-            await self._http_watch.look(handle)
+            await watch.look(handle)
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
         self._log.info(
