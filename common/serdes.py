@@ -257,7 +257,7 @@ class Serdes:
         With ``kind``: a dataclass, TypedDict, NamedTuple, msgspec.Struct or model of pydantic, ``list[int]``,
         ``dict[int, Order]``, ``A | B`` of tagged Structs and whatever else msgspec can tell apart; what is read is of
         that type, and data that does not fit is a SerializationError that says what and where. Raises TopologyError for
-        a type that has no JSON form.
+        a type that has no JSON form. Sets are written sorted, so that equal ones have equal bytes.
 
         Numbers of numpy are written as Python's.
 

@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError
 
 from penstock.common.errors import SerializationError, TopologyError
 from penstock.common.plain_json import check_depth, number_of_numpy, write_json
+from penstock.common.sorted_sets import sort_lists_of_sets, with_sorted_sets
 
 Functions = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 """Writes and reads."""
@@ -90,6 +91,7 @@ def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
     except (TypeError, NameError) as error:
         raise _unusable(kind, error) from error
     encode = write_json if plain else msgspec.json.Encoder(enc_hook=_number).encode
+    has_sets = any(isinstance(part, types.SetType | types.FrozenSetType) for part in parts)
     accepted, name = _classes(kind), name_of(kind)
 
     def write(value: Any) -> bytes:
@@ -98,7 +100,7 @@ def _by_msgspec(kind: Any, parts: Sequence[types.Type]) -> Functions:
             if number is None or type(number) not in accepted:
                 raise _wrong_type(name, value)
         try:
-            data = encode(value)
+            data = encode(with_sorted_sets(value, encode) if has_sets else value)
             check_depth(data)
         except (TypeError, ValueError, RecursionError, SerializationError) as error:
             raise SerializationError(f"json({name}): {error}") from error
@@ -121,13 +123,24 @@ def _by_pydantic(kind: Any) -> Functions:
         adapter: TypeAdapter[Any] = TypeAdapter(kind)
     except (PydanticUserError, PydanticSchemaGenerationError) as error:
         raise _unusable(kind, error) from error
-    accepted, name = _classes(kind), name_of(kind)
+    accepted, name, has_sets = _classes(kind), name_of(kind), _mentions_sets(adapter.core_schema)
+
+    def dumped(value: Any) -> Any:
+        try:
+            return adapter.dump_python(value, by_alias=True)
+        except TypeError as error:
+            raise SerializationError(
+                "a set of models has no order that is the same in every process: use a list, or a field_serializer "
+                "that returns a sorted one"
+            ) from error
 
     def write(value: Any) -> bytes:
         if accepted is not None and type(value) not in accepted:
             raise _wrong_type(name, value)
         try:
             data = adapter.dump_json(value, by_alias=True, warnings="error", fallback=_number)
+            if has_sets:
+                data = sort_lists_of_sets(data, dumped(value))
             check_depth(data)
         except (SerializationError, RecursionError, PydanticSerializationError, TypeError, ValueError) as error:
             raise SerializationError(f"json({name}): {error}") from error
@@ -148,6 +161,13 @@ def _by_pydantic(kind: Any) -> Functions:
             raise SerializationError(f"json({name}): {first['msg']} - at `${at}`{rest}") from error
 
     return write, read
+
+
+def _mentions_sets(schema: Any) -> bool:
+    """Whether a type of pydantic's ``schema`` is a set."""
+    if isinstance(schema, dict):
+        return schema.get("type") in ("set", "frozenset") or any(map(_mentions_sets, schema.values()))
+    return isinstance(schema, list | tuple) and any(map(_mentions_sets, schema))
 
 
 def _classes(kind: Any) -> tuple[type, ...] | None:

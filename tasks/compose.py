@@ -65,6 +65,11 @@ def compose(
             undecoded_key=undecoded.keys.get(node.name),
             undecoded_value=undecoded.values.get(node.name),
             hands_on_bytes=any(child.name in undecoded.keys for child in children[node.name]),
+            sink_key_serdes=tuple(
+                child.key_serde
+                for child in children[node.name]
+                if isinstance(child, SinkNode) and child.key_serde is not None
+            ),
             sender_of=sender_of,
         )
         if isinstance(node, SinkNode):

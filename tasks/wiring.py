@@ -102,7 +102,8 @@ class Wiring:
 
     ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
     one by one. ``undecoded_key`` is the serde of keys that it receives as bytes, None when it receives them decoded;
-    ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes. A processor
+    ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes.
+    ``sink_key_serdes``: the key serdes of the sinks among its children. A processor
     of the user's adds itself to ``processors`` and its schedules to ``punctuations``.
     """
 
@@ -118,6 +119,7 @@ class Wiring:
     undecoded_key: Serde[Any] | None
     undecoded_value: Serde[Any] | None
     hands_on_bytes: bool
+    sink_key_serdes: tuple[Serde[Any], ...] = ()
     sender_of: SenderOf | None = None
 
     def sender(self, topic: str) -> Send:

@@ -21,11 +21,15 @@ from penstock.topology.physical.table_aggregate_operators import (
 
 _NOTHING = None, None
 
+_PLAIN = frozenset((str, bytes, int))
+"""Types whose equal values a serde writes alike: not float, of which 0.0 equals -0.0."""
+
 
 @closure_of(TableGroupBy)
 def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
     """Takes updates, hands on changes: (added or None, taken away or None), as a stream's values."""
     forward, failed, name, selector = wiring.forward, wiring.failed, wiring.name, spec.selector
+    same_group = _same_group(wiring)
 
     def group_of(key: Any, value: Any) -> tuple[Any, Any]:
         pair = selector(key, value)
@@ -41,7 +45,7 @@ def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
                 raise ValueError("an update of a table that is grouped has a null key")
             new_key, added = _NOTHING if new is None else group_of(key, new)
             old_key, removed = _NOTHING if old is None else group_of(key, old)
-            same = removed is not None and added is not None and bool(old_key == new_key)
+            same = removed is not None and added is not None and same_group(old_key, new_key)
         except Exception as error:
             failed(error, name, key)
             return
@@ -54,6 +58,25 @@ def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
             forward(new_key, (added, None), timestamp)
 
     return latest_only(run, wiring.context, counted=False) if spec.of_versions else run
+
+
+def _same_group(wiring: Wiring) -> Callable[[Any, Any], bool]:
+    """Tells whether two keys name the same group, which their bytes in the repartition topic decide.
+
+    Python's ``==`` would join groups that are two rows of the aggregate: 1, 1.0 and True, or dicts in another order.
+    """
+    writers = [serde.serialize for serde in wiring.sink_key_serdes]
+
+    def same_group(old: Any, new: Any) -> bool:
+        kind = type(new)
+        if kind in _PLAIN and type(old) is kind:
+            return bool(old == new)
+        try:
+            return all(write(old) == write(new) for write in writers)
+        except Exception:  # the sink reports the key that it cannot write
+            return False
+
+    return same_group
 
 
 @closure_of(TableCount)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -274,3 +274,99 @@ def test_a_type_that_holds_itself_is_neither_read_nor_written_beyond_two_hundred
     for write in (lambda: serde.deserialize(b'{"next":' + data + b"}"), lambda: serde.serialize(kind(next=value))):
         with pytest.raises(SerializationError, match="more than 200 dicts and lists"):
             write()
+
+
+@dataclass(frozen=True, order=False)
+class Badge:
+    name: str
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+    GREEN = "green"
+
+
+class Struct(msgspec.Struct, frozen=True, rename="camel"):
+    all_tags: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Slotted:
+    tags: frozenset[str]
+
+
+class Badges(NamedTuple):
+    whose: str
+    badges: frozenset[Badge]
+
+
+class Labelled(BaseModel, frozen=True):
+    labels: set[Colour]
+    nested: dict[str, list[frozenset[int]]] = Field(default_factory=dict, alias="in")
+
+
+TEXTS = [f"t{number}" for number in range(40)]
+
+
+def grown(elements: Sequence[Any], kind: Any = set) -> Any:
+    """A set that iterates in another order than ``kind(elements)`` usually does: it was larger before."""
+    large = {*elements, *range(-5000, 0)}
+    return kind(each for each in (large - set(range(-5000, 0))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "made_of", "written"),
+    [
+        (set[str], lambda order: set(order(["b", "c", "a"])), b'["a","b","c"]'),
+        (set[int], lambda order: set(order([10, 9, 2**40])), b"[9,10,1099511627776]"),
+        (set[Colour], lambda order: set(order(list(Colour))), b'["blue","green","red"]'),
+        (set[int | str | None], lambda order: set(order([1, "a", None])), b'["a",1,null]'),
+        (set[frozenset[int]], lambda order: {frozenset(order([3, 2])), frozenset([1])}, b"[[1],[2,3]]"),
+        (Slotted, lambda order: Slotted(frozenset(order(["b", "a"]))), b'{"tags":["a","b"]}'),
+        (Struct, lambda order: Struct(frozenset(order(["b", "a"]))), b'{"allTags":["a","b"]}'),
+        (
+            list[Badges],
+            lambda order: [Badges("ada", frozenset(map(Badge, order(["x", "yy", "a"]))))],
+            b'[["ada",[{"name":"a"},{"name":"x"},{"name":"yy"}]]]',
+        ),
+        (
+            Labelled,
+            lambda order: Labelled.model_validate(
+                {"labels": set(order(list(Colour))), "in": {"z": [frozenset(order([10, 9])), frozenset()], "a": []}}
+            ),
+            b'{"labels":["blue","green","red"],"in":{"z":[[9,10],[]],"a":[]}}',
+        ),
+    ],
+)
+def test_a_set_is_written_in_one_order_whatever_order_it_iterates_in(
+    kind: Any, made_of: Callable[[Callable[[list[Any]], list[Any]]], Any], written: bytes
+) -> None:
+    serde = Serdes.json(kind)
+    for order in (lambda items: items, lambda items: items[::-1], sorted_by_hash, lambda items: list(grown(items))):
+        value = made_of(order)
+        before = repr(value)
+        assert serde.serialize(value) == written
+        assert serde.deserialize(written) == value
+        assert repr(value) == before, "the value was changed in place"
+
+
+def sorted_by_hash(items: list[Any]) -> list[Any]:
+    return sorted(items, key=hash)
+
+
+def test_equal_sets_have_equal_bytes() -> None:
+    fresh, larger_before = set(TEXTS), grown(TEXTS)
+    assert list(fresh) != list(larger_before), "both iterate in the same order: this shows nothing"
+    assert Serdes.json(set[str]).serialize(fresh) == Serdes.json(set[str]).serialize(larger_before)
+
+
+def test_a_set_of_models_is_refused_with_the_way_out() -> None:
+    serde = Serdes.json(set[Labelled])
+    with pytest.raises(SerializationError, match="a set of models has no order .* use a list, or a field_serializer"):
+        serde.serialize({Hashed(labels=set())})
+
+
+class Hashed(Labelled):
+    def __hash__(self) -> int:
+        return 0

@@ -14,7 +14,7 @@ from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.materialized import Materialized
-from penstock.topology.options import Grouped
+from penstock.topology.options import Consumed, Grouped, Produced
 from tests.tasks.bench import STRINGS, Bench, changelog
 
 CONFIG = {"application.id": "app", "default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}
@@ -201,3 +201,36 @@ def test_a_deletion_is_logged_at_its_records_time() -> None:
 def test_what_cannot_be_grouped_so_is_refused_at_the_call(call: Any, said: str) -> None:
     with pytest.raises(TopologyError, match=said):
         call(StreamsBuilder().table("users"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(1, 1.0), (True, 1), (0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ([1, {"a": True}], [1, {"a": 1}])],
+)
+def test_groups_are_the_same_when_their_bytes_are_whatever_python_calls_equal(before: Any, after: Any) -> None:
+    json = Serdes.json()
+    builder = StreamsBuilder()
+    items = builder.table("items", Consumed.with_(Serdes.string(), json))
+    items.group_by(lambda key, value: (value, value), Grouped.with_(json, json)).count(Materialized.as_("counts"))
+    with TopologyTestDriver(builder.build(), CONFIG) as driver:
+        topic = driver.create_input_topic("items", Serdes.string(), json)
+        counts = driver.get_key_value_store("counts")
+        topic.pipe_input("x", before)
+        topic.pipe_input("y", after)
+        topic.pipe_input("x", after)
+        assert before == after, "Python tells them apart: this shows nothing"
+        assert (counts.get(before), counts.get(after)) == (0, 2)
+
+
+def test_a_group_that_is_not_equal_to_itself_is_one_group() -> None:
+    doubles = Serdes.double()
+    builder = StreamsBuilder()
+    items = builder.table("items", Consumed.with_(Serdes.string(), doubles))
+    items.group_by(lambda key, value: (float("nan"), value), Grouped.with_(doubles, doubles)).reduce(
+        lambda all, value: all + value, lambda all, value: all - value
+    ).to_stream().to("out", Produced.with_(doubles, doubles))
+    with TopologyTestDriver(builder.build(), CONFIG) as driver:
+        topic = driver.create_input_topic("items", Serdes.string(), doubles)
+        for value in (1.0, 5.0):
+            topic.pipe_input("x", value)
+        assert driver.create_output_topic("out", doubles, doubles).read_values_to_list() == [1.0, 5.0]
