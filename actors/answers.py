@@ -23,6 +23,8 @@ CHUNK_ROWS = 500
 """A range gives way to records and to other queries after so many rows, about 2 ms of work."""
 CHUNK_BYTES = 1 << 18
 """Or after so many bytes."""
+KEYS_A_STEP = 16
+"""So many keys' rows are read at once where they are few: those of a window store are looked for in every task."""
 ANSWER_BYTES = 4 << 20
 """The answer to a call of ranges comes to this; a range ends at its share of it, with ``more`` set."""
 MOST_CHUNKS = 200
@@ -108,14 +110,23 @@ class QueryExecutor:
                 self._ranges.append(_Range(call, index, query, max(ANSWER_BYTES // ranges, LEAST_BYTES)))
 
     def step(self) -> None:
-        """Go on by one chunk with the range whose turn it is. Raises what a store was found to be, if it is corrupt and
-        can be restored: its actor must end for that, whoever has asked."""
+        """Read about one chunk of the ranges whose turn it is: several, if each is of one key and has few rows. Raises
+        what a store was found to be, if it is corrupt and can be restored: its actor must end for that, whoever has
+        asked."""
         if self._corrupt is not None:
             raise self._corrupt
-        if not self._ranges:
-            return
-        ranging = self._ranges.popleft()
         self._seen.clear()
+        rows = 0
+        for _ in range(min(len(self._ranges), KEYS_A_STEP)):
+            ranging = self._ranges.popleft()
+            answer = self._go_on(ranging)
+            if answer is None or not ranging.query.query.is_of_one_key:
+                return
+            rows += max(len(answer.rows), answer.size * CHUNK_ROWS // CHUNK_BYTES)
+            if rows >= CHUNK_ROWS:
+                return
+
+    def _go_on(self, ranging: _Range) -> StoreAnswer | None:
         answer = self._refusal(ranging.query)
         if answer is None:
             try:
@@ -126,6 +137,7 @@ class QueryExecutor:
             self._ranges.append(ranging)
         else:
             ranging.call.answered(ranging.index, answer)
+        return answer
 
     def reject(self, error: Exception) -> None:
         """Answer every question that waits with ``error``: the loop has ended."""

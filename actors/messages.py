@@ -14,6 +14,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.metric_names import Measured
+from penstock.common.partitioners import Partitioner
 from penstock.common.position import NOWHERE, Position
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.standby_listener import StandbyUpdateListener
@@ -345,10 +346,12 @@ class ApplicationStatus:
 
 @dataclass(frozen=True)
 class StoreMetadata:
-    """Where a store's keys live: task ``(subtopology, murmur2(key) % partitions)``, the key as ``source_topic`` has it.
-    A global store is said to have one partition, which any actor that has tasks answers for.
+    """Where a store's keys live: in the tasks ``(subtopology, 0)`` to ``(subtopology, partitions - 1)``. A global store
+    is said to have one partition, which any actor that has tasks answers for.
 
-    ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are the same everywhere.
+    ``partitioner``, of the key as ``source_topic`` has it, says in which task a key is looked for first. ``certain``:
+    no other task can have it. ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are
+    the same everywhere.
     """
 
     name: str
@@ -357,6 +360,8 @@ class StoreMetadata:
     partitions: int
     serde_topic: str
     source_topic: str
+    certain: bool = False
+    partitioner: Partitioner = Partitioner.MURMUR2
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def _application(app: FastAPI, queries: ReadSide) -> None:
         """The stores that can be queried."""
         check(queries, app)
         known = await queries.stores()
-        fields = ("name", "kind", "subtopology", "partitions")
+        fields = ("name", "kind", "subtopology", "partitions", "partitioner", "certain")
         return json_response(
             {"stores": [{field: getattr(known[name], field) for field in fields} for name in sorted(known)]}
         )

@@ -111,12 +111,19 @@ class ApplicationBody(_Body):
 
 
 class StoreBody(_Body):
-    """A store; key ``k`` lies in task ``<subtopology>_<murmur2(k) % partitions>``."""
+    """A store; a key lies in one of the tasks ``<subtopology>_0`` to ``<subtopology>_<partitions - 1>``."""
 
     name: str
     kind: str
     subtopology: int
     partitions: int
+    partitioner: str = Field(
+        description="A key is looked for first in the task that this partitioner names: `murmur2`, Kafka's default, or "
+        "`crc32`, librdkafka's. `unknown`: in all tasks at once."
+    )
+    certain: bool = Field(
+        description="Whether no other task can have the key. If not, a key is absent only once all tasks have said so."
+    )
 
 
 class StoresBody(_Body):

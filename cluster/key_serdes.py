@@ -9,10 +9,24 @@ from ray import cloudpickle
 from penstock.actors.messages import ApplicationSpec, StoreMetadata
 from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.ids import TaskId
-from penstock.common.murmur2 import partition_for
 from penstock.common.serdes import Serde, why_refused
+from penstock.common.windows import Windowed
 from penstock.state.entries import EntryForm
 from penstock.topology.physical.topology import internal_topic
+
+
+class KeyHome(NamedTuple):
+    """A key as it stands in its store, the tasks in which it is looked for ``first``, and the ``others`` in which it is
+    looked for then: none where it cannot be there."""
+
+    data: bytes
+    first: tuple[TaskId, ...]
+    others: tuple[TaskId, ...]
+
+    @property
+    def tasks(self) -> tuple[TaskId, ...]:
+        """Every task that may have a row of the key."""
+        return self.first + self.others
 
 
 class KeySerdes(NamedTuple):
@@ -27,20 +41,30 @@ class KeySerdes(NamedTuple):
     otherwise: Serde[Any]
     entries: EntryForm
 
-    def task_of(self, store: str, where: StoreMetadata, key: Any) -> tuple[TaskId, bytes]:
-        """The task that has ``key``, and the key as it stands there. Raises SerializationError."""
-        data = key_bytes(store, self.stored, key)
-        return TaskId(where.subtopology, partition_for(self.placed(store, key, data), where.partitions)), data
+    def home_of(self, where: StoreMetadata, key: Any) -> KeyHome:
+        """Where ``key`` of the store may be. Raises SerializationError."""
+        data = key_bytes(where.name, self.stored, key)
+        tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
+        first = where.partitioner.partition_of(self.placed(where.name, key, data), where.partitions)
+        if first is None:
+            return KeyHome(data, tuple(tasks), ())
+        others = () if where.certain else tuple(task for task in tasks if task.partition != first)
+        return KeyHome(data, (tasks[first],), others)
 
     def placed(self, store: str, key: Any, stored: bytes) -> bytes:
-        """The bytes by which ``key``, which the store has as ``stored``, was given to a partition."""
+        """The bytes by which ``key``, which the store has as ``stored``, was given to a partition, or may have been."""
         if self.produced is self.stored or self.produced == self.stored:
             return stored
+        if isinstance(key, Windowed):
+            key = key.key  # an operator has made windows of the topic's keys
         try:
             return self.produced.serialize(key)
         except Exception:  # a serde may raise anything: see Serde
             # The topic has keys of another type: a processor has made those of the store. Often of the same bytes.
-            return key_bytes(store, self.otherwise, key)
+            try:
+                return self.otherwise.serialize(key)
+            except Exception:  # see above
+                return stored
 
 
 def key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +23,7 @@ from penstock.actors.messages import (
     StoreQuery,
 )
 from penstock.cluster.actor_calls import CALL_S, ActorCalls, caller
+from penstock.cluster.key_search import row_of_key, rows_of_keys
 from penstock.cluster.key_serdes import KeySerdes, key_bytes, unpickled
 from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
@@ -48,7 +48,6 @@ T = TypeVar("T")
 _OLD_S = 10.0  # so long is a task thought to be where it was
 _LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # so often is a store asked whether it has come to a position
 _MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
-_KEYS_AT_ONCE = 500  # about 2 ms of a task's work
 
 
 class StateQueries(ReadSide):
@@ -111,33 +110,28 @@ class StateQueries(ReadSide):
 
     @override
     async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
-        where, serdes = await self._store(store), await self._key_serdes_of(store)
-        task, data = serdes.task_of(store, where, query.about)
-        answer = await self._ask(StoreQuery(task, store, query.with_keys(lambda _: data)), reading or Reading())
-        return serdes.entries.entry(query.about, answer.rows[0]) if answer.rows else None
+        where, serdes, reading = await self._store(store), await self._key_serdes_of(store), reading or Reading()
+        home = serdes.home_of(where, query.about)
+        asked = query.with_keys(lambda _: home.data)
+
+        async def ask(task: TaskId) -> Sequence[QueryRow]:
+            return (await self._ask(StoreQuery(task, store, asked), reading)).rows
+
+        row = await row_of_key(home, ask)
+        return None if row is None else serdes.entries.entry(query.about, row)
 
     @override
     async def get_many(
         self, store: str, keys: Sequence[Any], reading: Reading | None = None
     ) -> list[StoreEntry | None]:
-        where, serdes = await self._store(store), await self._key_serdes_of(store)
-        reading = reading or Reading()
-        placed = [serdes.task_of(store, where, key) for key in keys]
-        wanted: dict[TaskId, set[bytes]] = defaultdict(set)
-        for task, data in placed:
-            wanted[task].add(data)
-        queries = [
-            StoreQuery(task, store, KeysQuery(piece), limit=len(piece))
-            for task, of_task in wanted.items()
-            for piece in _pieces(of_task)
-        ]
-        asking = [self._ask_whole(query, reading) for query in queries]
-        found = {
-            (query.task_id, row.key): row
-            for query, rows in zip(queries, await asyncio.gather(*asking), strict=True)
-            for row in rows
-        }
-        rows = (found.get(each) for each in placed)
+        where, serdes, reading = await self._store(store), await self._key_serdes_of(store), reading or Reading()
+        homes = [serdes.home_of(where, key) for key in keys]
+
+        async def ask(task: TaskId, piece: tuple[bytes, ...]) -> Sequence[QueryRow]:
+            return await self._ask_whole(StoreQuery(task, store, KeysQuery(piece), limit=len(piece)), reading)
+
+        found = await rows_of_keys(homes, ask)
+        rows = (found.get(home.data) for home in homes)
         return [row and StoreEntry(key, row.value, row.timestamp) for key, row in zip(keys, rows, strict=True)]
 
     async def _ask_whole(self, query: StoreQuery, reading: Reading) -> list[QueryRow]:
@@ -164,9 +158,9 @@ class StateQueries(ReadSide):
             after=None if cursor is None else _decoded(cursor, serdes.entries),
             limit=min(limit + 1, PIECE_ROWS),
         )
-        tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
+        tasks: Sequence[TaskId] = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
         if query.is_of_one_key:
-            tasks = [serdes.task_of(store, where, query.about)[0]]
+            tasks = serdes.home_of(where, query.about).tasks  # several may have rows of the key
         parts = [TaskRange(partial(self._ask, reading=reading), replace(asked, task_id=task)) for task in tasks]
         rows, more = await first_rows(parts, limit, query.descending)
         entries = tuple(self._entry(store, serdes, row) for row in rows)
@@ -344,12 +338,6 @@ class StateQueries(ReadSide):
             except TimeoutError:
                 raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
         raise AssertionError("unreachable")
-
-
-def _pieces(keys: Iterable[bytes]) -> Iterator[tuple[bytes, ...]]:
-    ordered = sorted(keys)
-    for begin in range(0, len(ordered), _KEYS_AT_ONCE):
-        yield tuple(ordered[begin : begin + _KEYS_AT_ONCE])
 
 
 def _encoded(key: bytes) -> str:

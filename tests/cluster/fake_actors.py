@@ -26,6 +26,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TaskId
 from penstock.common.murmur2 import partition_for
+from penstock.common.partitioners import Partitioner
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.entries import PLAIN
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
@@ -73,6 +74,7 @@ class FakeActor:
         self.keys: list[bytes] = [word.encode() for word in WORDS]
         self.cut_at = 10**9
         self.has_every_key = False
+        self.place: Callable[[bytes, int], int] = partition_for
 
     @property
     def query(self) -> Method:
@@ -102,7 +104,7 @@ class FakeActor:
         if self.failure is not None and not (query.stale and self.failure is QueryFailure.NOT_ACTIVE):
             return StoreAnswer(failure=self.failure, detail="no good", answered=self.answered)
         mine = sorted(
-            key for key in self.keys if self.has_every_key or partition_for(key, PARTITIONS) == query.task_id.partition
+            key for key in self.keys if self.has_every_key or self.place(key, PARTITIONS) == query.task_id.partition
         )
         asked = query.query
         if isinstance(asked, CountQuery):
@@ -138,6 +140,8 @@ class FakeCoordinator:
         self.asked = 0
         self.state = ApplicationState.RUNNING
         self.gone = False
+        self.certain = True
+        self.partitioner = Partitioner.MURMUR2
         self.pickled_serdes: dict[str, bytes] = {"counts": pickled(STORE.key_serde)}
 
     @property
@@ -148,7 +152,8 @@ class FakeCoordinator:
         self.asked += 1
         if self.state is ApplicationState.CREATED:
             return ApplicationMetadata("app", 0, {}, {}, {})
-        stores = {"counts": StoreMetadata("counts", STORE.kind, 1, PARTITIONS, "app-counts-changelog", "in")}
+        where = "counts", STORE.kind, 1, PARTITIONS, "app-counts-changelog", "in"
+        stores = {"counts": StoreMetadata(*where, certain=self.certain, partitioner=self.partitioner)}
         return ApplicationMetadata("app", 1, stores, dict(self.placement), dict(self.actors), self.standbys)
 
     @property

@@ -26,9 +26,14 @@ from penstock.api.app import create_app
 from penstock.cluster.queries import StateQueries
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.ids import TaskId
+from penstock.common.partitioners import Partitioner
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeRecord
+from penstock.topology.physical.key_placement import topics_by_placed_store
+from penstock.topology.physical.topology import internal_topic
 from tests.actors.rig import APPLICATION, Rig, settle
+
+STRING = ps.Serdes.string()
 
 
 class _Remote:
@@ -76,6 +81,7 @@ class LocalApplication:
         self.rig.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
         tasks = [TaskId(sub.id, number) for sub in topology.subtopologies for number in range(partitions)]
         self.placement = {task: "ab"[task.partition % 2] for task in tasks}
+        self.partitioner = Partitioner.MURMUR2
         self.actors: dict[str, Actor] = {}
         for name in sorted(set(self.placement.values())):
             mine = [task for task in tasks if self.placement[task] == name]
@@ -89,12 +95,16 @@ class LocalApplication:
 
     def _metadata(self) -> ApplicationMetadata:
         stores, placement = {}, dict(self.placement)
+        prefix = internal_topic(APPLICATION, "")
+        placed = topics_by_placed_store(self.topology, STRING, lambda _: self.partitions, prefix)
         for sub in self.topology.every_subtopology:
             is_global = sub in self.topology.global_subtopologies
             topic = sub.sources[0].topics[0]
             for store in sub.stores:
                 count = 1 if is_global else self.partitions
-                stores[store.name] = StoreMetadata(store.name, store.kind, sub.id, count, topic, topic)
+                where = store.name, store.kind, sub.id, count, topic, topic
+                certain = is_global or store.name in placed
+                stores[store.name] = StoreMetadata(*where, certain, self.partitioner)
             if is_global:
                 placement[TaskId(sub.id, 0)] = "a"
         return ApplicationMetadata(APPLICATION, 1, stores, placement, self.actors)

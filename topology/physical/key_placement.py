@@ -1,0 +1,100 @@
+"""Stores whose keys lie where Kafka's default partitioner puts them, as far as the topology can prove it.
+
+Every other store may have a key in any of its tasks: other programs write its source topic by a partitioner of their
+own (that of librdkafka is CRC32), a sink has a partitioner, or a processor stores under a key of its choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.common.serdes import Serde, bound
+from penstock.topology.physical.topology import (
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    Subtopology,
+    Topology,
+)
+
+
+def topics_by_placed_store(
+    topology: Topology, default_key_serde: Serde[Any] | None, partitions: Callable[[str], int], prefix: str
+) -> dict[str, str]:
+    """Each store whose row of a key is certain to lie in the task that murmur2 of the key says, and the repartition
+    topic (its name in Kafka) from whose serde the key's bytes come.
+
+    That is so if every record that reaches the store comes with its key unchanged from a repartition topic which this
+    topology alone writes, without a partitioner of the user's, and which has as many ``partitions`` as there are tasks.
+    """
+    chosen = _topics_with_partitioners(topology)
+    placed: dict[str, str] = {}
+    for sub in topology.subtopologies:
+        tasks = max((partitions(topic) for source in sub.sources for topic in _names(source, prefix)), default=0)
+        for store in sub.stores:
+            sources = _sources_of(store.name, sub)
+            if not sources or not all(source.internal and chosen.isdisjoint(source.topics) for source in sources):
+                continue
+            topics = [topic for source in sources for topic in _names(source, prefix)]
+            serdes = [source.key_serde or default_key_serde for source in sources]
+            same = _one_form(store.key_serde or default_key_serde, serdes, topics)
+            if same and all(partitions(topic) == tasks for topic in topics):
+                placed[store.name] = min(topics)
+    return placed
+
+
+def _names(source: SourceNode, prefix: str) -> Iterable[str]:
+    return (f"{prefix}{topic}" if source.internal else topic for topic in source.topics)
+
+
+def _topics_with_partitioners(topology: Topology) -> frozenset[str]:
+    """Repartition topics that a user's function partitions, or a foreign-key join."""
+    sinks = (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, SinkNode))
+    return frozenset(
+        sink.topic for sink in sinks if sink.internal and sink.partitioner is not None and isinstance(sink.topic, str)
+    )
+
+
+def _sources_of(store: str, sub: Subtopology) -> list[SourceNode]:
+    """The sources whose records reach ``store`` under their own keys; none where one may come under another key."""
+    nodes = {node.name: node for node in sub.nodes}
+    writers = [node for node in sub.nodes if isinstance(node, ProcessorNode) and _may_write(node, store)]
+    if not all(_writes_by_key(node, store) for node in writers):
+        return []
+    sources: dict[str, SourceNode] = {}
+    seen: set[str] = set()
+    open_names = [parent for node in writers for parent in node.parents]
+    while open_names:
+        name = open_names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        node = nodes[name]
+        if isinstance(node, SourceNode):
+            sources[name] = node
+        elif isinstance(node, ProcessorNode) and _keeps_key(node):
+            open_names += node.parents
+        else:
+            return []
+    return list(sources.values())
+
+
+def _may_write(node: ProcessorNode, store: str) -> bool:
+    return store in node.stores and store not in node.operator.stores_looked_into
+
+
+def _writes_by_key(node: ProcessorNode, store: str) -> bool:
+    operator = node.operator
+    return store in operator.stores_under_key and not operator.runs_user_objects and not operator.wrapped
+
+
+def _keeps_key(node: ProcessorNode) -> bool:
+    return node.operator.keeps_key and not node.operator.wrapped
+
+
+def _one_form(stored: Serde[Any] | None, produced: Iterable[Serde[Any] | None], topics: list[str]) -> bool:
+    """Whether keys have the same bytes in all topics, and are written by the store's serde."""
+    if stored is None or any(serde != stored for serde in produced):
+        return False
+    return len(topics) == 1 or all(bound(stored, topic, "key") == stored for topic in topics)
