@@ -23,7 +23,8 @@ from penstock.common.ids import CommittedOffset
 
 if TYPE_CHECKING:
     from penstock.cluster.local_state import NodeState
-    from penstock.kafka.group_tools import GroupTools, Member
+    from penstock.kafka.group_members import Member
+    from penstock.kafka.group_tools import GroupTools
     from penstock.topology.physical.topology import Topology
 
 _ADDRESS = "127.0.0.1:9092"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -19,7 +17,6 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._group import ConsumerGroupDescription
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
@@ -27,8 +24,10 @@ from typing_extensions import override
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.answers import begin_commit, bounded_result
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
+from penstock.kafka.group_members import Member, members_of
 from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_controller, of_the_leaders
 from penstock.kafka.refused_connections import RefusedConnections
 from penstock.kafka.settings import (
@@ -49,10 +48,7 @@ _EACH_PARTITION_S = 0.1
 """So much longer for each partition: those of a large topology take a small broker more than half a minute."""
 _LOOK_AGAIN_S = 0.02
 _REACH_TIMEOUT_S = 3.0
-ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S + 2.0
-"""An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16)."""
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
-_NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
@@ -249,8 +245,9 @@ class ConfluentAdmin(Admin):
         return committed_offsets(answers, self._address)
 
     def _reader_of(self, group: str) -> Consumer:
-        # The admin client's own call ends the whole process by a segmentation fault when the group's coordinator has
-        # just moved or still loads (librdkafka issue 5040); a consumer that never joins asks the same question safely.
+        # The admin client's own calls may end the whole process: ``group_members.py`` says how, and to ask for offsets
+        # does so too when the group's coordinator has just moved or still loads (librdkafka issue 5040). A consumer
+        # that never joins does both safely.
         reader = self._readers.get(group)
         if reader is None:
             with client_configuration("admin."):
@@ -264,18 +261,19 @@ class ConfluentAdmin(Admin):
             return
         asked = [Tpo(*tp, committed.offset, committed.metadata) for tp, committed in offsets.items()]
 
-        def alter() -> None:
-            answer = _only(
-                self._client.alter_consumer_group_offsets(
-                    [ConsumerGroupTopicPartitions(group, asked)], request_timeout=REQUEST_TIMEOUT_S
-                )
-            )
-            for tpo in answer.topic_partitions:
+        def commit() -> None:
+            try:
+                answers = bounded_result(begin_commit(self._reader_of(group), asked))
+            except KafkaException as error:
+                if code_of(error) == KafkaError._TIMED_OUT:
+                    del self._readers[group]  # it keeps the commit
+                raise
+            for tpo in answers:
                 if tpo.error is not None:  # also where a broker is only becoming the group's coordinator
                     raise KafkaException(tpo.error)
 
         try:
-            self._coordinated(f"commit offsets of group {group!r}", alter)
+            self._coordinated(f"commit offsets of group {group!r}", commit)
         except StreamsError as error:
             if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _HAS_MEMBERS:
                 raise ApplicationStateError(
@@ -300,30 +298,9 @@ class ConfluentAdmin(Admin):
     @override
     def group_members(self, group: str) -> int:
         """A group that does not exist has none."""
-        described = self._described(group)
-        return 0 if described is None else len(described.members)
+        return len(self.members(group))
 
-    def _described(self, group: str) -> ConsumerGroupDescription | None:
-        try:
-            described: ConsumerGroupDescription = self._coordinated(
-                f"describe group {group!r}",
-                lambda: _only(self._client.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)),
-            )
-            return described
-        except StreamsError as error:
-            if isinstance(error.__cause__, KafkaException) and code_of(error.__cause__) in _NO_GROUP:
-                return None
-            raise
-
-
-def _only(answers: Mapping[Any, Future[T]]) -> T:
-    [answer] = answers.values()
-    return bounded_result(answer)
-
-
-def bounded_result(answer: Future[T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
-    """The answer, or a KafkaException that says time is up."""
-    try:
-        return answer.result(timeout_s)
-    except TimeoutError:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
+    def members(self, group: str) -> tuple[Member, ...]:
+        """The members of ``group``; none of one that does not exist."""
+        with broker_errors(f"list the members of group {group!r}", self._address):
+            return members_of(self._client, group)

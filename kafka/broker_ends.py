@@ -13,7 +13,8 @@ from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
 
 from penstock.common.ids import TopicPartition
-from penstock.kafka.admin import ANSWER_TIMEOUT_S, LATEST
+from penstock.kafka.admin import LATEST
+from penstock.kafka.answers import ANSWER_TIMEOUT_S
 from penstock.kafka.leaders import known
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 

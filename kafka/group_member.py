@@ -6,7 +6,6 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
@@ -18,13 +17,13 @@ from typing_extensions import override
 from penstock.common.errors import ApplicationStateError, KafkaRefusedError, StreamsError
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.admin import bounded_result
+from penstock.kafka.answers import begin_commit
 from penstock.kafka.contracts import GroupMember, OnAssigned, OnRevoked, SessionLostError
+from penstock.kafka.group_members import members_of
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     REFUSED_FOR_GOOD,
-    REQUEST_TIMEOUT_S,
     RETRIABLE,
     UNREACHABLE,
     admin_settings,
@@ -40,6 +39,8 @@ or a group waits for other members, nothing is lost by another client with the s
 
 _COMMIT_PATIENCE_S = 60.0
 """librdkafka keeps a commit until a broker answers: one that is stuck (as above), for ever."""
+_WHO_SITS_THERE_S = 3.0
+"""Without an answer after so long the seat is taken again: most likely nobody else reaches the broker either."""
 _METADATA_BEGINS = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 _CLOSE_PATIENCE_S = 10.0
@@ -107,13 +108,13 @@ class ConfluentGroupMember(GroupMember):
         """Whether another sits there by now. librdkafka forgets its own id when it has heard nothing for the time of a
         session, as after a process stood still, and would join as whoever comes next: and fence who came meanwhile."""
         try:
-            asked = AdminClient(admin_settings(self._address, self._overrides))
-            [answer] = asked.describe_consumer_groups([self._group], request_timeout=REQUEST_TIMEOUT_S).values()
-            members = bounded_result(answer).members
+            # A new client, for another one's connections may have ended while the process stood still.
+            client = AdminClient(admin_settings(self._address, self._overrides))
+            members = members_of(client, self._group, _WHO_SITS_THERE_S)
         except KafkaException as error:
-            self._log.warning("not known whether another has the seat, joining", group=self._group, error=str(error))
+            self._log.warning("cannot look for another static member, joining", group=self._group, error=str(error))
             return False
-        return any(it.group_instance_id == self._instance and it.member_id != self._member_id for it in members)
+        return any(it.seat == self._instance and it.member_id != self._member_id for it in members)
 
     def _unseat(self) -> None:
         if self._unseated_s is None:
@@ -170,20 +171,10 @@ class ConfluentGroupMember(GroupMember):
             raise self._as_error(error) from error
 
     def _answers(self, asked: list[Tpo]) -> list[Tpo]:
-        client, answers = self._client, Future[list[Tpo]]()
-
-        def commit() -> None:
-            try:
-                answers.set_result(client.commit(offsets=asked, asynchronous=False) or [])
-            except Exception as error:
-                answers.set_exception(error)
-
-        if self._revoking:
-            commit()  # in any other thread than that of the callback it would wait for the callback's end
-            return answers.result()
-        threading.Thread(target=commit, name="group-commit", daemon=True).start()
+        if self._revoking:  # in any other thread than that of the callback it would wait for the callback's end
+            return self._client.commit(offsets=asked, asynchronous=False) or []
         try:
-            return answers.result(_COMMIT_PATIENCE_S)
+            return begin_commit(self._client, asked).result(_COMMIT_PATIENCE_S)
         except TimeoutError:
             raise SessionLostError(
                 f"a commit of member {self._instance!r} in group {self._group!r} has no answer after "

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as Tpo
-from typing_extensions import override
 
 from penstock.common.errors import ApplicationStateError, StreamsError
-from penstock.kafka.admin import bounded_result
+from penstock.kafka.group_members import listed_groups
 from penstock.kafka.settings import (
     MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
@@ -31,38 +29,16 @@ _BACK_S = 5.0
 """A member that lives learns of it by its next heartbeat, 3 s later at most, and joins again."""
 
 
-@dataclass(frozen=True)
-class Member:
-    """A member of a group as its broker knows it. ``seat`` is the id of a static member, None for any other."""
-
-    member_id: str
-    seat: str | None
-    client: str
-    host: str
-
-    @override
-    def __str__(self) -> str:
-        return f"{self.seat or self.member_id} of {self.host.removeprefix('/')}"
-
-
 class GroupTools(Topics):
     """The topics of a Kafka cluster, and its groups."""
 
     def groups(self) -> frozenset[str]:
         """The ids of all groups that the brokers know."""
         with broker_errors("list the groups", self._address):
-            listed = bounded_result(self._client.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
-        if listed.errors and not listed.valid:
-            raise as_streams_error(listed.errors[0], "list the groups", self._address)
-        return frozenset(group.group_id for group in listed.valid)
-
-    def members(self, group: str) -> tuple[Member, ...]:
-        """Who is in ``group``; nobody in one that does not exist."""
-        described = self._described(group)
-        members = () if described is None else described.members
-        return tuple(
-            Member(each.member_id, each.group_instance_id or None, each.client_id, each.host) for each in members
-        )
+            known, failed = listed_groups(self._client, REQUEST_TIMEOUT_S)
+        if failed is not None and not known:
+            raise as_streams_error(failed, "list the groups", self._address)
+        return known
 
     def free_seats(self, group: str) -> None:
         """Take the seat of each static member of ``group`` and leave with it: librdkafka has no call that removes the

@@ -17,7 +17,8 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.kafka.admin import ConfluentAdmin, bounded_result
+from penstock.kafka.admin import ConfluentAdmin
+from penstock.kafka.answers import bounded_result
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.leaders import known, of_the_leaders
 from penstock.kafka.settings import (

@@ -14,6 +14,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka import group_tools
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import GroupMember
+from penstock.kafka.group_members import seat_of
 from penstock.kafka.group_tools import GroupTools
 
 Eventually = Callable[[Callable[[], bool], str], None]
@@ -104,3 +105,18 @@ def test_a_member_without_a_seat_can_only_leave_by_itself(
         tools.free_seats(group)
     consumer.close()
     assert tools.members(group) == ()
+
+
+@pytest.mark.parametrize(
+    ("member_id", "client_id", "seat"),
+    [
+        ("app-1-14401d05-998b-4c02-806e-7f460ccddf56", "rdkafka", "app-1"),
+        ("rdkafka-14401d05-998b-4c02-806e-7f460ccddf56", "rdkafka", None),
+        ("14401d05-998b-4c02-806e-7f460ccddf56", "rdkafka", None),
+        ("", "", None),
+    ],
+)
+def test_the_id_of_a_static_member_stands_in_front_of_its_members_id(
+    member_id: str, client_id: str, seat: str | None
+) -> None:
+    assert seat_of(member_id, client_id) == seat
