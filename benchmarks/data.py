@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 
 import orjson
 
@@ -28,6 +29,14 @@ SESSION_RECORDS = 1_000_000
 ORDERED_RECORDS, ORDERED_USERS = 500_000, 10_000
 """Changes of 100 k orders, each of which names one of the users."""
 
+DENSE_RECORDS, DENSE_PER_MS = 2_000_000, 250
+"""So dense that seven of ten payments come within 500 ms of the last one of their user."""
+LATE_SHARE, LATE_MS = 0.05, 5_000
+"""So many payments come late, by up to so much."""
+ZIPF_EXPONENT = 1.1
+WIDE_RECORDS, WIDE_NOTE = 300_000, 1_900
+"""Payments of about 2 kB."""
+
 _SHAPES = 10_000
 _CHUNK = 10_000
 _COUNTRIES = ("de", "fr", "us", "br")
@@ -39,10 +48,12 @@ class Dataset:
 
     name: str
     records: int
-    """How many the streams hold together."""
+    """The number of records of all streams together."""
     keys: int
     streams: Mapping[str, Callable[[], Iterator[Row]]]
     tables: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
+    value_bytes: int = 120
+    """The approximate size of a record's value."""
 
 
 def payments_of_users(records: int, keys: int, per_ms: int = RECORDS_PER_MS) -> Dataset:
@@ -59,6 +70,29 @@ def payments_of_many(records: int = LARGE_RECORDS, keys: int = LARGE_KEYS) -> Da
 def fewer_payments(records: int = SESSION_RECORDS, keys: int = KEYS) -> Dataset:
     """For outputs with a row for nearly each record."""
     return Dataset("fewer payments", records, keys, {INPUT: partial(payments, records, keys)})
+
+
+def dense_payments(records: int = DENSE_RECORDS, keys: int = KEYS, per_ms: int = DENSE_PER_MS) -> Dataset:
+    """Payments of which most users make several within a second."""
+    return Dataset("dense payments", records, keys, {INPUT: partial(payments, records, keys, per_ms=per_ms)})
+
+
+def late_payments(records: int = DENSE_RECORDS, keys: int = KEYS, per_ms: int = DENSE_PER_MS) -> Dataset:
+    """The same, with some of them late."""
+    rows = partial(payments, records, keys, per_ms=per_ms, late_share=LATE_SHARE)
+    return Dataset("late payments", records, keys, {INPUT: rows})
+
+
+def hot_payments(records: int = DENSE_RECORDS, keys: int = KEYS, per_ms: int = RECORDS_PER_MS) -> Dataset:
+    """Payments of which few users make most."""
+    rows = partial(payments, records, keys, per_ms=per_ms, exponent=ZIPF_EXPONENT)
+    return Dataset("hot keys", records, keys, {INPUT: rows})
+
+
+def wide_payments(records: int = WIDE_RECORDS, keys: int = KEYS) -> Dataset:
+    """Payments with long notes."""
+    rows = partial(payments, records, keys, note=WIDE_NOTE)
+    return Dataset("wide payments", records, keys, {INPUT: rows}, value_bytes=2_000)
 
 
 def clicks_and_views(records: int = PAIRED_RECORDS, keys: int = KEYS, per_ms: int = PAIRED_PER_MS) -> Dataset:
@@ -82,17 +116,27 @@ def users(keys: int = KEYS) -> Iterator[Row]:
         yield b"user-%d" % number, b'{"name":"n%d","city":"c%d"}' % (number, number % 97), START_MS - keys + number
 
 
-def payments(records: int, keys: int = KEYS, seed: int = 1, per_ms: int = RECORDS_PER_MS) -> Iterator[Row]:
-    """Key, value and timestamp (ms) of each payment, about 120 B of JSON; the same ones for the same seed.
+def payments(
+    records: int, keys: int = KEYS, seed: int = 1, per_ms: int = RECORDS_PER_MS, *,
+    late_share: float = 0.0, exponent: float = 0.0, note: int = 40,
+) -> Iterator[Row]:  # fmt: skip
+    """Key, value and timestamp (ms) of each payment, about 80 B of JSON and ``note`` bytes; the same ones for the same
+    seed.
 
-    Only the key is drawn at random: drawing amounts too would make the generator the slowest part of the run.
+    Only the key is drawn at random: drawing amounts too would make the generator the slowest part of the run. The user
+    of number n is drawn with a weight of 1 / (n + 1) ** ``exponent``. ``late_share`` of all payments have a timestamp
+    that is up to ``LATE_MS`` older than that of the payment before.
     """
-    choose = random.Random(seed).choices
-    shapes = [_payment(number) for number in range(_SHAPES)]
+    draw = random.Random(seed)
+    weights = list(accumulate((number + 1) ** -exponent for number in range(keys))) if exponent else None
+    shapes = [_payment(number, note) for number in range(_SHAPES)]
     for begin in range(0, records, _CHUNK):
-        drawn = choose(range(keys), k=_CHUNK)
+        drawn = draw.choices(range(keys), cum_weights=weights, k=_CHUNK)
         for index in range(min(_CHUNK, records - begin)):
-            yield b"user-%d" % drawn[index], shapes[index], START_MS + (begin + index) // per_ms
+            timestamp = START_MS + (begin + index) // per_ms
+            if late_share and draw.random() < late_share:
+                timestamp -= draw.randrange(LATE_MS)
+            yield b"user-%d" % drawn[index], shapes[index], timestamp
 
 
 def orders(records: int, keys: int, buyers: int, seed: int = 3) -> Iterator[Row]:
@@ -111,13 +155,13 @@ def buyer_changes(records: int, buyers: int, seed: int = 4) -> Iterator[Row]:
         yield b"user-%d" % user, b"name-%d-%d" % (user, number), START_MS + number * 10 // RECORDS_PER_MS
 
 
-def _payment(number: int) -> bytes:
+def _payment(number: int, note: int) -> bytes:
     return orjson.dumps(
         {
             "user": f"user-{number}",
             "amount": number * 0.5,
             "country": _COUNTRIES[number % 4],
             "ts": START_MS + number,
-            "note": "x" * 40,
+            "note": "x" * note,
         }
     )

@@ -11,7 +11,7 @@ import orjson
 
 from benchmarks.compare import Output
 from benchmarks.data import BUYERS, CLICKS, INPUT, ORDERS, TABLE, VIEWS, Row
-from benchmarks.workloads import APART_MS, COUNT, GAP_MS, LARGE, WINDOW_MS
+from benchmarks.workloads import APART_MS, COUNT, GAP_MS, LARGE, SHORT_WINDOW_MS, WINDOW_MS
 
 Inputs = Mapping[str, Iterable[Row]]
 """The records of each topic, in order."""
@@ -47,6 +47,12 @@ def _window_sum(inputs: Inputs) -> Iterator[Row]:
         sums[key, timestamp - timestamp % WINDOW_MS] += orjson.loads(value)["amount"]
     for (key, start), total in sums.items():
         yield key + pack(">q", start), pack(">d", total), 0
+
+
+def _window_count(inputs: Inputs) -> Iterator[Row]:
+    counts = Counter((key, timestamp - timestamp % SHORT_WINDOW_MS) for key, _, timestamp in inputs[INPUT])
+    for (key, start), number in counts.items():
+        yield key + pack(">q", start), pack(">q", number), 0
 
 
 def _session_count(inputs: Inputs) -> Iterator[Row]:
@@ -95,6 +101,11 @@ _EXPECTED: dict[str, Callable[[Inputs], Iterable[Row]]] = {
     "join": _join,
     "window-sum": _window_sum,
     "session-count": _session_count,
+    "session-dense": _session_count,
+    "window-1s": _window_count,
+    "window-late": _window_count,
+    "count-hot": _count,
+    "json-wide": _json,
     "stream-join": _stream_join,
     "table-join": _table_join,
     "foreign-key-join": _foreign_key_join,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -14,13 +14,24 @@ from rich.console import Console
 from benchmarks import commit_stops, driver_speed, http_lookups
 from benchmarks.baseline import Jdk, build, find_jdk
 from benchmarks.data import (
+    DENSE_RECORDS,
     KEYS,
+    LARGE_RECORDS,
+    ORDERED_RECORDS,
+    PAIRED_RECORDS,
     PARTITIONS,
+    SESSION_RECORDS,
+    WIDE_RECORDS,
+    Dataset,
     clicks_and_views,
+    dense_payments,
     fewer_payments,
+    hot_payments,
+    late_payments,
     orders_of_users,
     payments_of_many,
     payments_of_users,
+    wide_payments,
 )
 from benchmarks.driver_speed import DriverRun
 from benchmarks.http_lookups import HttpResult
@@ -48,8 +59,10 @@ runs, with their range; "times as fast" compares each penstock run with the Java
 stream actor; caches and commit intervals at their defaults on both sides, Ray's workers at nice 0 as the JVM. Each
 run's output was compared with what plain Python makes of the same records: `json`, `join` and `stream-join` row by row
 (key, value, timestamp), the others by the last value of every key. `count-large` is the program of `count` on an input
-of its own, whose keys fit into no cache. `foreign-key-join` has no caches, so that its results come without a commit:
-its times run until the last one stands in the output, and its second half means little: its own topics count, too.
+of its own, whose keys fit into no cache. `session-dense` has sessions of several records, `window-1s` windows of a
+second, `window-late` also 5 % late records, `count-hot` keys by Zipf's law (1.1), `json-wide` values of 2 kB.
+`foreign-key-join` has no caches, so that its results come without a commit: its times run until the last one stands in
+the output, and its second half means little: its own topics count, too.
 """
 _KNOWN = """\
 In `table-join` Kafka Streams joined some last updates with a row that was old by then, and never wrote the right
@@ -94,6 +107,7 @@ class Results:
 def main(
     records: Annotated[int, typer.Option(min=1000, help="Number of payments.")] = 4_000_000,
     keys: Annotated[int, typer.Option(min=1, help="Number of users who pay.")] = KEYS,
+    share: Annotated[float, typer.Option(min=0.001, max=1, help="Share of the records of all other datasets.")] = 1.0,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 3,
     workloads: Annotated[str, typer.Option(help="Which of those in workloads.py, with commas.")] = ",".join(WORKLOADS),
     large_repeat: Annotated[int, typer.Option(min=1, help="Runs of each side of count-large.")] = 1,
@@ -119,7 +133,7 @@ def main(
         if driver:
             measured.driver, measured.wrong = driver_speed.measure(repeat)
         payments = payments_of_users(records, keys)
-        for dataset in (payments, fewer_payments(), clicks_and_views(), orders_of_users(), payments_of_many()):
+        for dataset in (payments, *_other_datasets(share)):
             of_it = [workload for workload in chosen if WORKLOADS[workload].dataset == dataset.name]
             asked = dataset is payments and (stops or http)
             if not of_it and not asked:
@@ -143,6 +157,21 @@ def main(
         console.print(f"written to {markdown}")
 
 
+def _other_datasets(share: float) -> list[Dataset]:
+    """All but the payments that are looked up, with this share of their records."""
+    sizes: list[tuple[Callable[[int], Dataset], int]] = [
+        (fewer_payments, SESSION_RECORDS),
+        (dense_payments, DENSE_RECORDS),
+        (late_payments, DENSE_RECORDS),
+        (hot_payments, DENSE_RECORDS),
+        (wide_payments, WIDE_RECORDS),
+        (clicks_and_views, PAIRED_RECORDS),
+        (orders_of_users, ORDERED_RECORDS),
+        (payments_of_many, LARGE_RECORDS),
+    ]
+    return [make(round(records * share)) for make, records in sizes]
+
+
 def _jdk() -> Jdk:
     try:
         return find_jdk()
@@ -151,7 +180,7 @@ def _jdk() -> Jdk:
 
 
 def _described(made: Rig) -> str:
-    return f"{made.records:,} of about 120 B, {made.keys:,} keys, {PARTITIONS} partitions"
+    return f"{made.records:,} of about {made.dataset.value_bytes:,} B, {made.keys:,} keys, {PARTITIONS} partitions"
 
 
 def _measure(

@@ -14,6 +14,7 @@ STRINGS = ps.Consumed.with_(STRING, STRING)
 COUNT_STORE = "payments-per-user"
 WINDOW_MS, GAP_MS, GRACE_MS = 60_000, 500, 60_000
 APART_MS = 200
+SHORT_WINDOW_MS, SHORT_GRACE_MS = 1_000, 10_000
 
 
 def json(output: str) -> ps.Topology:
@@ -70,6 +71,21 @@ def window_sum(output: str) -> ps.Topology:
         .aggregate(lambda: 0.0, lambda user, amount, total: total + amount, ps.Materialized.with_(STRING, DOUBLE))
         .to_stream()
         .to(output, ps.Produced.with_(ps.WindowedSerdes.time_windowed_serde_from(STRING, WINDOW_MS), DOUBLE))
+    )
+    return builder.build()
+
+
+def window_count(output: str) -> ps.Topology:
+    """Count the payments of each user per second."""
+    builder = ps.StreamsBuilder()
+    windows = ps.TimeWindows.of_size_and_grace(SHORT_WINDOW_MS, SHORT_GRACE_MS)
+    (
+        builder.stream(INPUT, STRINGS)
+        .group_by_key()
+        .windowed_by(windows)
+        .count()
+        .to_stream()
+        .to(output, ps.Produced.with_(ps.WindowedSerdes.time_windowed_serde_from(STRING, SHORT_WINDOW_MS), LONG))
     )
     return builder.build()
 
@@ -160,9 +176,18 @@ WORKLOADS: dict[str, Workload] = {
     "join": Workload(join, "payments", every_row=True, table=TABLE),
     "window-sum": Workload(window_sum, "payments"),
     "session-count": Workload(session_count, "fewer payments"),
+    "session-dense": Workload(session_count, "dense payments"),
+    "window-1s": Workload(window_count, "dense payments"),
+    "window-late": Workload(window_count, "late payments"),
+    "count-hot": Workload(count, "hot keys"),
+    "json-wide": Workload(json, "wide payments", every_row=True),
     "stream-join": Workload(stream_join, "clicks and views", every_row=True),
     "table-join": Workload(table_join, "clicks and views", kafka_streams_errs=True),
     "foreign-key-join": Workload(foreign_key_join, "orders", settles=True),
     LARGE: Workload(count, "many keys"),
 }
-"""``count-large`` is ``count`` of so many users that their counts fit into no cache."""
+"""``count-large`` is ``count`` of so many users that their counts fit into no cache.
+
+Some have a hard shape beside an easy one. ``session-dense`` has sessions of several records, ``window-1s`` many windows
+of each key, and in ``window-late`` some records are late as well. In ``count-hot`` few keys have most of the records,
+and ``json-wide`` has values of about 2 kB."""

@@ -57,6 +57,8 @@ public final class Bench {
     private static final Duration WINDOW = Duration.ofMinutes(1);
     private static final Duration GAP = Duration.ofMillis(500);
     private static final Duration GRACE = Duration.ofMinutes(1);
+    private static final Duration SHORT_WINDOW = Duration.ofSeconds(1);
+    private static final Duration SHORT_GRACE = Duration.ofSeconds(10);
     private static final Duration APART = Duration.ofMillis(200);
 
     private static final String STORE = "payments-per-user";
@@ -139,11 +141,11 @@ public final class Bench {
     private static Topology topology(String workload, String output) {
         StreamsBuilder builder = new StreamsBuilder();
         switch (workload) {
-            case "json" -> counted(builder.stream("bench", Consumed.with(STRING, JSON)))
+            case "json", "json-wide" -> counted(builder.stream("bench", Consumed.with(STRING, JSON)))
                 .filter((user, payment) -> payment.get("amount").asDouble() > 1000)
                 .mapValues(Bench::inCents)
                 .to(output, Produced.with(STRING, JSON));
-            case "count", "count-large" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+            case "count", "count-large", "count-hot" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
                 .groupByKey()
                 .count()
                 .toStream()
@@ -166,7 +168,14 @@ public final class Bench {
                 .aggregate(() -> 0.0, (user, amount, total) -> total + amount, Materialized.with(STRING, Serdes.Double()))
                 .toStream()
                 .to(output, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, WINDOW.toMillis()), Serdes.Double()));
-            case "session-count" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+            case "window-1s", "window-late" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
+                .groupByKey()
+                .windowedBy(TimeWindows.ofSizeAndGrace(SHORT_WINDOW, SHORT_GRACE))
+                .count()
+                .toStream()
+                .to(output, Produced.with(
+                    WindowedSerdes.timeWindowedSerdeFrom(String.class, SHORT_WINDOW.toMillis()), Serdes.Long()));
+            case "session-count", "session-dense" -> counted(builder.stream("bench", Consumed.with(STRING, STRING)))
                 .groupByKey()
                 .windowedBy(SessionWindows.ofInactivityGapAndGrace(GAP, GRACE))
                 .count()

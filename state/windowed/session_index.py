@@ -11,8 +11,9 @@ PRUNED = 8
 """A key that has so many sessions is freed of those that have expired whenever it gets another."""
 _LONG = 4
 """Lists that were not aged for so many times what records in order look back are looked through as soon as they are."""
-_KEPT_BYTES = 4 << 20
-"""What memory is short for does not cost the sessions that the next records will ask for, if they take no more."""
+_KEPT_BYTES = 16 << 20
+"""So much stands beside the budget, as the windows of joins do: a key whose list is gone costs its next record a scan
+of the rows, which takes ten times as long as to process it (docs/decisions/0022-full-caches.md)."""
 
 
 class SessionIndex:
@@ -91,10 +92,10 @@ class SessionIndex:
         stream_time, needed_ms = self._rows.stream_time, self._gap_ms * 5 // 4
         known_ms, not_needed = stream_time - self._aged_at, max(stream_time - needed_ms, -1)
         if known_ms <= needed_ms:
-            if self.resident_bytes() <= _KEPT_BYTES:
+            if not self.resident_bytes():
                 return False
             self.lists.forget_until(not_needed)
-            if self.resident_bytes() <= _KEPT_BYTES:
+            if not self.resident_bytes():
                 return True
         # A key whose list was not used since then has got no session since then, either.
         self.lists.age(self._aged_at)
@@ -104,8 +105,8 @@ class SessionIndex:
         return True
 
     def resident_bytes(self) -> float:
-        """About what it takes in the process."""
-        return self.lists.resident_bytes()
+        """About what it takes of the memory budget: what is more than it may take beside that."""
+        return max(0.0, self.lists.resident_bytes() - _KEPT_BYTES)
 
 
 def _without_replaced(sessions: list[Session], first_visible: int) -> list[Session]:

@@ -6,7 +6,10 @@ import asyncio
 import io
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,21 +18,30 @@ from rich.console import Console
 from benchmarks import commit_stops, driver_speed, http_load, http_lookups, recovery
 from benchmarks.compare import Output, differences
 from benchmarks.data import (
+    DENSE_PER_MS,
     INPUT,
+    LATE_MS,
+    Dataset,
     clicks_and_views,
+    dense_payments,
+    hot_payments,
+    late_payments,
     orders_of_users,
     payments,
     payments_of_users,
+    wide_payments,
 )
 from benchmarks.expected import expected_output
 from benchmarks.measure import BenchmarkError, Run, Side, Usage, run_side
 from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import comparison, pair_ratios, to_markdown
 from benchmarks.rig import Rig
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import GAP_MS, WORKLOADS
 from penstock.actors.messages import CommitStops
+from penstock.common.serdes import Serdes
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
+from penstock.testing.topology_test_driver import TopologyTestDriver
 
 RECORDS, KEYS = 5_000, 200
 
@@ -188,6 +200,42 @@ def test_a_lost_row_is_a_difference(workload: str) -> None:
     key, _, _ = first[-1]
     with_less = [row for row in first if row[0] != key]
     assert differences(workload, whole, expected_output(workload, {**inputs, next(iter(dataset.streams)): with_less}))
+
+
+@pytest.mark.parametrize(
+    ("workload", "dataset"),
+    [
+        ("session-dense", dense_payments(RECORDS, KEYS, per_ms=1)),
+        ("window-1s", dense_payments(RECORDS, KEYS, per_ms=1)),
+        ("window-late", late_payments(RECORDS, KEYS, per_ms=1)),
+        ("count-hot", hot_payments(RECORDS, KEYS)),
+        ("json-wide", wide_payments(200, KEYS)),
+    ],
+)
+def test_the_program_of_a_hard_shape_writes_what_is_expected(workload: str, dataset: Dataset) -> None:
+    inputs = {topic: list(rows()) for topic, rows in dataset.streams.items()}
+    with TopologyTestDriver(WORKLOADS[workload].topology("out")) as driver:
+        for key, value, timestamp in inputs[INPUT]:
+            driver.pipe(INPUT, key, value, timestamp)
+        written = driver.create_output_topic("out", Serdes.bytes(), Serdes.bytes()).read_records_to_list()
+    output = Output.of((record.key, record.value, record.timestamp) for record in written)
+    there = replace(output, final={key: value for key, value in output.final.items() if value is not None})
+    assert differences(workload, expected_output(workload, inputs), there) == []
+
+
+def test_the_hard_shapes_are_hard() -> None:
+    last, extended = dict[bytes, int](), 0
+    for key, _, timestamp in dense_payments(50_000, 2_000, per_ms=5).streams[INPUT]():
+        extended += timestamp - last.get(key, 0) <= GAP_MS
+        last[key] = timestamp
+    assert 0.65 < extended / 50_000 < 0.75
+    times = [timestamp for _, _, timestamp in late_payments(20_000, KEYS).streams[INPUT]()]
+    late = sum(now > after for now, after in pairwise(times))
+    assert 0.04 < late / 20_000 < 0.06
+    assert max(times) - min(times) <= LATE_MS + 20_000 // DENSE_PER_MS
+    (_, hottest), *_ = Counter(key for key, _, _ in hot_payments(20_000, 100_000).streams[INPUT]()).most_common(1)
+    assert hottest > 0.1 * 20_000
+    assert all(1_950 < len(value) < 2_050 for _, value, _ in wide_payments(200, KEYS).streams[INPUT]())
 
 
 def test_two_rows_swapped_between_times_are_a_difference() -> None:

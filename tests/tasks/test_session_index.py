@@ -193,6 +193,23 @@ def test_compiled_lists_refuse_what_they_do_not_have() -> None:
         recent_sessions.session_row("a", 1, 1, 1)  # type: ignore[arg-type]  # what a serde may return
 
 
+def test_sessions_that_records_in_order_look_for_are_not_scanned_for_when_memory_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(counting(ps.Materialized.as_("s")))
+    store = bench.state_manager.store("s")
+    records = [(str(number), "", 0) for number in range(25_000)]
+    bench.feed("in", *records)
+    bench.commit()
+    while store.drop_unused():
+        pass
+    assert store.resident_bytes() == 0
+    monkeypatch.setattr(session_index.SessionIndex, "_read", None)  # the scan
+    bench.feed("in", *[(key, value, GAP) for key, value, _ in records])
+    assert isinstance(store, SessionStateStore)
+    assert [(window, count) for (_, window), count in store.view().fetch("7")] == [(Window(0, GAP), 2)]
+
+
 @pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
 def test_with_a_gap_without_end_memory_is_freed_too(lists: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_index, "SessionLists", lists)
