@@ -363,7 +363,7 @@ def test_equal_sets_have_equal_bytes() -> None:
 
 def test_a_set_of_models_is_refused_with_the_way_out() -> None:
     serde = Serdes.json(set[Labelled])
-    with pytest.raises(SerializationError, match="a set of models has no order .* use a list, or a field_serializer"):
+    with pytest.raises(SerializationError, match=r"a set of models has no order .* use a list, or a field_serializer"):
         serde.serialize({Hashed(labels=set())})
 
 
