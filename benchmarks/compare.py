@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.data import PARTITIONS, Row
+from benchmarks.data import PARTITIONS
 from benchmarks.workloads import WORKLOADS
 from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import BEGINNING, Admin, RecordConsumer
@@ -25,7 +25,7 @@ class Output:
     """The last value of each key that has not been deleted."""
 
     @classmethod
-    def of(cls, rows: Iterable[Row]) -> Output:
+    def of(cls, rows: Iterable[tuple[bytes | None, bytes | None, int]]) -> Output:
         """What stands in a topic that has these rows."""
         number = digest = 0
         final: dict[bytes | None, bytes | None] = {}

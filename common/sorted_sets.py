@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from pydantic_core import from_json, to_json
 
-_SETS = set | frozenset
+_SETS = (set, frozenset)
 _ORDERED: frozenset[frozenset[type]] = frozenset((frozenset((int,)), frozenset((str,))))
 """Types of all elements of a set that their own order sorts: a total one, which frozenset and float do not have."""
 
@@ -79,7 +79,7 @@ def sort_lists_of_sets(written: bytes, dumped: Any) -> bytes:
 def _sorted_like(shape: Any, data: Any) -> Any:
     if isinstance(shape, dict) and isinstance(data, dict) and len(shape) == len(data):
         return {key: _sorted_like(each, held) for each, (key, held) in zip(shape.values(), data.items(), strict=True)}
-    if isinstance(shape, list | tuple | _SETS) and isinstance(data, list) and len(shape) == len(data):
+    if isinstance(shape, (list, tuple, *_SETS)) and isinstance(data, list) and len(shape) == len(data):
         items = [_sorted_like(each, held) for each, held in zip(shape, data, strict=True)]
         return _sorted(items, to_json) if isinstance(shape, _SETS) else items
     return data

@@ -367,6 +367,6 @@ def test_a_set_of_models_is_refused_with_the_way_out() -> None:
         serde.serialize({Hashed(labels=set())})
 
 
-class Hashed(Labelled):
+class Hashed(Labelled, frozen=True):
     def __hash__(self) -> int:
         return 0
