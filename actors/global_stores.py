@@ -299,9 +299,9 @@ class GlobalStores:
             restores, self._restores = self._restores, {}
             try:
                 opened.consumer.close()
+                opened.directory.note_close()
             finally:
                 opened.task.close()
-                opened.directory.note_close()
             for events in restores.values():
                 events.suspended()
 

@@ -211,8 +211,10 @@ class HostedTask(StoredTask):
         """Close; what is not committed is gone."""
         if self.state is not TaskState.CLOSED:
             self.become(TaskState.CLOSED)
-            self.task.close()
-            self.directory.note_close()
+            try:
+                self.directory.note_close()
+            finally:
+                self.task.close()
 
     def buffered(self) -> dict[str, int]:
         """How many records of each topic wait."""

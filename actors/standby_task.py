@@ -44,8 +44,10 @@ class StandbyTask(StoredTask):
 
     def close(self) -> None:
         """Close the stores; what was restored is in them."""
-        self.state_manager.close()
-        self.directory.note_close()
+        try:
+            self.directory.note_close()
+        finally:
+            self.state_manager.close()
 
 
 def open_standby_task(

@@ -12,9 +12,10 @@ from pathlib import Path
 from penstock.actors.clock import Clock
 from penstock.actors.state_home import OWNER_FILE, PROCESS_ID_FILE
 from penstock.actors.steps import Steps
-from penstock.actors.task_directory import GLOBAL, GLOBAL_COPY, LOCK, TaskDirectory
+from penstock.actors.task_directory import GLOBAL, GLOBAL_COPY, TaskDirectory
 from penstock.common.errors import StateStoreError, StateStoreLockedError
 from penstock.common.log import logger
+from penstock.state.disk.directory_lock import LOCK, DirectoryLock
 
 _NAME = re.compile(r"\d+_\d+(-\d+)?")
 _CLEANUP_AT_MOST_EVERY_S = 10.0
@@ -89,7 +90,7 @@ def remove_local_state(root: Path) -> LocalState:
         mark.unlink()
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{LOCK}"):
-            lock.unlink()
+            DirectoryLock(lock.with_name(lock.name.removesuffix(LOCK))).remove()
         with suppress(OSError):  # there never was one, or it holds what is not ours
             folder.rmdir()
     return found

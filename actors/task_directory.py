@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.state.contracts import TaskStores
+from penstock.state.disk.directory_lock import DirectoryLock
 from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
 
 GLOBAL = "global"
@@ -28,17 +28,15 @@ _STANDBY = "standby"
 _WHOSE = "task"
 """The file that names the task: a directory that was copied to another's name would be taken for state of that one."""
 _MOST_DIRECTORIES = 100
-LOCK = ".lock"
-"""How the file ends, beside the directory, that is held while the stores are opened or removed."""
 _NOTE_EVERY_MS = 60_000
 
 
 class TaskDirectory:
-    """What one task has on this node. A file in it says when its last commit was: unlike the time of a file, that stays
-    when the directory is copied.
+    """The files of one task on this node. A file in it has the time of its last commit: unlike the time of a file, that
+    stays when the directory is copied.
 
-    RocksDB's own lock says who has the stores open. Beside it ``<task>.lock`` is held while they are being opened or
-    removed, so that nobody opens what is just being removed.
+    A process changes nothing in it before it has the lock beside it, which it holds as long as the stores are open, or
+    are being removed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,24 +55,33 @@ class TaskDirectory:
         """
         if not any(builder.persistent for builder in builders):
             return open_task_stores(self.path, builders)
-        with self._written(), self._locked():
-            claim(self.path.parent.parent if GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
-            self._current_ms = self._last_commit_ms()
-            self._claim()
+        with self._written():
+            lock = DirectoryLock(self.path)
             try:
-                return open_task_stores(self.path, builders)
-            except StateStoreCorruptError as error:
-                lost = [builder.name for builder in builders if builder.persistent and not is_restorable(builder)]
-                if lost:
-                    raise StateStoreCorruptError(
-                        f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
-                        f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
-                    ) from error
-                log = logger(__name__)
-                what = "corrupt stores are deleted and restored from their changelogs"
-                log.warning(what, task=self.path.name, error=str(error))
-                shutil.rmtree(self.path)
-                return open_task_stores(self.path, builders)
+                claim(self.path.parent.parent if GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
+                self._current_ms = self._last_commit_ms()
+                self._claim()
+                return self._open(builders, lock)
+            except BaseException:
+                lock.release()
+                raise
+
+    def _open(self, builders: Sequence[AnyStoreBuilder], lock: DirectoryLock) -> TaskStores:
+        try:
+            return open_task_stores(self.path, builders, lock.release)
+        except StateStoreCorruptError as error:
+            lost = [builder.name for builder in builders if builder.persistent and not is_restorable(builder)]
+            if lost:
+                raise StateStoreCorruptError(
+                    f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
+                    f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
+                ) from error
+            log = logger(__name__)
+            what = "corrupt stores are deleted and restored from their changelogs"
+            log.warning(what, task=self.path.name, error=str(error))
+            shutil.rmtree(self.path)
+            self._claim()
+            return open_task_stores(self.path, builders, lock.release)
 
     @property
     def is_standby(self) -> bool:
@@ -115,9 +122,12 @@ class TaskDirectory:
 
     def remove(self) -> None:
         """Delete it. Raises StateStoreLockedError when somebody has its stores open."""
-        with self._locked():
+        lock = DirectoryLock(self.path)
+        try:
             destroy_task_stores(self.path)
             shutil.rmtree(self.path)
+        finally:
+            lock.release()
 
     def _claim(self) -> None:
         """Say whose stores these are, unless that is said."""
@@ -155,18 +165,6 @@ class TaskDirectory:
                 f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
                 "disk has room and that the directory belongs to this user, then start again"
             ) from error
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_name(f"{self.path.name}{LOCK}").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise StateStoreLockedError(
-                    f"the stores in {self.path} are being opened or removed elsewhere"
-                ) from error
-            yield
 
 
 def open_task_directory(

@@ -36,22 +36,13 @@ from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_s
 from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
 from penstock.state.disk.rocksdb_errors import Errors, require_sound, translated
+from penstock.state.disk.rocksdb_properties import PROPERTIES
 from penstock.state.in_steps import put_in_order
 
 MEMORY_PER_PROCESS = 52 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""
 WRITE_BUFFERS_PER_PROCESS = 28 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""
-
-PROPERTIES = (
-    "num-immutable-mem-table", "cur-size-active-mem-table", "cur-size-all-mem-tables", "size-all-mem-tables",
-    "num-entries-active-mem-table", "num-entries-imm-mem-tables", "num-deletes-active-mem-table",
-    "num-deletes-imm-mem-tables", "mem-table-flush-pending", "num-running-flushes", "compaction-pending",
-    "num-running-compactions", "estimate-pending-compaction-bytes", "total-sst-files-size", "live-sst-files-size",
-    "num-live-versions", "block-cache-capacity", "block-cache-usage", "block-cache-pinned-usage", "estimate-num-keys",
-    "estimate-table-readers-mem", "background-errors",
-)  # fmt: skip
-"""What RocksDB tells of a column family, by the names that it and Kafka Streams have for it."""
 
 _MEMTABLE = 16 << 20  # it is the write buffer manager that says when to flush, mostly before one is so full
 _MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
@@ -236,29 +227,32 @@ class RocksDBTaskStores:
     A store that is new gets its column family; the family of one that the topology no longer has stays as it is.
     One whose rows have another form than its builder's is wiped, to be restored. Raises StateStoreLockedError when the
     database is open elsewhere, StateStoreCorruptError when it cannot be read, StateStoreError where a store would have
-    to be wiped that has no changelog.
+    to be wiped that has no changelog. ``closed`` is called when the database is closed.
     """
 
-    def __init__(self, path: Path, builders: Iterable[AnyStoreBuilder]) -> None:
+    def __init__(
+        self, path: Path, builders: Iterable[AnyStoreBuilder], closed: Callable[[], object] = lambda: None
+    ) -> None:
         self._path, self._what = path, f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
         self._errors = Errors(path, all(map(is_restorable, chosen)))
-        remove_tables(path)
+        self._closed = closed
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
+        remove_tables(path)  # RocksDB's lock is held: nobody else writes such files
         self._stores: dict[str, RocksDBStore] = {}
         self._handles = _Handles()
         self._offsets = self._guarded(lambda: self._database().get_column_family(_OFFSETS))
         self._offsets_handle = self._guarded(lambda: self._database().get_column_family_handle(_OFFSETS))
-        for name in self._names:
-            self._attach(name)
-            if self._offsets.get(name.encode()) == _WIPING:
-                self._finish_wipe(name)
         try:
+            for name in self._names:
+                self._attach(name)
+                if self._offsets.get(name.encode()) == _WIPING:
+                    self._finish_wipe(name)
             for builder in chosen:
                 self._guarded(partial(self._check_layout, builder))
         except StateStoreError:
-            self.close()
+            self._close()
             raise
 
     def store(self, name: str) -> CommittedStore:
@@ -310,9 +304,14 @@ class RocksDBTaskStores:
         self._finish_wipe(store)
 
     def close(self) -> None:
-        database, self._db = self._db, None
-        if database is None:
-            return
+        if self._db is not None:
+            try:
+                self._close()
+            finally:
+                self._closed()
+
+    def _close(self) -> None:
+        database, self._db = self._database(), None
         for store in self._stores.values():
             store.close()
         self._stores.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.state.builders import AnyStoreBuilder
@@ -11,16 +11,19 @@ from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.disk.rocksdb import RocksDBTaskStores, destroy
 
 
-def open_task_stores(path: Path | None, builders: Iterable[AnyStoreBuilder]) -> TaskStores:
+def open_task_stores(
+    path: Path | None, builders: Iterable[AnyStoreBuilder], closed: Callable[[], object] = lambda: None
+) -> TaskStores:
     """Open the stores of one task: persistent ones in RocksDB below ``path``, which belongs to this task alone, the
-    others in memory. ``path`` None puts all in memory. Raises as :class:`RocksDBTaskStores`.
+    others in memory. ``path`` None puts all in memory. ``closed`` is called when the persistent ones are closed. Raises
+    as :class:`RocksDBTaskStores`.
     """
     chosen = list(builders)
     on_disk = [builder for builder in chosen if builder.persistent and path is not None]
     in_memory = [builder for builder in chosen if builder not in on_disk]
     if path is None or not on_disk:
         return InMemoryTaskStores(in_memory)
-    database = RocksDBTaskStores(path / "rocksdb", on_disk)
+    database = RocksDBTaskStores(path / "rocksdb", on_disk, closed)
     if not in_memory:
         return database
     parts = {builder.name: database for builder in on_disk} | dict.fromkeys(

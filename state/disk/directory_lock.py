@@ -1,0 +1,63 @@
+"""The lock of a directory with stores: held from before they are opened until they are closed.
+
+RocksDB has a lock of its own, but takes it too late: by then it has begun a new log file in the directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from weakref import WeakSet, finalize
+
+from penstock.common.errors import StateStoreLockedError
+
+LOCK = ".lock"
+"""The end of the file's name. The file is beside the directory, so that it stays when the directory is removed."""
+
+
+class DirectoryLock:
+    """The lock of ``directory``, taken at once. Raises StateStoreLockedError if it is taken, by this process or another
+    one, and OSError. The operating system releases it when the process ends, however that happens."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        self._file = directory.with_name(directory.name + LOCK)
+        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666)
+        self._close = finalize(self, os.close, descriptor)
+        if not _taken(descriptor):
+            self.release()
+            raise StateStoreLockedError(
+                f"the stores in {directory} are locked: another process, or another task of this one, has them open; "
+                "two applications may not share a state.dir, and a process that is ending releases them in a moment"
+            )
+        _held.add(self)
+
+    def release(self) -> None:
+        """Idempotent."""
+        self._close()
+
+    def remove(self) -> None:
+        """Delete the file, then release the lock."""
+        self._file.unlink()
+        self.release()
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return os.fstat(descriptor).st_nlink > 0  # else its last owner has removed it, and there may be another file
+
+
+_held: WeakSet[DirectoryLock] = WeakSet()
+
+
+def _release_in_child() -> None:
+    # A child process would keep the lock after its parent's death.
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_release_in_child)
