@@ -13,6 +13,7 @@ from penstock.cluster import final_state, wanted_count
 from penstock.cluster.connections import each_cluster_with
 from penstock.cluster.http_actor import stop_http
 from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
+from penstock.cluster.ray_cpus import cluster_cpus
 from penstock.cluster.ray_errors import last_line
 from penstock.cluster.read_side import state_error
 from penstock.cluster.stream_actor_handle import StreamActorHandle
@@ -22,6 +23,10 @@ from penstock.common.errors import ApplicationStateError
 _STATUS_S = 10.0
 _PAUSE_S = 30.0
 _AGAIN_S = 0.5
+
+
+class CoordinatorSilentError(ApplicationStateError):
+    """The coordinator does not answer now: Ray restarts it, or its machine is busy. The application itself continues."""
 
 
 def refuse_if_running(application_id: str) -> None:
@@ -34,17 +39,28 @@ def refuse_if_running(application_id: str) -> None:
 def status_of(coordinator: Any) -> ApplicationStatus | None:
     """What the coordinator knows; None when it is gone.
 
-    Raises ApplicationStateError when it does not answer, or is being restarted: the application itself goes on then.
+    Raises CoordinatorSilentError when it does not answer, or is being restarted.
     """
     try:
         status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
     except ActorUnavailableError:
-        raise ApplicationStateError("the application's coordinator is being restarted: ask again") from None
+        raise CoordinatorSilentError("the application's coordinator is being restarted: ask again") from None
     except RayActorError:
         return None
     except GetTimeoutError:
-        raise ApplicationStateError(f"the application's coordinator has not answered for {_STATUS_S:.0f} s") from None
+        raise CoordinatorSilentError(
+            f"the application's coordinator has not answered for {_STATUS_S:.0f} s: ask again"
+        ) from None
     return status
+
+
+def not_yet_running(status: ApplicationStatus, timeout_s: float) -> ApplicationStateError:
+    """The error of a program that waited ``timeout_s`` for its application to run."""
+    why = f": {status.waiting}" if status.waiting else ""
+    return ApplicationStateError(
+        f"application {status.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "
+        f"({len(status.actors)} actors up, {cluster_cpus()} CPUs in the Ray cluster){why}"
+    )
 
 
 def require_status(application_id: str) -> ApplicationStatus:

@@ -18,7 +18,6 @@ from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
 from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
-from penstock.cluster.ray_cpus import cluster_cpus
 from penstock.cluster.read_side import DEFAULT_WAIT_S, STOPPED, state_error, unknown_store
 from penstock.cluster.server_settings import ServerSettings, host_and_port
 from penstock.cluster.state_query import StateQueryRequest, StateQueryResult, answer
@@ -223,16 +222,22 @@ class KafkaStreams(BeforeStart, ActorChanges):
         return self.status().paused if self._coordinator is not None else self._spec.paused
 
     def wait_until_running(self, timeout_s: float = 60.0) -> None:
-        """Wait until every task runs. Raises ApplicationStateError, with the error's text, before ``start``, and if the
-        application ends or time does."""
+        """Wait until every task runs; a coordinator that Ray restarts meanwhile is waited for, too.
+
+        Raises ApplicationStateError, with the error's text, before ``start``, and if the application ends or time does.
+        """
         deadline = time.monotonic() + timeout_s
-        while (status := self._running()).state is not ApplicationState.RUNNING:
-            if time.monotonic() >= deadline:
-                why = f": {status.waiting}" if status.waiting else ""
-                raise ApplicationStateError(
-                    f"application {self.application_id!r} is still {status.state.value} after {timeout_s:.0f} s "
-                    f"({len(status.actors)} actors up, {cluster_cpus()} CPUs in the Ray cluster){why}"
-                )
+        while True:
+            try:
+                status = self._running()
+            except control.CoordinatorSilentError:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                if status.state is ApplicationState.RUNNING:
+                    return
+                if time.monotonic() >= deadline:
+                    raise control.not_yet_running(status, timeout_s)
             time.sleep(_LOOK_EACH_S)
 
     @overload

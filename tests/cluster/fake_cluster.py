@@ -28,11 +28,13 @@ class FakeCluster:
         self.waiting: str | None = None
         self.gone = self.paused = False
         self.drains = True
+        self.silent_for = 0
+        """Requests for the status that the coordinator leaves without an answer."""
         self.coordinator: object = None
         self.calls: list[str] = []
         self.stopping, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
-        patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.status())
+        patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.answer())
         for module in (control, kafka_streams):
             patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
         patch.setattr(starting, "connect", lambda application_id: self.calls.append("connect"))
@@ -40,10 +42,16 @@ class FakeCluster:
         patch.setattr(starting, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)
-        patch.setattr(kafka_streams, "cluster_cpus", lambda: 4)
+        patch.setattr(control, "cluster_cpus", lambda: 4)
         patch.setattr(KafkaStreams, "check", lambda app: None)
         patch.setattr(kafka_streams, "start_http", self.start_http)
         patch.setattr(kafka_streams, "stop_http", lambda server: self.calls.append("stop http"))
+
+    def answer(self) -> ApplicationStatus:
+        if self.silent_for:
+            self.silent_for -= 1
+            raise control.CoordinatorSilentError("the application's coordinator is being restarted: ask again")
+        return self.status()
 
     def status(self) -> ApplicationStatus:
         return ApplicationStatus(

@@ -344,6 +344,16 @@ def test_waiting_ends_with_the_state_that_stands_when_time_is_over(app: KafkaStr
         app.wait_until_running(0.0)
 
 
+def test_waiting_outlasts_a_coordinator_that_is_restarted(app: KafkaStreams, cluster: FakeCluster) -> None:
+    app.start()
+    cluster.silent_for = 2
+    app.wait_until_running()
+    assert cluster.silent_for == 0
+    cluster.silent_for = 1
+    with pytest.raises(ApplicationStateError, match="coordinator is being restarted: ask again"):
+        app.wait_until_running(0.0)
+
+
 def test_a_store_that_does_not_exist_is_named_with_those_that_do(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     with pytest.raises(UnknownStateStoreError, match="no state store 'county'; its stores: counts"):
