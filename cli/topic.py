@@ -120,17 +120,19 @@ def _table(layout: TopicLayout) -> Table:
 
 @topic_app.command()
 def delete(
-    topic: TopicName,
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or several")],
     bootstrap_servers: BootstrapServers,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Delete a topic with all it holds."""
+    """Delete topics with all they hold. None is deleted if one of them does not exist."""
     from penstock.kafka.topics import Topics
 
-    topics = Topics.of(clients_at(bootstrap_servers, command_config))
-    partitions = len(topics.partitions(topic))
+    there = Topics.of(clients_at(bootstrap_servers, command_config))
+    names = list(dict.fromkeys(topics))
+    shown = ", ".join(f"{name} ({len(there.partitions(name))} partitions)" for name in names)
     if not yes:
-        typer.confirm(f"Delete topic {topic} ({partitions} partitions) with all it holds?", abort=True)
-    topics.delete_topics([topic])
-    typer.echo(f"Topic {topic} is deleted")
+        typer.confirm(f"Delete {'topic' if len(names) == 1 else 'topics'} {shown} with all it holds?", abort=True)
+    there.delete_topics(names)
+    for name in names:
+        typer.echo(f"Topic {name} is deleted")

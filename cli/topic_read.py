@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -18,8 +18,12 @@ from penstock.cli.topic_options import KeySerde, SerdeName, TopicName, ValueSerd
 from penstock.common.errors import ConfigError, DeserializationError, StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde, bound
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
+
+if TYPE_CHECKING:
+    from penstock.kafka.clients import ConfluentClients
 
 _POLL_S = 0.1
 _RECORDS = 1000
@@ -199,15 +203,19 @@ def read(
     offsets: Annotated[bool, typer.Option("--offsets", help="Show partition:offset")] = False,
     separator: Annotated[str, typer.Option(help="Stands between what is shown", show_default="a tab")] = "\t",
     as_json: Annotated[bool, typer.Option("--json", help="Each record is a line of JSON, with all of it")] = False,
+    uncommitted: Annotated[
+        bool, typer.Option("--uncommitted", help="Show records of open and of aborted transactions, too")
+    ] = False,
     command_config: CommandConfig = None,
 ) -> None:
     """Print the records of a topic, each on a line: those that are there now, or with --follow for ever.
 
-    The order is that of each partition. A value that is null is printed as null.
+    The order is that of each partition. A value that is null is printed as null. Records of transactions are shown when
+    they are committed.
     """
     from penstock.kafka.topics import Topics
 
-    clients = clients_at(bootstrap_servers, command_config, group="penstock-topic-read")
+    clients = _with_isolation(clients_at(bootstrap_servers, command_config, group="penstock-topic-read"), uncommitted)
     topics = Topics.of(clients)
     there = topics.partitions(topic)
     wanted = there if not partition else [TopicPartition(topic, number) for number in dict.fromkeys(partition)]
@@ -216,12 +224,17 @@ def read(
     serdes = bound(key.serde, topic, "key"), bound(value.serde, topic, "value")
     form = Form(*serdes, keys, headers, timestamps, offsets, as_json, separator)
     began = positions(start, wanted, topics)
-    ends = None if follow else topics.end_offsets(wanted)
+    ends = None if follow else topics.high_watermarks(wanted) if uncommitted else topics.end_offsets(wanted)
     with closing(clients.consumer()) as consumer:
         try:
             _print(form, batches(consumer, began, ends), limit)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
+
+
+def _with_isolation(clients: ConfluentClients, uncommitted: bool) -> ConfluentClients:
+    isolation = "read_uncommitted" if uncommitted else "read_committed"
+    return replace(clients, consumer_overrides=Entries({**clients.consumer_overrides, "isolation.level": isolation}))
 
 
 def _print(form: Form, found: Iterator[RecordBatch], limit: int | None) -> None:

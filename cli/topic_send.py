@@ -134,6 +134,8 @@ def send(
 ) -> None:
     """Write each line of files, or of standard input, to a topic. The time of a record is now.
 
+    Records without a key go to all partitions in turn.
+
     $ echo '{"n": 1}' | penstock topic send numbers --value json
     """
     from penstock.kafka.topics import Topics
@@ -158,7 +160,7 @@ def send(
                 now_ms = time.time_ns() // 1_000_000
                 producer.send(
                     topic, record.key, record.value, now_ms if record.timestamp is None else record.timestamp,
-                    record.headers or None, record.partition,
+                    record.headers or None, _partition(record, sent, partitions),
                 )  # fmt: skip
                 sent += 1
                 if sent % _LOOK_EVERY == 0:
@@ -169,6 +171,11 @@ def send(
             raise ConfigError(f"{error}; sent before it: {_records(sent)}") from None
         _flush(producer, topic)
     typer.echo(f"{_records(sent)} sent to {topic}")
+
+
+def _partition(record: Outgoing, sent: int, partitions: int) -> int:
+    # Without a key librdkafka fills one partition for as long as records come quickly: others would stay empty.
+    return sent % partitions if record.key is None and record.partition < 0 else record.partition
 
 
 def _records(count: int) -> str:

@@ -26,7 +26,7 @@ _AGAIN_S = 0.5
 
 
 class CoordinatorSilentError(ApplicationStateError):
-    """The coordinator does not answer now: Ray restarts it, or its machine is busy. The application itself continues."""
+    """The coordinator does not answer now: Ray restarts it, or its machine is busy. The application continues."""
 
 
 def refuse_if_running(application_id: str) -> None:

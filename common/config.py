@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import tempfile
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
+from penstock.common.time import to_ms
 
 CLIENTS = ("consumer.", "producer.", "admin.")
 PREFIXES = (*CLIENTS, "topic.")
@@ -265,6 +267,12 @@ class StreamsConfig(BaseModel):
         if isinstance(value, bool) and not switch:
             raise ValueError("this key takes neither True nor False")  # to Python they are the numbers 1 and 0
         return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _durations_in_ms(cls, value: object, info: ValidationInfo) -> object:
+        key = cls.model_fields[info.field_name].alias if info.field_name else None
+        return to_ms(value, "the duration") if isinstance(value, timedelta) and key and key.endswith(".ms") else value
 
     @field_validator("*")
     @classmethod

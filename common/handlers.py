@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from penstock.common.errors import RecordError
+from penstock.common.errors import ConfigError, RecordError
 
 
 class HandlerResponse(Enum):
@@ -23,6 +23,18 @@ class ExceptionHandler(Protocol):
 
     def __call__(self, error: RecordError, /) -> HandlerResponse:
         """Decide what happens to the record that ``error`` names."""
+
+
+def response_of(handler: ExceptionHandler, error: RecordError) -> HandlerResponse:
+    """The handler's answer to ``error``. Raises ConfigError for anything that is no HandlerResponse."""
+    answer: object = handler(error)
+    if isinstance(answer, HandlerResponse):
+        return answer
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
+    raise ConfigError(
+        f"exception handler {name} returned {answer!r}: return HandlerResponse.RESUME or HandlerResponse.FAIL "
+        f"(it was asked about: {error})"
+    ) from error
 
 
 class LogAndFail:

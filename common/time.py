@@ -14,10 +14,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def to_ms(duration: Duration, what: str) -> int:
     """``duration`` in whole ms; ``what`` names it in an error.
 
-    Raises ValueError when it is negative or more than Kafka's 63 bits, TypeError when it is neither form.
+    Raises ValueError when it is negative, has a fraction of a ms, or is more than Kafka's 63 bits; TypeError when it is
+    neither form.
     """
     if isinstance(duration, timedelta):
-        duration = duration // timedelta(milliseconds=1)
+        duration, fraction = divmod(duration, timedelta(milliseconds=1))
+        if fraction:
+            raise ValueError(
+                f"{what} has a fraction of a millisecond ({fraction.microseconds} µs): Kafka's times have none"
+            )
     elif isinstance(duration, bool) or not isinstance(duration, int):
         raise TypeError(f"{what} must be a timedelta or whole milliseconds, not {duration!r}")
     if duration < 0:

@@ -15,7 +15,7 @@ from penstock.common.errors import (
     TopologyError,
     UnknownStateStoreError,
 )
-from penstock.common.handlers import ExceptionHandler, HandlerResponse
+from penstock.common.handlers import ExceptionHandler, HandlerResponse, response_of
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Header, Headers, RecordMetadata
 
@@ -208,7 +208,7 @@ class TaskContext:
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
         error = self._error(kind, what, operator, key)
         error.__cause__ = cause
-        if self.handler(error) is not HandlerResponse.RESUME:
+        if response_of(self.handler, error) is HandlerResponse.FAIL:
             raise error
         self.dropped_records += 1
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from penstock.common.errors import DeserializationError, InvalidTimestampError, RecordError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
-from penstock.common.handlers import ExceptionHandler, HandlerResponse
+from penstock.common.handlers import ExceptionHandler, HandlerResponse, response_of
 from penstock.common.ids import TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, Record, RecordBatch, RecordMetadata
 from penstock.tasks.context import TaskContext
@@ -202,7 +202,9 @@ class RecordQueue:
             try:
                 key, value, timestamp = self._decode_one(batch, index, time)
             except RecordError as error:
-                if isinstance(error, DeserializationError) and self._handler(error) is HandlerResponse.RESUME:
+                if isinstance(error, DeserializationError) and (
+                    response_of(self._handler, error) is HandlerResponse.RESUME
+                ):
                     self._context.dropped_records += 1
                     continue
                 result.error = error

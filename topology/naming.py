@@ -35,6 +35,8 @@ def checked_name(name: str, what: str = "name") -> str:
 
 def checked_topics(topics: str | Collection[str]) -> tuple[str, ...]:
     """One topic or several, each legal, without repetition. Raises TopologyError otherwise."""
+    if not isinstance(topics, str | Collection) or isinstance(topics, bytes):
+        raise TopologyError(f"a topic is a name of text, or several of them, not {topics!r}")
     names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
     if not names:
         raise TopologyError("a source needs at least one topic: the collection of topics is empty")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 
@@ -85,6 +87,44 @@ def test_of_several_topics_those_that_are_missing_are_created_and_those_that_exi
     assert missing not in str(refused.value)
     counts = {each["name"]: each["partitions"] for each in json.loads(topic("list", "--json"))}
     assert (counts[there], counts[missing], counts[other]) == (2, 3, 3)
+
+
+def test_several_topics_are_deleted_by_one_command_or_none_if_one_is_missing(
+    topic: Commands, topic_name: Callable[[str], str]
+) -> None:
+    first, second = topic_name("first"), topic_name("second")
+    topic("create", first, second)
+    with pytest.raises(MissingTopicError, match=f"{first}-not"):
+        topic("delete", first, f"{first}-not", "--yes")
+    assert first in topic("list")
+    assert topic("delete", first, second, "--yes") == f"Topic {first} is deleted\nTopic {second} is deleted\n"
+    assert not {first, second} & {line.split()[0] for line in topic("list").splitlines()}
+
+
+def test_records_without_a_key_go_to_all_partitions_in_turn(topic: Commands, topic_name: Callable[[str], str]) -> None:
+    name = topic_name("keyless")
+    topic("create", name, "-p", "3")
+    topic("send", name, text="a\nb\nc\nd\n")
+    layout = json.loads(topic("describe", name, "--json"))
+    assert [partition["end"] for partition in layout["partitions"]] == [2, 1, 1]
+
+
+def test_records_of_an_aborted_transaction_are_shown_on_demand(
+    topic: Commands, topic_name: Callable[[str], str], broker: str
+) -> None:
+    name = topic_name("transactions")
+    topic("create", name)
+    with closing(ConfluentClients(broker, "").transactional_producer(name)) as producer:
+        producer.init_transactions().result()
+        producer.begin_transaction()
+        producer.send(name, None, b"kept", 1)
+        producer.commit_transaction({}, b"").result()
+        producer.begin_transaction()
+        producer.send(name, None, b"dropped", 1)
+        producer.flush(30.0)
+        producer.abort_transaction().result()
+    assert topic.lines(name) == ["kept"]
+    assert topic.lines(name, "--uncommitted") == ["kept", "dropped"]
 
 
 def test_internal_topics_are_listed_on_demand(topic: Commands, topic_name: Callable[[str], str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,16 @@ def test_a_value_that_is_wrong_is_named_with_its_key_and_the_reason(key: str, va
 
 def test_a_number_may_come_as_text_as_from_a_properties_file() -> None:
     assert config({"commit.interval.ms": "250"}).commit_interval_ms == 250
+
+
+def test_a_time_may_be_a_timedelta_of_whole_milliseconds() -> None:
+    entries = {"application.id": "app", "commit.interval.ms": timedelta(seconds=2)}
+    assert StreamsConfig.of(entries).commit_interval_ms == 2000
+    for wrong, why in ((timedelta(microseconds=1500), "fraction of a millisecond"), (timedelta(-1), "negative")):
+        with pytest.raises(ConfigError, match=rf"'commit.interval.ms': .*{why}"):
+            StreamsConfig.of({**entries, "commit.interval.ms": wrong})
+    with pytest.raises(ConfigError, match=r"'num\.standby\.replicas'"):
+        StreamsConfig.of({**entries, "num.standby.replicas": timedelta(seconds=1)})
 
 
 def test_a_path_may_come_as_text() -> None:

@@ -7,8 +7,8 @@ import pickle
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.common.errors import DeserializationError, ProcessingError, RecordError
-from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndContinue, LogAndFail
+from penstock.common.errors import ConfigError, DeserializationError, ProcessingError, RecordError
+from penstock.common.handlers import ExceptionHandler, HandlerResponse, LogAndContinue, LogAndFail, response_of
 
 ERRORS = [
     DeserializationError("the value cannot be decoded", topic="in", partition=1, offset=2, key=b"k"),
@@ -53,3 +53,12 @@ def test_an_answer_is_the_same_object_in_every_process(answer: HandlerResponse) 
 
 def test_there_are_two_answers() -> None:
     assert {answer.name for answer in HandlerResponse} == {"RESUME", "FAIL"}
+
+
+@pytest.mark.parametrize("answer", [None, True, "resume"])
+def test_an_answer_that_is_none_is_an_error_that_names_the_handler_and_the_record(answer: object) -> None:
+    def careless(error: RecordError) -> HandlerResponse:
+        return answer  # type: ignore[return-value]
+
+    with pytest.raises(ConfigError, match=rf"careless returned {answer!r}: return HandlerResponse.RESUME .*offset 2"):
+        response_of(careless, ERRORS[0])
