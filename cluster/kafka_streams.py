@@ -17,6 +17,7 @@ from penstock.cluster.close_options import CloseOptions, leave_group
 from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.pickled_program import pickled_program
 from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
 from penstock.cluster.read_side import DEFAULT_WAIT_S, STOPPED, state_error, unknown_store
 from penstock.cluster.server_settings import ServerSettings, host_and_port
@@ -114,8 +115,9 @@ class KafkaStreams(BeforeStart, ActorChanges):
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Whether the broker answers, the topics fit, and no backfill stands half-done. Raises what ``start`` raises of
-        Kafka, starts nothing."""
+        """Check that the program can be sent to the cluster, that the broker answers, that the topics fit, and that no
+        backfill is half done. Raises what ``start`` raises of these; starts nothing."""
+        pickled_program(self._spec)
         admin = self._clients.admin()
         tasks = plan_topics(self.topology, self.config, admin.topics()).tasks
         refuse_unfinished_backfill(admin, self.application_id, set().union(*tasks.partitions.values()))

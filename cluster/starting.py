@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import ray
-from ray import cloudpickle
 from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
@@ -18,8 +17,9 @@ from penstock.cluster.connections import cluster_to_start_in, connect_to_cluster
 from penstock.cluster.control import remove_ended
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.names import NAMESPACE, coordinator_name
+from penstock.cluster.pickled_program import pickled_program
 from penstock.cluster.ray_errors import last_line
-from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 
 _START_S = 60.0
@@ -83,16 +83,11 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
     """Create the application's coordinator, which gets the address of its HTTP server;
     :func:`~penstock.cluster.control.remove_ended` goes before.
 
-    Raises ApplicationStateError when someone else is just starting the application, or when Ray cannot.
+    Raises ConfigError for a program that cannot be pickled, ApplicationStateError if another process starts the
+    application at this moment, or if Ray cannot.
     """
     application_id = spec.application_id
-    try:
-        pickled: bytes = cloudpickle.dumps(spec)  # type: ignore[no-untyped-call]  # untyped in Ray
-    except Exception as error:  # pickling runs arbitrary code of the user's objects
-        raise ConfigError(
-            f"application {application_id!r} cannot be sent to the cluster: something that its functions or its "
-            f"configuration refer to cannot be pickled: {type(error).__name__}: {error}"
-        ) from error
+    pickled = pickled_program(spec)
     remote: Any = ray.remote(CoordinatorActor).options(
         name=coordinator_name(application_id),
         namespace=NAMESPACE,

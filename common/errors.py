@@ -37,6 +37,8 @@ other side of that contract acts on it, so no program need name one::
     └── SessionLostError              the seat in the group: another client joins
     actors/guarantee.py
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
+    cluster/control.py
+    └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
     cluster/environment.py            what the coordinator hears in place of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place
     ├── ActorEndedError               its loop has ended, and says why elsewhere
