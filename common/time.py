@@ -17,16 +17,15 @@ def to_ms(duration: Duration, what: str) -> int:
     Raises ValueError when it is negative, has a fraction of a ms, or is more than Kafka's 63 bits; TypeError when it is
     neither form.
     """
+    fraction = timedelta()
     if isinstance(duration, timedelta):
         duration, fraction = divmod(duration, timedelta(milliseconds=1))
-        if fraction:
-            raise ValueError(
-                f"{what} has a fraction of a millisecond ({fraction.microseconds} µs): Kafka's times have none"
-            )
     elif isinstance(duration, bool) or not isinstance(duration, int):
         raise TypeError(f"{what} must be a timedelta or whole milliseconds, not {duration!r}")
     if duration < 0:
         raise ValueError(f"{what} may not be negative: {duration} ms")
+    if fraction:
+        raise ValueError(f"{what} has a fraction of a millisecond ({fraction.microseconds} µs): give whole ones")
     _check_size(duration, what)
     return duration
 

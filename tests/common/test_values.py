@@ -92,11 +92,15 @@ def test_a_batch_is_as_long_as_its_columns() -> None:
         (1500, 1500),
         (timedelta(seconds=1.5), 1500),
         (timedelta(days=365), 31_536_000_000),
-        (timedelta(microseconds=1999), 1),
     ],
 )
 def test_a_duration_is_a_timedelta_or_whole_milliseconds(duration: timedelta | int, ms: int) -> None:
     assert to_ms(duration, "grace") == ms
+
+
+def test_a_fraction_of_a_millisecond_is_refused_instead_of_cut() -> None:
+    with pytest.raises(ValueError, match=r"^grace has a fraction of a millisecond \(999 µs\): give whole ones$"):
+        to_ms(timedelta(microseconds=1999), "grace")
 
 
 @pytest.mark.parametrize("duration", [-1, timedelta(milliseconds=-1), timedelta(microseconds=-1)])
