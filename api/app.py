@@ -4,6 +4,7 @@ validated on the way out. What asks stores: ``key_value_routes.py``, ``time_rout
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import quote
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
@@ -11,8 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.api import guard, key_value_routes, metrics, operate_routes, problems, schemas, time_routes
-from penstock.api.asking import APPLICATION, INVALID, NOT_READY, UNKNOWN_APPLICATION, App, Route, check, json_response
-from penstock.api.limits import LimitedBodies, Rate
+from penstock.api.asking import (
+    APPLICATION,
+    INVALID,
+    NOT_READY,
+    UNKNOWN_APPLICATION,
+    App,
+    Limits,
+    Route,
+    check,
+    json_response,
+)
+from penstock.api.limits import Bodies, Places, Rate
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, ReadSide
@@ -34,15 +45,14 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
         separate_input_output_schemas=False,
     )
     app.router.route_class = Route
-    app.state.ranges = Rate(settings.max_ranges_per_second)
-    app.add_middleware(LimitedBodies)
-    app.add_middleware(guard.Guard, settings=settings)
+    places = Places(settings.max_waiting_queries)
+    app.state.limits = Limits(places, Bodies(), Rate(settings.max_ranges_per_second))
+    app.add_middleware(guard.Guard, settings=settings, places=places)
     problems.install(app)
     _say_which_stores_there_are(app, queries)
-    for add_to in (_health, _application, operate_routes.add_to, key_value_routes.add_to, time_routes.add_to):
+    for add_to in (_root, _health, _application, operate_routes.add_to, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
-    if settings.tokens:
-        guard.describe(app)
+    guard.describe(app, bool(settings.tokens))
     return app
 
 
@@ -76,6 +86,18 @@ class _SharedStatus:
         if self._asked is None or self._asked.done():
             self._asked = asyncio.create_task(self._queries.status())
         return await asyncio.shield(self._asked)
+
+
+def _root(app: FastAPI, queries: ReadSide) -> None:
+    @app.get("/", tags=["application"], response_model=schemas.RootBody, responses=documented({422: INVALID}))
+    async def root(request: Request) -> Response:
+        """The ways into this API. Needs no token; if there are tokens, only a request with one learns which application
+        runs here."""
+        described = {"name": "penstock", "version": version(), "docs": "/docs", "openapi": "/openapi.json"}
+        health = {"health": "/healthz", "readiness": "/readyz", "metrics": "/metrics"}
+        application = APPLICATION.format(app=quote(queries.application_id, safe=""))
+        known = {"application": application, "stores": f"{application}/stores"}
+        return json_response(described | health | (known if guard.may_read(request) else {}))
 
 
 def _health(app: FastAPI, queries: ReadSide) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +18,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.api.encoding import members, page_json, to_json
-from penstock.api.limits import RANGES, one_more_range
+from penstock.api.guard import HEALTH
+from penstock.api.limits import RANGES, Bodies, Body, Places, Rate, one_more_range
 from penstock.api.problems import ProblemError, documented, invalid_request
 from penstock.api.times import ms_of_text
 from penstock.cluster.read_side import (
@@ -53,8 +56,21 @@ _BAD = (
     "that it does"
 )
 ASK_A_STORE = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 503: NOT_READY})
-SCANS = {"responses": ASK_A_STORE | documented({429: RANGES}), "dependencies": [Depends(one_more_range)]}
-"""Options of a route that looks at many rows, or asks every task."""
+_LIMITED = 429
+SCANS = {"responses": ASK_A_STORE | documented({_LIMITED: RANGES})}
+"""Options of a route that looks at many rows, or asks every task: :class:`Route` limits how many of them are asked."""
+BATCHES = {
+    "responses": ASK_A_STORE
+    | documented(
+        {
+            400: f"{_BAD}; or the client breaks off the body",
+            408: "The body does not arrive in time",
+            413: "The body is too large",
+            _LIMITED: RANGES,
+        }
+    )
+}
+"""Options of one that has a body as well."""
 
 
 class Isolation(StrEnum):
@@ -160,19 +176,48 @@ def _position(text: str) -> Position:
         raise invalid_request([("query/not_older_than", f"Not a position, such as {_A_POSITION}: {error}")]) from error
 
 
+@dataclass(frozen=True)
+class Limits:
+    """The limits that all requests to one server share."""
+
+    places: Places
+    bodies: Bodies
+    ranges: Rate
+
+
 class Route(APIRoute):
-    """Refuses what it would otherwise ignore: a mistyped parameter would look like one that has no effect."""
+    """Looks at a request in the order of what that costs, so that a refusal costs the least: the names of its
+    parameters (a mistyped one would look like one that has no effect), the rate of ranges, its body, a free place. Only
+    then is it parsed, and answered. A body is read as JSON, whatever ``Content-Type`` calls it.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers, behind a look at the names of the query's parameters."""
+        """The handler behind these limits."""
         answer = super().get_route_handler()
         known = list(_parameters(self.dependant))
+        scans, has_body = _LIMITED in self.responses, self.body_field is not None
+        waits = self.path not in HEALTH
 
         async def run(request: Request) -> Response:
             refuse_unknown(request, known)
+            limits: Limits = request.app.state.limits
+            if scans:
+                one_more_range(limits.ranges)
+            if has_body:
+                with closing(await limits.bodies.read(request)) as body, limits.places:
+                    return await answer(_of_json(request, body))
+            if waits:
+                with limits.places:
+                    return await answer(request)
             return await answer(request)
 
         return run
+
+
+def _of_json(request: Request, body: Body) -> Request:
+    headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
+    scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
+    return Request(scope, body.receive)
 
 
 def _parameters(dependant: Dependant) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Who may ask, and how many at once: looked at before any route."""
+"""Refuses requests before any route, by who asks: no body is read, and nothing of them is parsed."""
 
 from __future__ import annotations
 
@@ -10,49 +10,58 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from penstock.api.limits import Places
+from penstock.api.origins import refusal_of_strangers
 from penstock.api.problems import ProblemError, documented, response
 from penstock.cluster.server_settings import Scope, ServerSettings, scope_of
 
 HEALTH = frozenset({"/healthz", "/readyz"})
-"""What an orchestrator asks, which has no token."""
-_PAGES = re.compile(r"/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*")
+"""Asked by orchestrators, which have no token."""
+_PAGES = re.compile(r"/|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*")
 """The description of the API, the same for every application; to try it out, the page asks for a token."""
 _LOOKING_POSTS = re.compile(r"/v1/applications/[^/]+/stores/[^/]+/keys:batch")
 """Questions that are too long for a URL. All other requests but GET and HEAD change something."""
+_OPEN = HEALTH | {"/"}
 _GRANTED = "penstock.granted"
-_CHALLENGES = {401: "", 403: ', error="insufficient_scope", scope="operate"'}
+_CHALLENGES = {"no-token": "", "scope-too-small": ', error="insufficient_scope", scope="operate"'}
 
 
 class Guard:
-    """Refuses with 401 who has no token, with 403 whose token allows less than is asked for, and with 503 when too many
-    wait for answers already. Without tokens (then nobody comes from elsewhere) everybody may do everything."""
+    """Refuses with 401 a request without a token, with 403 one whose token allows less than it asks for, and with 503
+    all while too many wait for answers already. Without tokens, when only this machine can reach the server, it refuses
+    with 403 what a page of another site asks (:mod:`penstock.api.origins`)."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, places: Places) -> None:
         self._app = app
         self._tokens = settings.tokens
-        self._most = settings.max_waiting_queries
-        self._waiting = 0
+        self._host = settings.host
+        self._places = places
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """ASGI."""
-        granted = Scope.OPERATE if not self._tokens else self._granted(scope)
-        scope[_GRANTED] = granted
+        problem = self._identify(scope)
         path: str = scope["path"]
-        if path in HEALTH or _PAGES.fullmatch(path):
-            await self._app(scope, receive, send)
-            return
-        problem = self._refusal(scope, granted)
-        if problem is not None:
-            answer = response(Request(scope), problem)
-            if problem.status in _CHALLENGES:
-                answer.headers["WWW-Authenticate"] = f'Bearer realm="penstock"{_CHALLENGES[problem.status]}'
-            await answer(scope, receive, send)
-            return
-        self._waiting += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._waiting -= 1
+        if path not in HEALTH and not _PAGES.fullmatch(path):
+            problem = problem or self._refusal(scope)
+            if problem is not None:
+                answer = response(Request(scope), problem)
+                if problem.kind in _CHALLENGES:
+                    answer.headers["WWW-Authenticate"] = f'Bearer realm="penstock"{_CHALLENGES[problem.kind]}'
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _identify(self, scope: AsgiScope) -> ProblemError | None:
+        """Notes in ``scope`` what the request may do. The problem with one that may do nothing."""
+        if self._tokens:
+            granted = self._granted(scope)
+            detail = "this needs the header 'Authorization: Bearer TOKEN', with a token that the application knows"
+            problem = ProblemError(401, "no-token", "A token is needed", detail) if granted is None else None
+        else:
+            problem = refusal_of_strangers(scope["headers"], scope.get("scheme", "http"), self._host)
+            granted = Scope.OPERATE if problem is None else None
+        scope[_GRANTED] = granted
+        return problem
 
     def _granted(self, scope: AsgiScope) -> Scope | None:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -61,18 +70,12 @@ class Guard:
         kind, _, token = given[0].partition(b" ")
         return scope_of(self._tokens, token.strip()) if kind.lower() == b"bearer" else None
 
-    def _refusal(self, scope: AsgiScope, granted: Scope | None) -> ProblemError | None:
-        if granted is None:
-            detail = "this needs the header 'Authorization: Bearer TOKEN', with a token that the application knows"
-            return ProblemError(401, "no-token", "A token is needed", detail)
-        wanted = _wanted(scope["method"], scope["path"])
+    def _refusal(self, scope: AsgiScope) -> ProblemError | None:
+        granted, wanted = scope[_GRANTED], _wanted(scope["method"], scope["path"])
         if not granted.allows(wanted):
             detail = f"this needs a token with the scope {wanted}; yours has {granted}"
             return ProblemError(403, "scope-too-small", "The token does not allow that", detail, scope=wanted.value)
-        if self._waiting >= self._most:
-            detail = f"{self._most} requests wait for their answers already (application.server.max.waiting.queries)"
-            return ProblemError(503, "too-many-waiting", "Too many requests wait", detail, retry_after_s=1)
-        return None
+        return self._places.refusal()
 
 
 def _wanted(method: str, path: str) -> Scope:
@@ -81,23 +84,27 @@ def _wanted(method: str, path: str) -> Scope:
 
 
 def may_read(request: Request) -> bool:
-    """Whether who asks may hear of the application: said of requests that need no token."""
-    return request.scope.get(_GRANTED, Scope.OPERATE) is not None
+    """Whether a request that needs no token may nevertheless hear of the application."""
+    return request.scope.get(_GRANTED) is not None
 
 
-def describe(app: FastAPI) -> None:
-    """Say in the OpenAPI document which requests need a token, and what becomes of those without."""
+def describe(app: FastAPI, tokens: bool) -> None:
+    """Say in the OpenAPI document which requests need a token, or none of another site, and what becomes of others."""
     described = app.openapi
+    refusals = documented({403: "The request names another host, or a page of another site makes it"})
+    if tokens:
+        refusals = documented({401: "There is no token, or it is not known", 403: "The token does not allow that"})
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = described()
-            schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            refusals = documented({401: "There is no token, or it is not known", 403: "The token does not allow that"})
+            if tokens:
+                schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             for path, operations in schema["paths"].items():
-                for operation in operations.values() if path not in HEALTH else ():
-                    operation["security"] = [{"token": []}]
+                for operation in operations.values() if path not in _OPEN else ():
                     operation["responses"] |= {str(status): body for status, body in refusals.items()}
+                    if tokens:
+                        operation["security"] = [{"token": []}]
         return described()
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend the document

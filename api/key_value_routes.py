@@ -14,6 +14,7 @@ from starlette.routing import request_response
 from penstock.api import schemas
 from penstock.api.asking import (
     ASK_A_STORE,
+    BATCHES,
     READING_PARAMETERS,
     SCANS,
     STORE,
@@ -62,8 +63,9 @@ class _EntryRoute(APIRoute):
 
         async def run(request: Request) -> Response:
             refuse_unknown(request, READING_PARAMETERS)
-            answer: Response = await endpoint(**request.path_params, reading=reading_of(request))
-            return answer
+            with request.app.state.limits.places:
+                answer: Response = await endpoint(**request.path_params, reading=reading_of(request))
+                return answer
 
         self.app = request_response(run)
 
@@ -90,7 +92,7 @@ def _entry(app: FastAPI, queries: ReadSide) -> None:
 
 
 def _entries(app: FastAPI, queries: ReadSide) -> None:
-    options = {"tags": ["stores"], "response_model": schemas.FoundBody, **SCANS}
+    options = {"tags": ["stores"], "response_model": schemas.FoundBody, **BATCHES}
 
     @app.post(STORE + "/keys:batch", **options)  # type: ignore[arg-type]  # options of any type
     async def look_up_all(app: App, store: Store, body: schemas.KeysBody, reading: Asking) -> Response:

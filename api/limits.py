@@ -1,71 +1,128 @@
-"""Limits to what one client, or many, may take of the server."""
+"""Limits to what one client, or all together, may take of the server. Those of connections: ``connections.py``."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable
+from types import TracebackType
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 from penstock.api.problems import ProblemError
 
 LARGEST_BODY = 16 << 20
 """10,000 keys of 1600 bytes each."""
-LARGEST_HEAD = 384 << 10
-"""Request line and headers: room for a position of 100,000 characters, percent-encoded."""
+LARGEST_BODIES = 64 << 20
+"""Of all requests whose bodies arrive, or are being answered."""
+BODY_S = 30.0
+"""Time from the end of a head to the end of its body."""
 
 
-class LimitedBodies:
-    """A body that is larger than that is not read to its end, and answered with 413."""
+class Places:
+    """The requests that wait for their answers, at most ``most``. A request takes its place once it has arrived whole:
+    one whose body never comes takes none."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
-            return
-        taken = 0
+    def refusal(self) -> ProblemError | None:
+        """The refusal of one more request; None while a place is free."""
+        if self._taken < self._most:
+            return None
+        detail = f"{self._most} requests wait for their answers already (application.server.max.waiting.queries)"
+        return ProblemError(503, "too-many-waiting", "Too many requests wait", detail, retry_after_s=1)
 
-        async def limited() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > LARGEST_BODY:
-                raise HTTPException(413, f"a body may have {LARGEST_BODY} bytes: send fewer keys at once")
-            return message
+    def __enter__(self) -> None:
+        """Take a place. Raises ProblemError if none is free."""
+        problem = self.refusal()
+        if problem is not None:
+            raise problem
+        self._taken += 1
 
-        await self._app(scope, limited, send)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give it back."""
+        self._taken -= 1
 
 
-class LimitedHeads(HttpToolsProtocol):
-    """A connection whose request line and headers do not come to an end is closed, after an answer that says so."""
+class Bodies:
+    """The bytes of all bodies that are read or answered at a time, at most ``most``."""
 
-    _head = 0
-    _in_body = False
+    def __init__(self, most: int | None = None) -> None:
+        self._free = LARGEST_BODIES if most is None else most
 
-    def data_received(self, data: bytes) -> None:
-        """What has come of a head is counted here, for the parser keeps all of it."""
-        if not self._in_body:
-            self._head += len(data)
-        super().data_received(data)
-        if self._head > LARGEST_HEAD and not self.transport.is_closing():
-            self.send_400_response(f"Request line and headers may have {LARGEST_HEAD} bytes.")
+    async def read(self, request: Request) -> Body:
+        """The body of ``request``, whose bytes count until it is closed.
 
-    def on_headers_complete(self) -> None:
-        """The parser has taken the head."""
-        self._head, self._in_body = 0, True
-        super().on_headers_complete()
+        Raises ProblemError: 413 for one that is too large, at once if its head admits it; 503 if all bodies together
+        are; 408 for one that does not arrive in time; 400 for one that the client breaks off.
+        """
+        given = request.headers.get("content-length", "0")
+        if given.isdecimal() and int(given) > LARGEST_BODY:
+            raise _too_large()
+        body = Body(self)
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for chunk in request.stream():
+                    body.add(chunk)
+        except BaseException as error:
+            body.close()
+            if isinstance(error, TimeoutError):
+                detail = f"the body has not arrived within {BODY_S:.0f} s of the head: send it at once"
+                raise ProblemError(408, "body-too-slow", "The body does not arrive", detail) from None
+            if isinstance(error, ClientDisconnect):
+                detail = "the connection ended before the body did"
+                raise ProblemError(400, "body-incomplete", "The body is incomplete", detail) from None
+            raise
+        return body
 
-    def on_message_complete(self) -> None:
-        """The parser has taken the body."""
-        self._in_body = False
-        super().on_message_complete()
+    def take(self, count: int) -> None:
+        """Count ``count`` more bytes. Raises ProblemError if that is too many."""
+        if count > self._free:
+            detail = "the bodies that are being sent by all clients together are too large: ask again a little later"
+            raise ProblemError(503, "too-many-bodies", "Too many large requests", detail, retry_after_s=1)
+        self._free -= count
+
+    def give_back(self, count: int) -> None:
+        """Count ``count`` bytes no longer."""
+        self._free += count
+
+
+class Body:
+    """One body, as far as it has arrived."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self._bodies = bodies
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take in a part of it. Raises ProblemError if that is too much."""
+        if self._size + len(chunk) > LARGEST_BODY:
+            raise _too_large()
+        self._bodies.take(len(chunk))
+        self._size += len(chunk)
+        self._chunks.append(chunk)
+
+    async def receive(self) -> Message:
+        """The body as ASGI gives it to a route, which reads it once."""
+        chunks, self._chunks = self._chunks, []
+        return {"type": "http.request", "body": b"".join(chunks), "more_body": False}
+
+    def close(self) -> None:
+        """Its bytes count no longer. Idempotent."""
+        self._bodies.give_back(self._size)
+        self._size = 0
+
+
+def _too_large() -> ProblemError:
+    detail = f"a body may have {LARGEST_BODY} bytes: send fewer keys at once"
+    return ProblemError(413, "request-entity-too-large", "Request Entity Too Large", detail)
 
 
 class Rate:
@@ -76,7 +133,7 @@ class Rate:
         self._left, self._at = float(per_second), clock()
 
     def wait_s(self) -> float:
-        """Takes one and gives 0; where none is left, how long it is until there is one."""
+        """Takes one and gives 0; if none is left, the seconds until there is one."""
         now = self._clock()
         self._left = min(self._left + (now - self._at) * self._per_second, self._per_second)
         self._at = now
@@ -86,9 +143,9 @@ class Rate:
         return 0.0
 
 
-async def one_more_range(request: Request) -> None:
-    """A dependency of the routes that scan stores, or ask every task: raises when there are too many of them."""
-    wait_s = request.app.state.ranges.wait_s()
+def one_more_range(ranges: Rate) -> None:
+    """Count a request that scans a store, or asks every task. Raises ProblemError when there are too many of them."""
+    wait_s = ranges.wait_s()
     if wait_s:
         raise ProblemError(
             429,

@@ -74,8 +74,10 @@ def response(request: Request, problem: ProblemError) -> Response:
         "instance": request.url.path,
         **problem.members,
     }
-    retry = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
-    return Response(to_json(body), problem.status, headers=retry, media_type=MEDIA_TYPE)
+    headers = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
+    if problem.status == HTTPStatus.REQUEST_TIMEOUT:
+        headers["Connection"] = "close"  # the rest of the request would be taken for the next one
+    return Response(to_json(body), problem.status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def of_error(error: StreamsError) -> ProblemError | None:

@@ -11,6 +11,20 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class RootBody(_Body):
+    """The ways into the API. The last two are missing where the request lacks the token that it needs."""
+
+    name: str
+    version: str
+    docs: str
+    openapi: str
+    health: str
+    readiness: str
+    metrics: str
+    application: str | None = None
+    stores: str | None = None
+
+
 class PartitionBody(_Body):
     """A source partition of a task."""
 

@@ -8,11 +8,12 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import uvicorn
 
 from penstock.api.app import create_app
-from penstock.api.limits import LimitedHeads
+from penstock.api.connections import HEAD_S, Connection, look_at, most_connections
 from penstock.cluster.read_side import ReadSide
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ConfigError
@@ -20,6 +21,8 @@ from penstock.common.errors import ConfigError
 # How long a stop waits for answers under way.
 _DRAIN_S = 3
 _BACKLOG = 2048
+# As often does uvicorn call ``on_tick``.
+_TICKS_A_SECOND = 10
 
 
 async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[str], None]) -> None:
@@ -34,7 +37,7 @@ async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[
     server = _Server(
         uvicorn.Config(
             create_app(queries, settings),
-            http=LimitedHeads,
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -60,7 +63,8 @@ async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and leaves the process' signals alone: they belong to whoever owns the event loop."""
+    """Says when it listens, looks after its connections, and leaves the process' signals alone: they belong to the
+    owner of the event loop."""
 
     def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
@@ -69,8 +73,30 @@ class _Server(uvicorn.Server):
         self.listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # As in uvicorn, which gives a client a minute for the handshake of TLS.
+        most, loop = most_connections(), asyncio.get_running_loop()
+
+        def connection() -> Connection:
+            made = Connection(config=self.config, server_state=self.server_state, app_state={}, _loop=loop)
+            made.most = most
+            return made
+
+        tls = self.config.ssl
+        in_time = None if tls is None else HEAD_S
+        self.servers = [
+            await loop.create_server(
+                connection, sock=each, ssl=tls, ssl_handshake_timeout=in_time, backlog=self.config.backlog
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
         self.listening.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_A_SECOND == 0:
+            connections = cast("set[Connection]", self.server_state.connections)
+            look_at(connections, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -188,4 +188,4 @@ class AsgiTransport(httpx.BaseTransport):
 
 def client_of(read_side: FakeReadSide) -> httpx.Client:
     """A client of the API over ``read_side``."""
-    return httpx.Client(transport=AsgiTransport(read_side), base_url="http://penstock")
+    return httpx.Client(transport=AsgiTransport(read_side), base_url="http://localhost")

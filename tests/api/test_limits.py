@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import MutableMapping
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.types import Receive
 
+from penstock.api import limits
 from penstock.api.app import create_app
-from penstock.api.limits import Rate
+from penstock.api.limits import LARGEST_BODY, Rate
 from penstock.cluster.read_side import ApplicationStatus, Query, Reading, StoreEntry
-from penstock.cluster.server_settings import ServerSettings
+from penstock.cluster.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
 
 STORE = "/v1/applications/word-count/stores/counts"
@@ -38,7 +42,7 @@ def test_a_rate_gives_a_seconds_worth_at_once_and_then_one_after_the_other() -> 
 
 def client(side: FakeReadSide, **settings: int) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(create_app(side, ServerSettings(**settings)))  # type: ignore[arg-type]  # numbers
-    return httpx.AsyncClient(transport=transport, base_url="http://penstock")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,137 @@ def test_a_request_that_fails_gives_its_place_back() -> None:
     async def run() -> list[int]:
         app = create_app(Failing(), ServerSettings(max_waiting_queries=1))
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://penstock") as it:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as it:
             return [(await it.get(f"{STORE}/keys/a")).status_code for _ in range(3)]
 
     assert asyncio.run(run()) == [500, 500, 500]
+
+
+# ---- requests whose bodies do not come ----
+
+
+async def never() -> MutableMapping[str, Any]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def asked(
+    app: FastAPI, receive: Receive, method: str = "POST", path: str = f"{STORE}/keys:batch", **headers: str
+) -> tuple[int, str]:
+    """Status and body of an answer. ``headers``: with underscores in their names."""
+    said: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    given = {"host": "localhost", **headers}
+    scope = {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"",
+        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()],
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return said[0]["status"], said[1]["body"].decode()
+
+
+def sends(*chunks: bytes) -> Receive:
+    left = list(chunks)
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    return receive
+
+
+def test_a_request_whose_body_does_not_come_takes_no_place() -> None:
+    async def run() -> None:
+        app = create_app(FakeReadSide(), ServerSettings(max_waiting_queries=3))
+        stalled = [asyncio.ensure_future(asked(app, never)) for _ in range(10)]
+        await asyncio.sleep(0)
+        assert (await asked(app, sends(b""), "GET", f"{STORE}/approximate-count"))[0] == 200
+        assert (await asked(app, sends(b'{"keys": ', b"[]}")))[0] == 200
+        for each in stalled:
+            each.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_what_is_refused_is_refused_before_its_body_is_read() -> None:
+    async def run() -> None:
+        app = create_app(FakeReadSide(), ServerSettings(max_ranges_per_second=1))
+        large = {"content_length": str(LARGEST_BODY + 1)}
+        assert (await asked(app, never, **large))[0] == 413
+        assert (await asked(app, never))[0] == 429
+        assert (await asked(app, never, origin="https://evil.example"))[0] == 403
+        assert (await asked(app, never, path=f"{STORE}/keys:batch?x"))[0] == 404
+        with_tokens = create_app(FakeReadSide(), ServerSettings(tokens=(Token.of(Scope.READ, "r" * 20),)))
+        assert (await asked(with_tokens, never))[0] == 401
+
+    asyncio.run(asyncio.wait_for(run(), 10))
+
+
+def test_a_body_that_finds_no_place_is_not_parsed() -> None:
+    class Slow(FakeReadSide):
+        async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+            await asyncio.Event().wait()
+            return None
+
+    async def run() -> None:
+        app = create_app(Slow(), ServerSettings(max_waiting_queries=1))
+        sent = asyncio.Event()
+
+        async def slowly() -> MutableMapping[str, Any]:
+            await sent.wait()
+            return {"type": "http.request", "body": b"no JSON", "more_body": False}
+
+        late = asyncio.ensure_future(asked(app, slowly))
+        await asyncio.sleep(0)
+        waits = asyncio.ensure_future(asked(app, sends(b""), "GET", f"{STORE}/keys/a"))
+        await asyncio.sleep(0)
+        sent.set()
+        status, said = await late
+        assert (status, "too-many-waiting" in said) == (503, True)
+        waits.cancel()
+
+    asyncio.run(run())
+
+
+def test_the_bytes_of_all_bodies_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "LARGEST_BODIES", 100)
+
+    async def run() -> None:
+        app = create_app(FakeReadSide())
+
+        def begins(body: bytes) -> Receive:
+            first = sends(body, b"")
+
+            async def receive() -> MutableMapping[str, Any]:
+                if begun.is_set():
+                    await never()
+                begun.set()
+                return await first()
+
+            begun = asyncio.Event()
+            return receive
+
+        stalled = [asyncio.ensure_future(asked(app, begins(b" " * 45))) for _ in range(2)]
+        await asyncio.sleep(0)
+        small, large = b'{"keys": []}'[:10], b" " * 11
+        status, said = await asked(app, sends(large))
+        assert (status, "too-many-bodies" in said) == (503, True)
+        assert (await asked(app, sends(small)))[0] == 422, "there is room for it"
+        for each in stalled:
+            each.cancel()
+        await asyncio.gather(*stalled, return_exceptions=True)
+        for _ in range(3):
+            assert (await asked(app, sends(b'{"keys": []}', b" " * 80)))[0] == 200, "all is given back"
+
+    asyncio.run(run())
+
+
+def test_a_body_that_is_broken_off_is_no_fault_of_ours() -> None:
+    async def gone() -> MutableMapping[str, Any]:
+        return {"type": "http.disconnect"}
+
+    status, said = asyncio.run(asked(create_app(FakeReadSide()), gone))
+    assert (status, "body-incomplete" in said) == (400, True)

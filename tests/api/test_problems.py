@@ -289,7 +289,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read_to_its_end(
 
     scope = {
         "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
     }  # fmt: skip
     asyncio.run(create_app(read_side)(scope, receive, send))
     assert (sent[0]["status"], taken) == (413, 4)

@@ -232,3 +232,14 @@ def test_a_row_that_json_cannot_show_is_text_with_the_reason_and_the_others_are_
 def test_a_value_without_a_json_form_is_refused_by_its_type() -> None:
     with pytest.raises(SerializationError, match=r"random\.Random"):
         to_json({"generator": random.Random(1)})
+
+
+@pytest.mark.parametrize("kind", [None, "application/x-www-form-urlencoded", "text/plain", "application/json"])
+def test_a_body_is_read_as_json_whatever_its_header_calls_it(
+    kind: str | None, client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.fakes["counts"].put("a", 1)
+    headers = {} if kind is None else {"Content-Type": kind}  # curl -d has the second
+    answer = client.post(f"{STORE}/keys:batch", content=b'{"keys": ["a"]}', headers=headers)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["entries"][0]["value"] == 1

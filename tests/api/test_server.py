@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.api.limits import LARGEST_HEAD
+from penstock.api.connections import LARGEST_HEAD
 from penstock.api.server import serve
 from penstock.cluster.read_side import Reading
 from penstock.cluster.server_settings import Scope, ServerSettings, Token
@@ -232,7 +232,7 @@ def test_a_head_without_end_is_refused_and_not_kept(head: str) -> None:
 
 
 def test_heads_and_bodies_of_one_connection_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.api.limits.LARGEST_HEAD", 1000)
+    monkeypatch.setattr("penstock.api.connections.LARGEST_HEAD", 1000)
 
     async def run() -> None:
         server, address = await _started(FakeReadSide())

@@ -112,6 +112,7 @@ def test_the_openapi_document_is_valid_and_complete(client: httpx.Client) -> Non
     validate(document)
     application = "/v1/applications/{app}"
     assert set(document["paths"]) == {
+        "/",
         "/healthz",
         "/readyz",
         "/metrics",

@@ -30,7 +30,7 @@ LOOKS = [
     ("POST", f"{STORE}/keys:batch"),
     ("GET", "/metrics"),
 ]
-OPEN = ["/healthz", "/readyz", "/docs", "/openapi.json"]
+OPEN = ["/", "/healthz", "/readyz", "/docs", "/openapi.json"]
 
 
 def ask(app: FastAPI, method: str, path: str, token: str | None = None, **options: Any) -> httpx.Response:
@@ -39,7 +39,7 @@ def ask(app: FastAPI, method: str, path: str, token: str | None = None, **option
 
     async def run() -> httpx.Response:
         transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://penstock") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             body = {"json": {"keys": ["a"]}} if method == "POST" else {}
             return await client.request(method, path, headers=headers, **(body | options))
 
@@ -102,7 +102,7 @@ def test_who_has_no_token_is_told_nothing(method: str, path: str, headers: Mappi
 
 def ask_with(app: FastAPI, method: str, path: str, headers: list[tuple[str, str]]) -> httpx.Response:
     async def run() -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://penstock") as client:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             return await client.request(method, path, headers=headers)
 
     return asyncio.run(run())
@@ -155,7 +155,9 @@ def test_health_and_the_description_of_the_api_need_no_token(path: str, app: Fas
     assert ask(app, "GET", path, "unknown-token-0123456789").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/healthz/", "//healthz", "/healthz/../metrics", "/readyz/x", "/static-offline-docs"])
+@pytest.mark.parametrize(
+    "path", ["/healthz/", "http://localhost//healthz", "/healthz/../metrics", "/readyz/x", "/static-offline-docs"]
+)
 def test_what_resembles_it_needs_one(path: str, app: FastAPI) -> None:
     assert ask_with(app, "GET", path, []).status_code == 401
 
@@ -181,7 +183,7 @@ def test_the_description_says_what_needs_a_token(app: FastAPI) -> None:
     assert document["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            needs = path not in ("/healthz", "/readyz")
+            needs = path not in ("/", "/healthz", "/readyz")
             assert (operation.get("security") == [{"token": []}]) is needs, path
             assert ({"401", "403"} <= operation["responses"].keys()) is needs, path
 

@@ -19,7 +19,7 @@ EXAMPLES = re.findall(r"^```http\n(GET|POST) …/(\S+)\n(.*?)\n?\n(\{.*?)\n```",
 def test_the_examples_of_the_page_are_answered_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     it = application_of_the_page(tmp_path)
     monkeypatch.setattr("ray.get_actor", lambda *_: it)
-    url = f"http://penstock/v1/applications/{APPLICATION}/stores/"
+    url = f"http://localhost/v1/applications/{APPLICATION}/stores/"
     with httpx.Client(transport=OneLoopTransport(APPLICATION), base_url=url) as client:
         for method, path, body, expected in EXAMPLES:
             answer = client.request(method, path, content=body, headers={"Content-Type": "application/json"})

@@ -68,7 +68,7 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loc
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
     with httpx.Client(
-        transport=OneLoopTransport(APPLICATION), base_url=f"http://penstock/v1/applications/{APPLICATION}/stores"
+        transport=OneLoopTransport(APPLICATION), base_url=f"http://localhost/v1/applications/{APPLICATION}/stores"
     ) as client:
         yield client
 
