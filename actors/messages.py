@@ -332,6 +332,13 @@ class ApplicationStatus:
     """None before it has actors."""
     unhosted: Mapping[TaskId, str] = field(default_factory=dict)
     """Every task of this cluster's that no actor has now, and what it waits for. How far it lags is not known."""
+    silent: frozenset[str] = frozenset()
+    """The actors whose process has given no sign of life for seconds: what they last reported may not hold any more."""
+
+    @property
+    def lag_is_known(self) -> bool:
+        """Whether every task has an actor that reports its lag."""
+        return not self.unhosted and not self.silent.intersection(self.placement.values())
 
     @property
     def task_count(self) -> int:

@@ -35,7 +35,8 @@ class PartitionBody(_Body):
 
 
 class TaskBody(_Body):
-    """A task. All figures are null while its actor has not reported it yet, or no actor has it."""
+    """A task. All figures are null while its actor has not reported it yet, or no actor has it; state and lag are null
+    while its actor is silent."""
 
     task_id: str
     actor_id: str | None = Field(description="null while no actor has it: see ``waits_for``.")
@@ -83,6 +84,9 @@ class ActorBody(_Body):
     tasks: list[str]
     standbys: list[StandbyBody]
     error: str | None
+    silent: bool = Field(
+        description="Its process has given no sign of life for seconds: state and lag of its tasks are not known."
+    )
 
 
 class ActorCountBody(_Body):

@@ -15,15 +15,16 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
     reported = {task.task_id: (actor, task) for actor in status.actors for task in actor.tasks}
     unreported = [_unreported(task_id, status.placement[task_id]) for task_id in status.placement.keys() - reported]
     unhosted = [_unreported(task, None, why) for task, why in status.unhosted.items() if task not in reported]
-    tasks = [_task(actor, task) for actor, task in reported.values()] + unreported + unhosted
+    silent = status.silent
+    tasks = [_task(actor, task, actor.actor_id in silent) for actor, task in reported.values()] + unreported + unhosted
     return {
         "application_id": status.application_id,
         "state": status.state.value,
         "epoch": status.epoch,
-        "lag": sum(task.lag for _, task in reported.values()),
+        "lag": sum(task.lag for actor, task in reported.values() if actor.actor_id not in silent),
         "placement": {str(task_id): actor_id for task_id, actor_id in sorted(status.placement.items())},
         "tasks": sorted(tasks, key=lambda task: TaskId.parse(task["task_id"])),
-        "actors": [_actor(actor) for actor in status.actors],
+        "actors": [_actor(actor, actor.actor_id in silent) for actor in status.actors],
         "http_address": status.http_address,
         "error": status.error,
         "waiting": status.waiting,
@@ -44,13 +45,13 @@ def scaling_body(scaling: ScalingStatus) -> dict[str, Any]:
     return {**asdict(scaling), "counts": counts}
 
 
-def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
+def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
     left = task.restore_seconds_left
     return {
         "task_id": str(task.task_id),
         "actor_id": actor.actor_id,
         "node_id": actor.node_id,
-        "state": task.state.value,
+        "state": None if silent else task.state.value,
         "waits_for": None,
         "records_processed": task.records_processed,
         "dropped_records": task.dropped_records,
@@ -59,13 +60,13 @@ def _task(actor: ActorStatus, task: TaskStatus) -> dict[str, Any]:
         "restore_total": task.restore_total,
         "restore_rate": round(task.restore_rate, 1),
         "restore_seconds_left": None if left is None else round(left, 1),
-        "lag": task.lag,
+        "lag": None if silent else task.lag,
         "partitions": [
             {
                 "topic": partition.topic,
                 "partition": partition.partition,
                 "committed": task.committed.get(partition),
-                "lag": task.lags.get(partition),
+                "lag": None if silent else task.lags.get(partition),
             }
             for partition in sorted({*task.lags, *task.committed})
         ],
@@ -80,7 +81,7 @@ def _unreported(task_id: TaskId, actor_id: str | None, waits_for: str | None = N
     return {**known, **dict.fromkeys(unknown), "partitions": []}
 
 
-def _actor(actor: ActorStatus) -> dict[str, Any]:
+def _actor(actor: ActorStatus, silent: bool) -> dict[str, Any]:
     return {
         "actor_id": actor.actor_id,
         "node_id": actor.node_id,
@@ -90,4 +91,5 @@ def _actor(actor: ActorStatus) -> dict[str, Any]:
         "tasks": [str(task.task_id) for task in actor.tasks],
         "standbys": [{"task_id": str(standby.task_id), "lag": standby.lag} for standby in actor.standbys],
         "error": actor.error,
+        "silent": silent,
     }

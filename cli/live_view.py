@@ -67,8 +67,8 @@ def state_text(status: ApplicationStatus) -> str:
 
 def lag_text(status: ApplicationStatus) -> str:
     """The lag of all tasks together, as far as it is known."""
-    known = f"{sum(task.lag for task in status.tasks):,}"
-    return f"{known} + ?" if status.unhosted else known
+    known = sum(task.lag for actor in status.actors for task in actor.tasks if actor.actor_id not in status.silent)
+    return f"{known:,}" if status.lag_is_known else f"{known:,} + ?"
 
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
@@ -115,14 +115,15 @@ def _table(
             unknown = ["", "", "?"] if task_id in status.unhosted else []
             table.add_row(str(task_id), actor_id, *copies, Text("waiting", style="yellow"), *unknown)
             continue
+        silent = actor_id in status.silent
         table.add_row(
             str(task_id),
             actor_id,
             *copies,
-            _state(task),
+            Text("silent", style="red") if silent else _state(task),
             f"{task.records_processed:,}",
             "" if rates is None else f"{rates.get(task_id, 0.0):,.0f}",
-            f"{task.lag:,}",
+            "?" if silent else f"{task.lag:,}",
             f"{task.dropped_records:,}",
             f"{task.lost_records:,}",
         )

@@ -43,6 +43,8 @@ class ActorRecord:
     """How many offsets each standby lacks, as last reported."""
     unsure: bool = False
     """Found alive after a restart of the coordinator: it may have taken tasks that it did not yet report."""
+    silent: bool = False
+    """Its process gives no sign of life."""
     worked: bool = False
     """Its tasks have run."""
     outdated: bool = False

@@ -34,6 +34,7 @@ from penstock.cluster.events import (
     ActorLost,
     ActorRecovered,
     ActorReported,
+    ActorSilent,
     ActorStopped,
     ActorsWanted,
     ActorUp,
@@ -110,6 +111,7 @@ class Coordinator(CoordinatorView):
             ActorUp: self._actor_up,
             ActorAssigned: self._actor_assigned,
             ActorReported: self._actor_reported,
+            ActorSilent: self._actor_silent,
             ActorStopped: self._actor_stopped,
             ActorLost: self._actor_lost,
             ActorFenced: self._actor_fenced,
@@ -186,6 +188,10 @@ class Coordinator(CoordinatorView):
                 self._placer.ran(event.running, actor.node)
             actor.running, actor.lags = event.running, event.lags
             actor.worked = actor.worked or bool(event.running)
+
+    def _actor_silent(self, event: ActorSilent) -> None:
+        if event.actor_id in self._actors:
+            self._actors[event.actor_id].silent = event.silent  # only the state of the application follows
 
     def _actor_stopped(self, event: ActorStopped) -> None:
         self._gone(event.actor_id, event.in_doubt)
@@ -310,7 +316,7 @@ class Coordinator(CoordinatorView):
 
     def _update_state(self) -> None:
         """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""
-        settled = [actor for actor in self._actors.values() if actor.settled]
+        settled = [actor for actor in self._actors.values() if actor.settled and not actor.silent]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}
         moving = self.session_lost or self._owned.rebalancing or bool(self.unplanned)
         done = running >= self._owned.tasks and not moving

@@ -117,6 +117,7 @@ class CoordinatorActor:
             self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
             self._scaling.status if self._scaling is not None else None,
             it.machine.unhosted if it and not self._state.has_ended else {},
+            it.machine.silent if it and not self._state.has_ended else frozenset(),
         )
 
     def _waits_for(self) -> str | None:

@@ -19,9 +19,15 @@ class CoordinatorView:
     _assignments: Assignments
     _cpus: int | None
     _elasticity: Elasticity
+    _exactly_once: bool
     _owned: OwnedTasks
     _placer: TaskPlacer
     _replacements: Replacements
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether Kafka fences actors."""
+        return self._exactly_once
 
     @property
     def epoch(self) -> int:
@@ -95,6 +101,15 @@ class CoordinatorView:
     def actors(self) -> tuple[str, ...]:
         """Every actor that is not gone."""
         return tuple(name for name, actor in self._actors.items() if actor.phase is not Phase.FENCING)
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Every actor whose process gives no sign of life."""
+        return frozenset(name for name, actor in self._actors.items() if actor.silent)
+
+    def node_of(self, name: str) -> str:
+        """The id of the Ray node of an actor; empty if it is not known."""
+        return self._actors[name].node if name in self._actors else ""
 
     @property
     def starting(self) -> tuple[str, ...]:

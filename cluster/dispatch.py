@@ -17,6 +17,7 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
 from penstock.actors.orders import Assign, Stop, Suspend
 from penstock.cluster import events
+from penstock.cluster.actor_watch import ActorWatch, status_of
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import (
     ActorEndedError,
@@ -53,7 +54,16 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
         self._handles: dict[str, ActorHandle] = {}
         self._statuses: dict[str, ActorStatus] = {}
-        self._silence = Silence(self._loop.time)
+        self._silence = Silence(self._loop.time, fenced=machine.exactly_once)
+        self._watch_of_all = ActorWatch(
+            self._silence,
+            environment.node,
+            machine.node_of,
+            self._heard,
+            lambda name, silent: self.feed(events.ActorSilent(name, silent)),
+            self._lost,
+            self._spawn,
+        )
         self._timers: dict[events.Timer, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[tuple[str, int], list[asyncio.Future[CommitAnswer]]] = {}
@@ -81,7 +91,7 @@ class Dispatcher:
 
     @property
     def silent(self) -> str | None:
-        """What to tell of actors that have not answered for long; None when all have."""
+        """Describes the actors that are silent or busy for long; None if all answer."""
         return self._silence.told(self._machine.placement)
 
     def feed(self, event: events.Event) -> None:
@@ -142,7 +152,7 @@ class Dispatcher:
     async def recover(self, found: Iterable[ActorHandle]) -> None:
         """After a restart: go on with the actors that live; one that does not answer is killed."""
         handles = list(found)
-        for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
+        for handle, status in zip(handles, await asyncio.gather(*map(status_of, handles)), strict=True):
             if status is None:
                 self._log.warning("actor killed because it does not answer", actor=handle.actor_id)
                 handle.kill()
@@ -326,44 +336,29 @@ class Dispatcher:
     # ---- periodic checks ----
 
     async def check_actors(self) -> None:
-        """Ask each actor for its status; one that has been silent for too long is killed."""
-        handles, silent = self.up, list[ActorHandle]()
-        for handle, status in zip(handles, await asyncio.gather(*map(self._status_of, handles)), strict=True):
-            name = handle.actor_id
-            if status is None:
-                silent.append(handle)
-            else:
-                self._silence.broken(name)
-                self._statuses[name] = status
-                self._environment.reported(status)
-                if self._pausing.contradicts(status):
-                    self._spawn(self._pausing.tell(handle))
-                running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
-                self.feed(events.ActorReported(name, running, status.epoch, _lags(status)))
-        await asyncio.gather(*map(self._check_heartbeat, silent))
-        self._silence.forget_all_but(self._handles)
+        """Ask each actor for its status; one that is lost is killed. Waits for no actor that does not answer."""
+        await self._watch_of_all.look(self.up)
         for name in self._statuses.keys() - self._handles.keys():
             del self._statuses[name]
 
-    async def _check_heartbeat(self, handle: ActorHandle) -> None:
-        if (reason := self._silence.goes_on(handle.actor_id, await handle.heartbeat())) is not None:
-            self._lost(handle.actor_id, reason)
-
-    async def _status_of(self, handle: ActorHandle) -> ActorStatus | None:
-        try:
-            return await handle.status()
-        except StreamsError:
-            return None  # its watcher feeds the machine
+    def _heard(self, handle: ActorHandle, status: ActorStatus) -> None:
+        self._statuses[handle.actor_id] = status
+        self._environment.reported(status)
+        if self._pausing.contradicts(status):
+            self._spawn(self._pausing.tell(handle))
+        running = frozenset(task.task_id for task in status.tasks if task.state is TaskState.RUNNING)
+        self.feed(events.ActorReported(handle.actor_id, running, status.epoch, _lags(status)))
 
     # ---- tasks ----
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         if self._closed:
             work.close()
-            return
+            return None
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
+        return task
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

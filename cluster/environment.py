@@ -6,6 +6,7 @@ and repeats messages does in ``tests/cluster/simulated_actor.py`` and ``simulate
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Protocol
 
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
@@ -36,6 +37,14 @@ class CommitRefusedError(StreamsError):
 
 class ActorSilentError(StreamsError):
     """The actor has not answered in time."""
+
+
+class NodeAnswer(Enum):
+    """The answer of a Ray node to a connection."""
+
+    ANSWERS = "it is there"
+    GONE = "its machine refuses the connection: its raylet has ended"
+    UNREACHABLE = "no answer came: its machine is lost, or the network between is"
 
 
 RELEASE_S = 120.0
@@ -91,6 +100,9 @@ class Environment(Protocol):
 
     async def fence(self, slot: int) -> None:
         """Take the ``transactional.id`` of the actor in ``slot``. Raises StreamsError for what passes."""
+
+    async def node(self, node_id: str) -> NodeAnswer:
+        """Connect to a node; takes seconds at most."""
 
     def reported(self, status: ActorStatus) -> None:
         """An actor has said what it does."""

@@ -111,6 +111,15 @@ class ActorReported:
 
 
 @dataclass(frozen=True)
+class ActorSilent:
+    """The actor's process gives no sign of life for some seconds; or, if not ``silent``, it does again. It keeps its
+    tasks, but nobody may count on what it last reported."""
+
+    actor_id: str
+    silent: bool
+
+
+@dataclass(frozen=True)
 class ActorStopped:
     """The actor has committed, closed all it held, and ended without an error. Unless this coordinator stopped it (an
     earlier one did), it counts as lost. ``in_doubt``: nobody knows whether its last commit has happened, or will."""
@@ -196,6 +205,7 @@ Event = (
     | ActorUp
     | ActorAssigned
     | ActorReported
+    | ActorSilent
     | ActorStopped
     | ActorLost
     | ActorFenced

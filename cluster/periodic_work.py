@@ -30,7 +30,7 @@ from penstock.common.errors import (
 from penstock.kafka.clients import KafkaClients
 
 _TOPICS = "check source topics"
-_CHECK_ACTORS_S = 0.5
+CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
 _CHECK_DRAINS_S = 2.0
 _CHECK_LOAD_S = 1.0
@@ -89,7 +89,7 @@ class PeriodicWork:
     def all(self) -> list[Work]:
         """What must be repeated."""
         return [
-            Work(_CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
+            Work(CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
             Work(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster),
             Work(_CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
             Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),

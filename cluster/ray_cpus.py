@@ -22,6 +22,15 @@ def node_labels() -> dict[str, dict[str, str]]:
     return {node["NodeID"]: dict(node.get("Labels") or {}) for node in nodes if node["Alive"]}
 
 
+def node_addresses() -> dict[str, tuple[str, int] | None]:
+    """The address of the raylet of each node by its id; None for a dead one."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
+    return {
+        node["NodeID"]: (node["NodeManagerAddress"], node["NodeManagerPort"]) if node["Alive"] else None
+        for node in nodes
+    }
+
+
 def cpu_usage() -> CpuUsage:
     """How many CPUs there are, how many of them are free, and which actors may hold the others."""
     free = ray.available_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # untyped in Ray

@@ -12,9 +12,11 @@ from typing_extensions import override
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState
 from penstock.cluster.dropped_records import DroppedRecords
-from penstock.cluster.environment import ActorHandle, CommitRefusedError, Environment
+from penstock.cluster.environment import ActorHandle, CommitRefusedError, Environment, NodeAnswer
 from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.node_probe import NodeProbe
 from penstock.cluster.purger import Purger
+from penstock.cluster.ray_cpus import node_addresses
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.ids import CommittedOffset, Offsets
 from penstock.common.log import logger
@@ -44,6 +46,7 @@ class RayEnvironment(Environment):
         self._entered = entered
         log = logger(__name__).bind(application=clients.group)
         self._dropped = DroppedRecords(time.monotonic, log)
+        self._nodes = NodeProbe(node_addresses)
 
     @override
     def create_actor(self, actor_id: str) -> ActorHandle:
@@ -68,6 +71,10 @@ class RayEnvironment(Environment):
                 producer.init_transactions().result()
 
         await asyncio.to_thread(take_id)
+
+    @override
+    async def node(self, node_id: str) -> NodeAnswer:
+        return await self._nodes.ask(node_id)
 
     @override
     def reported(self, status: ActorStatus) -> None:

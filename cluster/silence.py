@@ -1,17 +1,27 @@
-"""How long actors have said nothing of themselves: what to tell of it, and when one is given up."""
+"""Tells from an actor's silence if it is busy, if its process stands still, and if it is lost with its node."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
+from penstock.cluster.environment import NodeAnswer
 from penstock.common.ids import TaskId
 
-TOLD_AFTER_S = 30.0
-"""One that gives no status for so long is told of: no request to a broker that is away keeps it for as long."""
+SHOWN_AFTER_S = 3.0
+"""An actor whose process gives no heartbeat for so long is shown as silent; nothing else follows yet."""
+BUSY_AFTER_S = 30.0
+"""The status names an actor with heartbeats that gives no status for so long: no request to a broker takes as long."""
 DEAD_S = 45.0
-"""One whose process gives no heartbeat for so long is given up (``session.timeout.ms``, by Kafka's default)."""
+"""An actor whose process gives no heartbeat for so long is replaced (``session.timeout.ms``, by Kafka's default)."""
 HUNG_S = 300.0
-"""One whose thread gives no status for so long is given up (Kafka Streams: ``max.poll.interval.ms``)."""
+"""An actor whose thread gives no status for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
+GONE_AFTER_S = 0.4
+"""A node whose raylet refuses connections for so long is lost: its process has ended, and does not come back."""
+UNREACHABLE_AFTER_S = 3.0
+"""A node that no connection reaches for so long is lost, if Kafka fences its actors and another node answers."""
+STALLED_S = 5.0
+"""The coordinator looks at silence about each second. A longer pause is its own: then no actor can be blamed."""
 
 _BUSY = (
     "a function of the program does not come back from a record; the actor is replaced after "
@@ -20,44 +30,110 @@ _BUSY = (
 _STANDS_STILL = f"its process stands still; the actor is replaced after {DEAD_S:.0f} s"
 
 
-class Silence:
-    """Of all actors of an application, by ``clock_s``. The first silence of an actor begins when it is seen."""
+@dataclass
+class _Heard:
+    """The last signs of life of one actor, and since when its node gives none."""
 
-    def __init__(self, clock_s: Callable[[], float]) -> None:
+    status_s: float
+    heartbeat_s: float
+    gone_since_s: float | None = None
+    unreachable_since_s: float | None = None
+
+    def excuse(self, seconds: float) -> None:
+        self.status_s += seconds
+        self.heartbeat_s += seconds
+        self.gone_since_s = self.unreachable_since_s = None
+
+
+class Silence:
+    """Judges the silence of all actors of an application by ``clock_s``; the first silence begins when it is seen.
+
+    ``fenced``: Kafka takes nothing of an actor that was replaced (exactly once). Only then may an actor be replaced
+    although its process may live on a node that the coordinator cannot reach.
+    """
+
+    def __init__(self, clock_s: Callable[[], float], fenced: bool) -> None:
         self._clock_s = clock_s
-        self._last_status: dict[str, float] = {}
-        self._last_heartbeat: dict[str, float] = {}
+        self._fenced = fenced
+        self._heard: dict[str, _Heard] = {}
+        self._looked_s = clock_s()
 
     def broken(self, name: str) -> None:
         """The actor has given its status."""
-        self._last_status[name] = self._last_heartbeat[name] = self._clock_s()
+        now = self._now()
+        self._heard[name] = _Heard(now, now)
 
-    def goes_on(self, name: str, heartbeat: bool) -> str | None:
-        """The actor has given none, but perhaps a heartbeat: its thread is busy then, else its process stands still.
-        Why it is given up, None while it is not."""
-        now = self._clock_s()
+    def continues(
+        self, name: str, heartbeat: bool, node: NodeAnswer = NodeAnswer.ANSWERS, elsewhere: Iterable[str] = ()
+    ) -> str | None:
+        """Returns why the actor, which has given no status, is lost; None if it is not.
+
+        A ``heartbeat`` shows that only its thread is busy. ``node`` is the answer of its node; ``elsewhere`` names the
+        actors of other nodes.
+        """
+        now = self._now()
+        heard = self._of(name, now)
         if heartbeat:
-            self._last_heartbeat[name] = now
-        if now - self._last_status.setdefault(name, now) > HUNG_S:
+            heard.heartbeat_s, heard.gone_since_s, heard.unreachable_since_s = now, None, None
+        elif reason := self._lost_with_node(heard, now, node, elsewhere):
+            return reason
+        if now - heard.status_s > HUNG_S:
             return f"it has given no status for {HUNG_S:.0f} s"
-        if now - self._last_heartbeat.setdefault(name, now) > DEAD_S:
+        if now - heard.heartbeat_s > DEAD_S:
             return f"its process has not answered for {DEAD_S:.0f} s"
         return None
 
+    def _lost_with_node(self, heard: _Heard, now: float, node: NodeAnswer, elsewhere: Iterable[str]) -> str | None:
+        heard.gone_since_s = _since(heard.gone_since_s, now) if node is NodeAnswer.GONE else None
+        unreachable = node is NodeAnswer.UNREACHABLE
+        heard.unreachable_since_s = since = _since(heard.unreachable_since_s, now) if unreachable else None
+        if heard.gone_since_s is not None and now - heard.gone_since_s >= GONE_AFTER_S:
+            return "it does not answer, and its node is gone: nothing listens at the address of its raylet"
+        if not self._fenced or since is None or now - since < UNREACHABLE_AFTER_S:
+            return None
+        # With no answer from any other node, the coordinator itself may be cut off.
+        if any(other in self._heard and self._heard[other].heartbeat_s > since for other in elsewhere):
+            return f"no connection reaches it or its node for {UNREACHABLE_AFTER_S:.0f} s, and other nodes answer"
+        return None
+
+    def is_silent(self, name: str) -> bool:
+        """Whether its process has given no sign of life for SHOWN_AFTER_S: what it last reported may not hold now."""
+        now = self._now()
+        return name in self._heard and now - self._heard[name].heartbeat_s >= SHOWN_AFTER_S
+
+    def look_at(self, name: str) -> None:
+        """A question is under way to the actor: its silence begins now, unless it has begun."""
+        self._of(name, self._now())
+
     def forget_all_but(self, names: Iterable[str]) -> None:
-        """Those that are gone."""
-        kept = set(names)
-        for last in (self._last_status, self._last_heartbeat):
-            for name in last.keys() - kept:
-                del last[name]
+        """Drop those that are gone."""
+        for name in self._heard.keys() - set(names):
+            del self._heard[name]
 
     def told(self, placement: Mapping[TaskId, str]) -> str | None:
-        """What to tell of actors that have given no status for long, with the tasks of each; None when all have."""
-        now = self._clock_s()
+        """Describes the silent and the busy actors, with the tasks of each; None if there are none."""
+        now = self._now()
         told = []
-        for name, last_s in sorted(self._last_status.items()):
-            if now - last_s >= TOLD_AFTER_S:
+        for name, heard in sorted(self._heard.items()):
+            silent = now - heard.heartbeat_s >= SHOWN_AFTER_S
+            if silent or now - heard.status_s >= BUSY_AFTER_S:
                 tasks = ", ".join(str(task) for task in sorted(placement) if placement[task] == name)
-                what = _BUSY if self._last_heartbeat.get(name, last_s) > last_s else _STANDS_STILL
-                told.append(f"{name} has not answered for {now - last_s:.0f} s (its tasks: {tasks or 'none'}): {what}")
+                for_s = now - (heard.heartbeat_s if silent else heard.status_s)
+                what = _STANDS_STILL if silent else _BUSY
+                told.append(f"{name} has not answered for {for_s:.0f} s (its tasks: {tasks or 'none'}): {what}")
         return "; ".join(told) or None
+
+    def _of(self, name: str, now: float) -> _Heard:
+        return self._heard.setdefault(name, _Heard(now, now))
+
+    def _now(self) -> float:
+        now = self._clock_s()
+        stalled_s, self._looked_s = now - self._looked_s, now
+        if stalled_s > STALLED_S:
+            for heard in self._heard.values():
+                heard.excuse(stalled_s)
+        return now
+
+
+def _since(began_s: float | None, now: float) -> float:
+    return now if began_s is None else began_s

@@ -65,6 +65,18 @@ def test_the_standbys_of_an_actor_are_told_with_what_they_lack(client: httpx.Cli
     assert [(it.task_id, it.lag) for it in body.actors[0].standbys] == [("0_1", 12)]
 
 
+def test_state_and_lag_of_the_tasks_of_a_silent_actor_are_not_known(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
+    read_side.current = replace(read_side.current, silent=frozenset({"actor-1"}))
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert body.lag == 0
+    assert [actor.silent for actor in body.actors] == [True]
+    for task in (body.tasks[0], body.tasks[2]):
+        assert (task.actor_id, task.state, task.lag) == ("actor-1", None, None)
+        assert {partition.lag for partition in task.partitions} <= {None}
+
+
 def test_a_running_application_is_healthy_and_ready(client: httpx.Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ready"}

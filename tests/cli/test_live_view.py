@@ -59,6 +59,12 @@ def test_it_shows_each_task_with_its_rate_since_the_last_snapshots() -> None:
     assert row(frame, "all") == ["all", "5,000", "2,500", "1,234", "1", "42"]
 
 
+def test_it_shows_that_the_lag_of_a_silent_actor_is_not_known() -> None:
+    frame = text(LiveView(), replace(snapshot(5), silent=frozenset({"actor-1"})), 10.0)
+    assert row(frame, "0_0") == ["0_0", "actor-1", "silent", "5", "?", "1", "42"]
+    assert row(frame, "all") == ["all", "5", "0", "+", "?", "1", "42"]
+
+
 def test_it_says_what_the_application_waits_for() -> None:
     frame = text(LiveView(), replace(snapshot(0), waiting="no CPU is free: 'other' has 2"), 10.0)
     assert "no CPU is free: 'other' has 2" in frame

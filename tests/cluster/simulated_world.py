@@ -22,7 +22,7 @@ from penstock.actors.messages import (
 )
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError
+from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, NodeAnswer
 from penstock.cluster.events import (
     ActorsWanted,
     ClusterResized,
@@ -174,6 +174,11 @@ class World:
 
     async def fence(self, slot: int) -> None:
         raise AssertionError("nobody is fenced at least once")
+
+    async def node(self, node_id: str) -> NodeAnswer:
+        await self.pause()
+        alive = any(actor.alive for actor in self.actors.values() if actor.node == node_id)
+        return NodeAnswer.ANSWERS if alive else NodeAnswer.GONE
 
     def reported(self, status: ActorStatus) -> None:
         """It keeps no books of them."""

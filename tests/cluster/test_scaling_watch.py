@@ -15,6 +15,7 @@ from penstock.actors.orders import Assign, Order, Stop
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch
+from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import ClusterResized, GroupAssigned, NodesDraining
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.scaling_watch import ScalingWatch
@@ -71,6 +72,9 @@ class Environment:
 
     async def commit(self, offsets: Offsets) -> None: ...
     async def fence(self, slot: int) -> None: ...
+    async def node(self, node_id: str) -> NodeAnswer:
+        return NodeAnswer.ANSWERS
+
     def reported(self, status: ActorStatus) -> None: ...
     def entered(self, state: ApplicationState, error: str | None) -> None: ...
 
@@ -85,11 +89,15 @@ class Application:
         config = StreamsConfig.of({"application.id": "app", **entries})
         self.tasks = tasks
         plan = TaskPlan((SubtopologyTasks(0, {"in": tasks}, stateful=True, logged=True),))
-        self.machine = Coordinator(plan, None, 1, standby_policy=standby_policy(config))
-        self.dispatcher = Dispatcher(self.machine, Environment(), Pausing(_keep_nothing, QUIET), QUIET)
+        exactly_once = config.processing_guarantee == "exactly_once_v2"
+        self.machine = Coordinator(plan, None, 1, exactly_once, standby_policy(config))
+        self.dispatcher = Dispatcher(self.machine, self._environment(), Pausing(_keep_nothing, QUIET), QUIET)
         self.kept = kept
         self.now_s = 0.0
         self.watch = ScalingWatch(config, self.dispatcher, kept, self._keep, lambda: self.now_s, QUIET)
+
+    def _environment(self) -> Environment:
+        return Environment()
 
     def _keep(self, wanted: WantedCount) -> None:
         self.kept = wanted

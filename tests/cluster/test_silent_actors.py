@@ -1,54 +1,290 @@
-"""Actors that say nothing, over a real machine and dispatcher without Ray."""
+"""Actors that are silent, busy, or lost with their node, over a real machine and dispatcher without Ray."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
-from penstock.cluster import silence
+from penstock.actors.messages import ActorStatus, ApplicationState
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.environment import NodeAnswer
+from penstock.cluster.node_probe import NodeProbe
+from penstock.cluster.periodic_work import CHECK_ACTORS_S
+from penstock.cluster.silence import (
+    BUSY_AFTER_S,
+    DEAD_S,
+    GONE_AFTER_S,
+    HUNG_S,
+    UNREACHABLE_AFTER_S,
+    Silence,
+)
 from tests.cluster.test_coordinator_actor import LivingActor, Restarted
 from tests.cluster.test_coordinator_actor import restarted as restarted
-from tests.cluster.test_scaling_watch import Application, play
+from tests.cluster.test_scaling_watch import Application, Environment, Handle
 from tests.cluster.virtual_time import run
 
 BUSY = "a function of the program does not come back from a record; the actor is replaced after 300 s"
+STANDS_STILL = "its process stands still; the actor is replaced after 45 s"
+
+
+class Nodes(Environment):
+    """Each actor has a node of its own, named like the actor; ``told`` has each state, with its time."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, NodeAnswer] = {}
+        self.told: list[tuple[ApplicationState, float]] = []
+        self.fences: list[float] = []
+        self.handles: dict[str, Mute] = {}
+
+    def create_actor(self, actor_id: str) -> Handle:
+        self.handles[actor_id] = Mute(actor_id)
+        return self.handles[actor_id]
+
+    async def node(self, node_id: str) -> NodeAnswer:
+        return self.answers.get(node_id, NodeAnswer.ANSWERS)
+
+    async def fence(self, slot: int) -> None:
+        self.fences.append(asyncio.get_running_loop().time())
+
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        self.told.append((state, asyncio.get_running_loop().time()))
+
+
+class Mute(Handle):
+    """An actor whose process may stop, or whose thread alone may be busy."""
+
+    frozen = busy = killed = dead = False
+
+    async def start(self, slot: int) -> str:
+        return self.actor_id
+
+    async def status(self) -> ActorStatus | None:
+        if self.dead:
+            return None
+        if self.frozen or self.busy:
+            await asyncio.sleep(10)
+            return None
+        said = await super().status()
+        assert said is not None
+        return replace(said, node_id=self.actor_id)
+
+    async def heartbeat(self) -> bool:
+        if self.frozen:
+            await asyncio.sleep(5)
+        return not self.frozen and not self.dead
+
+    def kill(self) -> None:
+        self.killed = True
+        super().kill()
+
+
+class OnNodes(Application):
+    """``nodes``: its environment."""
+
+    @override
+    def _environment(self) -> Environment:
+        self.nodes = Nodes()
+        return self.nodes
+
+
+class Watched:
+    """An application whose actors are looked at as often as the coordinator does; virtual time."""
+
+    def __init__(self, guarantee: str) -> None:
+        entries: Any = {"processing.guarantee": guarantee}
+        self.app = OnNodes(**entries)
+        self.nodes = self.app.nodes
+
+    def actor(self, number: int) -> Mute:
+        return self.nodes.handles[f"stream/{number}"]
+
+    async def until(self, condition: Callable[[], object], limit_s: float = 400.0) -> float:
+        """Returns the seconds that it takes until ``condition`` holds."""
+        began_s = now_s = asyncio.get_running_loop().time()
+        while not condition():
+            await self.app.dispatcher.check_actors()
+            await asyncio.sleep(CHECK_ACTORS_S)
+            now_s = asyncio.get_running_loop().time()
+            assert now_s - began_s < limit_s, "it did not come"
+        return now_s - began_s
+
+    async def for_s(self, seconds: float) -> None:
+        end_s = asyncio.get_running_loop().time() + seconds
+        await self.until(lambda: asyncio.get_running_loop().time() >= end_s, seconds + 5)
+
+
+def watched(
+    story: Callable[[Watched], Coroutine[Any, Any, None]], guarantee: str = "exactly_once_v2", actors: int = 2
+) -> None:
+    async def play() -> None:
+        it = Watched(guarantee)
+        await it.app.begin(actors)
+        await story(it)
+        it.app.dispatcher.close()
+
+    run(play())
+
+
+def test_a_frozen_process_shows_in_the_state_within_five_seconds_and_keeps_its_tasks_for_45() -> None:
+    async def story(it: Watched) -> None:
+        machine = it.app.machine
+        it.actor(1).frozen = True
+        took_s = await it.until(lambda: machine.silent)
+        assert took_s <= 5
+        assert machine.silent == {"stream/1"}
+        assert machine.state is ApplicationState.REBALANCING
+        assert STANDS_STILL in (it.app.dispatcher.silent or "")
+        assert DEAD_S <= took_s + await it.until(lambda: it.actor(1).killed) < DEAD_S + 10
+
+    watched(story)
+
+
+def test_a_process_that_continues_within_its_time_shows_as_running_again_and_moves_no_task() -> None:
+    async def story(it: Watched) -> None:
+        machine = it.app.machine
+        before = machine.placement
+        it.actor(1).frozen = True
+        await it.until(lambda: machine.state is ApplicationState.REBALANCING)
+        it.actor(1).frozen = False
+        await it.until(lambda: machine.state is ApplicationState.RUNNING, 12)
+        assert machine.placement == before
+        assert not machine.silent
+        assert it.app.dispatcher.silent is None
+
+    watched(story)
+
+
+def test_an_actor_whose_thread_alone_is_busy_is_not_silent_but_named_after_30_s() -> None:
+    async def story(it: Watched) -> None:
+        it.actor(1).busy = True
+        took_s = await it.until(lambda: it.app.dispatcher.silent)
+        assert BUSY_AFTER_S <= took_s < BUSY_AFTER_S + 3
+        said = it.app.dispatcher.silent or ""
+        mine = ", ".join(str(task) for task in sorted(it.actor(1).tasks))
+        assert said.startswith("stream/1 has not answered for 3")
+        assert f"(its tasks: {mine}): {BUSY}" in said
+        assert it.app.machine.state is ApplicationState.RUNNING
+        assert HUNG_S <= took_s + await it.until(lambda: it.actor(1).killed) < HUNG_S + 15
+
+    watched(story)
+
+
+def test_one_frozen_actor_does_not_delay_the_reports_of_others() -> None:
+    async def story(it: Watched) -> None:
+        it.actor(1).frozen = True
+        heard: list[float] = []
+        loop, status = asyncio.get_running_loop(), it.actor(2).status
+
+        async def counted() -> ActorStatus | None:
+            heard.append(loop.time())
+            return await status()
+
+        it.actor(2).status = counted  # type: ignore[method-assign]
+        await it.for_s(20)
+        gaps = [later - earlier for earlier, later in pairwise(heard)]
+        assert max(gaps) <= 1.5
+
+    watched(story)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_an_actor_whose_node_refuses_connections_is_lost_within_three_seconds_and_fenced_at_once(
+    guarantee: str,
+) -> None:
+    async def story(it: Watched) -> None:
+        lost_s = asyncio.get_running_loop().time()
+        it.actor(1).dead, it.nodes.answers["stream/1"] = True, NodeAnswer.GONE
+        assert await it.until(lambda: it.actor(1).killed) <= 2
+        await it.until(lambda: it.app.machine.state is ApplicationState.RUNNING, 15)
+        fences = [at_s - lost_s for at_s in it.nodes.fences]
+        assert len(fences) == (guarantee == "exactly_once_v2")
+        assert all(after_s < 2 for after_s in fences)
+
+    watched(story, guarantee)
+
+
+def test_a_process_that_lives_on_although_its_raylet_has_ended_is_not_lost() -> None:
+    async def story(it: Watched) -> None:
+        it.nodes.answers["stream/1"] = NodeAnswer.GONE
+        await it.for_s(20)
+        it.actor(1).busy = True
+        await it.for_s(20)
+        assert not it.actor(1).killed
+
+    watched(story)
 
 
 @pytest.mark.parametrize(
-    ("beats", "why"), [(True, BUSY), (False, "its process stands still; the actor is replaced after 45 s")]
+    ("guarantee", "unreachable", "lost"),
+    [
+        ("exactly_once_v2", [1], True),
+        ("exactly_once_v2", [1, 2, 3], False),  # the coordinator itself is cut off
+        ("at_least_once", [1], False),  # nothing keeps an actor that lives there from writing
+    ],
 )
-def test_an_actor_that_does_not_answer_is_told_of_with_its_tasks_until_it_does(
-    beats: bool, why: str, monkeypatch: pytest.MonkeyPatch
+def test_a_node_that_cannot_be_reached_is_lost_if_its_actors_are_fenced_and_other_nodes_answer(
+    guarantee: str, unreachable: list[int], lost: bool
 ) -> None:
-    monkeypatch.setattr(silence, "TOLD_AFTER_S", 0.05)
+    async def story(it: Watched) -> None:
+        for number in unreachable:
+            it.actor(number).frozen = True
+            it.nodes.answers[f"stream/{number}"] = NodeAnswer.UNREACHABLE
+        if lost:
+            took_s = await it.until(lambda: it.actor(1).killed)
+            assert UNREACHABLE_AFTER_S <= took_s <= UNREACHABLE_AFTER_S + 3
+        else:
+            await it.for_s(30)
+        assert [number for number in (1, 2, 3) if it.actor(number).killed] == ([1] if lost else [])
 
-    async def heartbeat() -> bool:
-        return beats
+    watched(story, guarantee, actors=3)
 
-    async def silent() -> None:
-        return None
 
+def test_one_refused_connection_alone_ends_no_actor() -> None:
+    clock = [0.0]
+    silence = Silence(lambda: clock[0], fenced=True)
+    silence.broken("stream/1")
+    assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.GONE) is None
+    clock[0] += 2 * GONE_AFTER_S
+    assert silence.continues("stream/1", heartbeat=True) is None
+    assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.GONE) is None
+    clock[0] += 2 * GONE_AFTER_S
+    assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.ANSWERS) is None
+    assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.GONE) is None
+    clock[0] += 2 * GONE_AFTER_S
+    assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.GONE) is not None
+
+
+def test_a_coordinator_that_stood_still_itself_blames_no_actor() -> None:
+    clock = [0.0]
+    silence = Silence(lambda: clock[0], fenced=True)
+    silence.broken("stream/1")
+    clock[0] += 10 * DEAD_S
+    assert silence.continues("stream/1", heartbeat=False) is None
+    assert not silence.is_silent("stream/1")
+    woke_s = clock[0]
+    while silence.continues("stream/1", heartbeat=False) is None:
+        clock[0] += 1
+    assert clock[0] - woke_s > DEAD_S
+
+
+def test_a_node_is_asked_by_a_connection_to_its_raylet() -> None:
     async def story() -> None:
-        app = Application()
-        await app.begin(2)
-        assert app.dispatcher.silent is None
-        blocked: Any = app.dispatcher.handles["stream/1"]
-        answers, blocked.status, blocked.heartbeat = blocked.status, silent, heartbeat
-        async with asyncio.timeout(10):
-            while (said := app.dispatcher.silent) is None or "stream/2" in said:
-                await app.settle()
-        mine = ", ".join(str(task) for task in sorted(blocked.tasks))
-        assert said.startswith("stream/1 has not answered for 0 s")
-        assert f"(its tasks: {mine})" in said
-        assert why in said
-        blocked.status = answers
-        await app.settle()
-        assert app.dispatcher.silent is None
+        with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as was_there:
+            open_port, closed_port = there.getsockname()[1], was_there.getsockname()[1]
+            was_there.close()
+            nodes = {"a": ("127.0.0.1", open_port), "b": ("127.0.0.1", closed_port), "c": None}
+            probe = NodeProbe(lambda: nodes)
+            answers = [await probe.ask(node) for node in ("a", "b", "c", "nobody knows")]
+        assert answers == [NodeAnswer.ANSWERS, NodeAnswer.GONE, NodeAnswer.GONE, NodeAnswer.ANSWERS]
 
-    play(story)
+    asyncio.run(story())
 
 
 def test_the_status_says_it_as_what_the_application_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
