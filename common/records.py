@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.common.ids import TopicPartition
+from penstock.common.time import event_time
+from penstock.common.windows import LARGEST_TIMESTAMP
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,8 +27,11 @@ SENT_NOW = -1
 class Record(Generic[K, V]):
     """What a :class:`~penstock.topology.processor.Processor` receives and forwards.
 
-    ``timestamp`` is event time in ms since the epoch and never negative. ``key`` and ``value`` may be None.
+    ``timestamp`` is event time in whole ms since the epoch, never negative. ``key`` and ``value`` may be None.
     Mirrors ``org.apache.kafka.streams.processor.api.Record``.
+
+    Raises TypeError for a timestamp that is not a whole number, such as a float, a bool or a text, and ValueError for
+    one that is negative or has more than 63 bits.
     """
 
     key: K
@@ -35,8 +40,9 @@ class Record(Generic[K, V]):
     headers: Headers = NO_HEADERS
 
     def __post_init__(self) -> None:
-        if self.timestamp < 0:
-            raise ValueError(f"a record's timestamp may not be negative: {self.timestamp} ms")
+        timestamp = self.timestamp
+        if type(timestamp) is not int or timestamp < 0 or timestamp > LARGEST_TIMESTAMP:
+            object.__setattr__(self, "timestamp", event_time(timestamp, "a record's timestamp"))
 
     def with_key(self, key: K2) -> Record[K2, V]:
         """The same record under another key."""
@@ -47,7 +53,7 @@ class Record(Generic[K, V]):
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
-        """The same record at another time (ms)."""
+        """The same record at another time (ms). Raises TypeError and ValueError as the class itself."""
         return replace(self, timestamp=timestamp)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:

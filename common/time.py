@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from operator import index
 
 from penstock.common.windows import LARGEST_TIMESTAMP
 
@@ -43,6 +44,38 @@ def to_epoch_ms(instant: Instant, what: str) -> int:
         raise TypeError(f"{what} must be a datetime or whole milliseconds, not {instant!r}")
     _check_size(instant, what)
     return instant
+
+
+def whole_ms(time: object, what: str) -> int:
+    """``time`` as an int: an int, or another whole number such as numpy's. ``what`` names it in an error.
+
+    Raises TypeError for anything else: a bool, a float, a text, a datetime or a timedelta.
+    """
+    if type(time) is int:
+        return time
+    if not isinstance(time, bool):
+        try:
+            return index(time)  # type: ignore[arg-type]  # numpy's integers
+        except TypeError:
+            pass
+    hint = ""
+    if isinstance(time, date):
+        hint = ": write int(when.timestamp() * 1000)"
+    elif isinstance(time, timedelta):
+        hint = ": write span // timedelta(milliseconds=1)"
+    raise TypeError(f"{what} must be whole milliseconds since 1970, an int, not {time!r} ({type(time).__name__}){hint}")
+
+
+def event_time(time: object, what: str) -> int:
+    """``time`` as a record may have it: whole ms since the epoch, from 0 to Kafka's 63 bits.
+
+    Raises TypeError as :func:`whole_ms`, and ValueError for a time that is negative or too large.
+    """
+    checked = whole_ms(time, what)
+    if checked < 0:
+        raise ValueError(f"{what} may not be negative: {checked} ms")
+    _check_size(checked, what)
+    return checked
 
 
 def _check_size(ms: int, what: str) -> None:

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
-from operator import index
+from penstock.common import time as times
 
 
 def whole_ms(store: str, what: str, time: object) -> int:
     """``time`` as an int. Raises TypeError, which names ``store`` and ``what``, unless it is a whole number of ms."""
-    if type(time) is int:
-        return time
-    if not isinstance(time, bool):
-        try:
-            return index(time)  # type: ignore[arg-type]  # numpy's integers
-        except TypeError:
-            pass
-    hint = ""
-    if isinstance(time, date):
-        hint = ": write int(when.timestamp() * 1000)"
-    elif isinstance(time, timedelta):
-        hint = ": write span // timedelta(milliseconds=1)"
-    raise TypeError(
-        f"store {store}: {what} must be whole milliseconds since 1970, an int, not {time!r} "
-        f"({type(time).__name__}){hint}"
-    )
+    return time if type(time) is int else times.whole_ms(time, f"store {store}: {what}")
+
+
+def event_time(store: str, what: str, time: object) -> int:
+    """``time`` as a record may have it. Raises TypeError as :func:`whole_ms`, and ValueError for a time that is
+    negative or has more than Kafka's 63 bits."""
+    return times.event_time(time, f"store {store}: {what}")

@@ -8,7 +8,8 @@ from typing import Any, Generic, NamedTuple, Protocol
 from typing_extensions import TypeVar
 
 from penstock.common.shown import shown_with_type
-from penstock.state.times import whole_ms
+from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.state.times import event_time
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,16 +27,17 @@ def taken(store: str, kind: str, value: object) -> tuple[Any, int]:
     """Value and timestamp of what a program puts into a timestamped ``kind`` store.
 
     Raises TypeError for all but a :class:`ValueAndTimestamp` with a whole number of ms: any text of two letters, pair
-    or list of two could be taken apart as one.
+    or list of two could be taken apart as one. Raises ValueError for a time that is negative or has more than 63 bits.
     """
     if not isinstance(value, ValueAndTimestamp):
         raise TypeError(
             f"store {store}: is a timestamped {kind} store: put ValueAndTimestamp(value, timestamp), not "
             f"{shown_with_type(value)}"
         )
-    if type(value.timestamp) is int:
+    timestamp = value.timestamp
+    if type(timestamp) is int and 0 <= timestamp <= LARGEST_TIMESTAMP:
         return value
-    return value.value, whole_ms(store, "timestamp", value.timestamp)
+    return value.value, event_time(store, "a timestamp", timestamp)
 
 
 class KeyValueStore(Protocol[K, V]):

@@ -97,6 +97,7 @@ def _source(source: SourceTopic, edges: list[Edge], undecoded: Undecoded) -> Sou
         value=_part(source.value_serde, source.node in undecoded.values),
         extractor=source.extractor,
         head=fan_out(edges),
+        node=source.node,
     )
 
 

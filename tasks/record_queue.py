@@ -12,6 +12,7 @@ from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtracto
 from penstock.common.handlers import ExceptionHandler, HandlerResponse, response_of
 from penstock.common.ids import TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, Record, RecordBatch, RecordMetadata
+from penstock.common.time import event_time, whole_ms
 from penstock.tasks.context import TaskContext
 from penstock.tasks.wiring import StreamEdge
 
@@ -57,13 +58,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """How the records of a topic enter the topology: keys, values, extractor, the first closure."""
+    """How the records of a topic enter the topology: keys, values, extractor, the first closure. ``node`` is the name
+    of the source."""
 
     topic: str
     key: Part
     value: Part
     extractor: TimestampExtractor
     head: StreamEdge
+    node: str
 
 
 @dataclass(slots=True)
@@ -229,14 +232,16 @@ class RecordQueue:
         own = batch.timestamps[index]
         headers = (batch.headers[index] if batch.headers is not None else None) or NO_HEADERS
         try:
-            timestamp = source.extractor(Record(key, value, max(own, 0), headers), own, partition_time, at)
-            if not isinstance(timestamp, int):
-                raise TypeError(f"a timestamp is an int of milliseconds, not {timestamp!r}")
+            extracted = source.extractor(Record(key, value, max(own, 0), headers), own, partition_time, at)
+            timestamp = whole_ms(extracted, "its result")
+            if timestamp > 0:  # a negative one drops the record
+                timestamp = event_time(timestamp, "its result")
         except InvalidTimestampError:
             raise
         except Exception as error:
             raise InvalidTimestampError(
                 f"the timestamp extractor failed: {type(error).__name__}: {error}",
+                operator=source.node,
                 topic=at.topic,
                 partition=at.partition,
                 offset=at.offset,

@@ -11,7 +11,7 @@ from penstock.common.errors import SerializationError, StreamsError
 from penstock.common.records import NO_HEADERS, Headers, check_headers
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.shown import shown
-from penstock.common.time import Duration, Instant, to_epoch_ms, to_ms
+from penstock.common.time import Duration, Instant, event_time, to_epoch_ms, to_ms
 from penstock.testing.collector import ProducedRecord
 
 K = TypeVar("K")
@@ -88,16 +88,17 @@ class TestInputTopic(Generic[K, V]):
         as it is. None as key or value is Kafka's null.
 
         Raises SerializationError for a key or value that its serde does not take, TypeError for headers that are not
-        pairs of text and bytes, and ValueError for a time of more than 63 bits (nothing happens then), RecordError for
-        a record that cannot be handled, RuleBrokenError when the program breaks a rule (the driver has ended then),
-        StreamsError when it has ended or is closed.
+        pairs of text and bytes or a time that is not whole ms, and ValueError for a time that is negative or has more
+        than 63 bits (nothing happens then), RecordError for a record that cannot be handled, RuleBrokenError when the
+        program breaks a rule (the driver has ended then), StreamsError when it has ended or is closed.
         """
         if value is _NOT_GIVEN:
             if isinstance(key, TestRecord):
                 key, value, timestamp_ms, headers = key.key, key.value, key.timestamp, key.headers
             else:
                 key, value = None, key
-        timestamp = to_epoch_ms(self._timestamp_ms if timestamp_ms is None else timestamp_ms, "timestamp_ms")
+        given = self._timestamp_ms if timestamp_ms is None else timestamp_ms
+        timestamp = event_time(to_epoch_ms(given, "timestamp_ms"), f"input topic {self._topic}: timestamp_ms")
         raw_key = None if key is None else self._bytes("key", self._key_serde, key)
         raw_value = None if value is None else self._bytes("value", self._value_serde, value)
         if headers:

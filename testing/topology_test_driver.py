@@ -157,8 +157,9 @@ class TopologyTestDriver(StoreAccess):
         return set(self._collector.produced)
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
-        """Pipe one record in, as bytes. Raises RecordError when it cannot be handled, RuleBrokenError when the program
-        breaks a rule; then the driver has ended."""
+        """Pipe one record in, as bytes. A negative ``timestamp`` is that of a record which its writer gave none: the
+        timestamp extractor decides. Raises RecordError when the record cannot be handled, RuleBrokenError when the
+        program breaks a rule; then the driver has ended."""
         self._check_running()
         try:
             if topic not in self._offsets and not self._reads(topic):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.common.records import NO_HEADERS, Headers
+from penstock.common.time import event_time
+from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.topology.processor import ProcessingContext, checked_supplier_of
 
 K = TypeVar("K")
@@ -42,7 +44,11 @@ class FixedKeyRecord(Generic[K, V]):
         return fixed_key_record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
-        """The same record at another time (ms). Raises ValueError for a negative one."""
+        """The same record at another time (ms).
+
+        Raises TypeError for a time that is not a whole number, and ValueError for one that is negative or has more
+        than 63 bits.
+        """
         return fixed_key_record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> FixedKeyRecord[K, V]:
@@ -54,9 +60,9 @@ _new, _set = object.__new__, object.__setattr__
 
 
 def fixed_key_record(key: K, value: V, timestamp: int, headers: Headers = NO_HEADERS) -> FixedKeyRecord[K, V]:
-    """A record for a task to hand out. Raises ValueError for a negative timestamp."""
-    if timestamp < 0:
-        raise ValueError(f"a record's timestamp may not be negative: {timestamp} ms")
+    """A record for a task to hand out. Raises TypeError and ValueError for a timestamp that no record may have."""
+    if type(timestamp) is not int or timestamp < 0 or timestamp > LARGEST_TIMESTAMP:
+        timestamp = event_time(timestamp, "a record's timestamp")
     made: FixedKeyRecord[K, V] = _new(FixedKeyRecord)
     _set(made, "key", key)
     _set(made, "value", value)

@@ -17,7 +17,7 @@ from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.times import whole_ms
+from penstock.state.times import event_time, whole_ms
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.versioned.latest_buffer import NOT_PUT
 from penstock.state.versioned.queries import (
@@ -227,10 +227,7 @@ class TypedVersionedKeyValueStore(VersionedKeyValueStore[Any, Any]):
         return None if self.put(key, None, timestamp) == NOT_PUT else before
 
     def _checked(self, timestamp: object) -> int:
-        checked = whole_ms(self.name, "timestamp", timestamp)
-        if checked < 0:
-            raise ValueError(f"store {self.name}: a version cannot begin before 1970: {checked} ms")
-        return checked
+        return event_time(self.name, "a version's timestamp", timestamp)
 
 
 def _record(version: Version | None) -> VersionedRecord[Any] | None:

@@ -10,6 +10,7 @@ from penstock.common.records import NO_HEADERS, Headers
 from penstock.state.contracts import StateStoreContext
 from penstock.state.header_rows import HeaderRows
 from penstock.state.row_formats import Entry, RowFormat
+from penstock.state.times import event_time
 
 T = TypeVar("T", default=Any)
 
@@ -45,16 +46,16 @@ class ValuesWithHeaders:
         self._now, self._headers = context.now, context.headers
 
     def taken(self, value: Any) -> _Taken:
-        """Raises TypeError for what is no :class:`ValueTimestampHeaders`, ValueError for a negative timestamp."""
+        """Raises TypeError for what is no :class:`ValueTimestampHeaders` with a whole number of ms, ValueError for a
+        time that is negative or has more than 63 bits."""
         if value is None:
             return self._deletion()
         if not isinstance(value, ValueTimestampHeaders):
             raise self._refused(value, "ValueTimestampHeaders(value, timestamp, headers)")
         if value.value is None:
             return self._deletion()
-        if value.timestamp < 0:
-            raise ValueError(f"store {self._store}: a timestamp may not be negative: {value.timestamp} ms")
-        return value.value, value.timestamp, self._checked(value.headers)
+        timestamp = event_time(self._store, "a timestamp", value.timestamp)
+        return value.value, timestamp, self._checked(value.headers)
 
     def given(self, entry: Entry) -> Any:
         """What a processor gets of ``entry``."""

@@ -135,13 +135,13 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         # The children see the record's timestamp and headers; afterwards the context is what it was.
-        try:
-            given = record.headers or None
-        except AttributeError:
+        # Only what these classes made is known to have a timestamp that a record may have.
+        if type(record) is not Record and not isinstance(record, (Record, FixedKeyRecord)):
             raise TopologyError(
                 f"processor {self.name}: forward takes a Record, such as record.with_value(...), not "
                 f"{shown_with_type(record)}"
-            ) from None
+            )
+        given = record.headers or None
         edge = self._forward if child is None else self._child(child)
         context = self._context
         headers, timestamp = context.headers, context.timestamp

@@ -168,7 +168,7 @@ def test_the_changelog_hears_of_what_is_too_late_as_in_kafka_streams() -> None:
 
 def test_what_cannot_be_put_is_refused_in_words() -> None:
     store = a_store()
-    with pytest.raises(ValueError, match="store store: a version cannot begin before 1970: -1 ms"):
+    with pytest.raises(ValueError, match="store store: a version's timestamp may not be negative: -1 ms"):
         store.put("k", "a", -1)
     with pytest.raises(TypeError, match="timestamp must be whole milliseconds since 1970, an int, not"):
         store.put("k", "a", 1.5)  # type: ignore[arg-type]

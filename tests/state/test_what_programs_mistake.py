@@ -143,7 +143,7 @@ def test_a_plain_value_in_a_timestamped_key_value_store_is_refused(given: Any) -
 @pytest.mark.parametrize("time", [None, "7", 1.5, True])
 def test_a_timestamp_that_is_no_whole_number_of_ms_is_refused(time: Any) -> None:
     view = a_timestamped_store()
-    with pytest.raises(TypeError, match="store own: timestamp must be whole milliseconds since 1970"):
+    with pytest.raises(TypeError, match="store own: a timestamp must be whole milliseconds since 1970"):
         view.put("a", ps.ValueAndTimestamp("v", time))
     view.put("a", ps.ValueAndTimestamp("v", numpy.int64(7)))  # type: ignore[arg-type]  # numpy's integers are times
     assert view.get("a") == ps.ValueAndTimestamp("v", 7)

@@ -19,7 +19,7 @@ A, B, C, D = (TopicPartition(topic, 0) for topic in "abcd")
 
 def group_of(*partitions: TopicPartition, idle_ms: int = 0) -> PartitionGroup:
     context = TaskContext("app", TaskId(0, 0), LogAndFail())
-    source = Source("t", Part(None), Part(None), FailOnInvalidTimestamp(), lambda key, value, timestamp: None)
+    source = Source("t", Part(None), Part(None), FailOnInvalidTimestamp(), lambda key, value, timestamp: None, "s")
     queues = {each: RecordQueue(each, source, LogAndFail(), context) for each in partitions}
     return PartitionGroup(queues, idle_ms)
 
