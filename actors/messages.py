@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from penstock.actors.rollout import NEVER, Rollout
 from penstock.common.config import StreamsConfig
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
@@ -152,6 +153,8 @@ class ActorStatus:
     running_s: float = 0.0
     """So old is its loop, and so much of that it had nothing to do (``idle_s``)."""
     idle_s: float = 0.0
+    generation: int = 1
+    """The version of the program that it runs, as :class:`~penstock.actors.rollout.Rollout` counts them."""
 
 
 @dataclass(frozen=True)
@@ -334,6 +337,8 @@ class ApplicationStatus:
     """Every task of this cluster's that no actor has now, and what it waits for. How far it lags is not known."""
     silent: frozenset[str] = frozenset()
     """The actors whose process has given no sign of life for seconds: what they last reported may not hold any more."""
+    rollout: Rollout = NEVER
+    """The version of the program that runs, and how far the last roll-out has come."""
 
     @property
     def lag_is_known(self) -> bool:
@@ -374,7 +379,7 @@ class StoreMetadata:
 @dataclass(frozen=True)
 class ApplicationMetadata:
     """What a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle; ``standbys``: the actors
-    that keep copies of the stores of each task."""
+    that keep copies of the stores of each task. ``generation``: the version of the program that the stores are of."""
 
     application_id: str
     epoch: int
@@ -382,3 +387,4 @@ class ApplicationMetadata:
     placement: Mapping[TaskId, str]
     actors: Mapping[str, Any]
     standbys: Mapping[TaskId, tuple[str, ...]] = field(default_factory=dict)
+    generation: int = 1

@@ -7,7 +7,7 @@ from ray.experimental import internal_kv
 _NAMESPACE = "penstock"
 
 
-def put(key: str, value: str, *, overwrite: bool = True) -> None:
+def put(key: str, value: str | bytes, *, overwrite: bool = True) -> None:
     """Keep ``value``; with ``overwrite=False`` only if nothing is kept under ``key``."""
     internal_kv._internal_kv_put(key, value, overwrite=overwrite, namespace=_NAMESPACE)
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import ray
@@ -45,13 +46,15 @@ _COLLECT_AFTER_OBJECTS = 50_000
 
 
 class StreamActor:
-    """One stream actor; ``spec`` is a pickled :class:`ApplicationSpec`. Every method is idempotent."""
+    """One stream actor. Every method is idempotent. ``spec`` is a pickled :class:`ApplicationSpec`, ``generation`` the
+    number of this version of the program."""
 
-    def __init__(self, application_id: str, actor_id: str, spec: bytes) -> None:
+    def __init__(self, application_id: str, actor_id: str, spec: bytes, generation: int = 1) -> None:
         # Nothing here may fail: Ray does not retry a constructor.
         identify(application_id, actor_id)
         self._actor_id = actor_id
         self._spec = spec
+        self._generation = generation
         self._loop: StreamLoop | None = None
         self._starting = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
@@ -136,7 +139,8 @@ class StreamActor:
 
     async def status(self) -> ActorStatus:
         """What the actor does."""
-        return await asyncio.wrap_future(self._started().status())
+        status = await asyncio.wrap_future(self._started().status())
+        return replace(status, generation=self._generation)
 
     async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         """The answers, in the order of the questions."""

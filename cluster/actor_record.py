@@ -53,6 +53,10 @@ class ActorRecord:
     """The number of its last commit."""
     answer: AcceptCommit | RefuseCommit | None = None
     """What became of that; None while Kafka has it."""
+    generation: int = 1
+    """The version of the program that it runs."""
+    wanted_node: str = ""
+    """The node that it was to start on."""
     first_epoch: int = 0
     """Who asks under an epoch below is another, that had its name under an earlier coordinator."""
 

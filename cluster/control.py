@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
-from penstock.cluster import final_state, wanted_count
+from penstock.cluster import final_state, kept_rollout, wanted_count
 from penstock.cluster.connections import each_cluster_with
 from penstock.cluster.http_actor import stop_http
 from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
@@ -180,5 +180,6 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
         ray.kill(current)
         final_state.delete(current._actor_id.hex())
         wanted_count.delete(current._actor_id.hex())
+        kept_rollout.delete(current._actor_id.hex())
     for actor in actors:
         actor.kill()

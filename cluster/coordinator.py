@@ -22,6 +22,7 @@ from itertools import count
 from typing import Any
 
 from penstock.actors.messages import ApplicationState
+from penstock.actors.rollout import NEVER, Rollout
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignments import Assignments
 from penstock.cluster.commit_requests import CommitRequests
@@ -43,6 +44,7 @@ from penstock.cluster.events import (
     CommitFailed,
     CommitRequested,
     CommitSucceeded,
+    Deploy,
     Event,
     FenceActor,
     GroupAssigned,
@@ -50,6 +52,7 @@ from penstock.cluster.events import (
     Instruction,
     KillActor,
     NodesDraining,
+    NoRoom,
     SetState,
     SetTimer,
     StartActor,
@@ -62,6 +65,7 @@ from penstock.cluster.events import (
 from penstock.cluster.names import actor_id, actor_number
 from penstock.cluster.owned_tasks import OwnedTasks
 from penstock.cluster.replacements import Replacements
+from penstock.cluster.rollouts import Rollouts
 from penstock.cluster.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.state_transitions import check_transition
 from penstock.cluster.task_placer import TaskPlacer
@@ -84,13 +88,18 @@ class Coordinator(CoordinatorView):
         first_epoch: int,
         exactly_once: bool = False,
         standby_policy: StandbyPolicy = NO_STANDBYS,
+        rollout: Rollout = NEVER,
     ) -> None:
+        """``rollout``: what an earlier coordinator kept of it."""
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._elasticity = Elasticity(self._actors, tasks_per_actor, standby_policy.replicas)
-        self._placer = TaskPlacer(self._actors, self._owned, standby_policy, self._elasticity.leaves)
+        self._rollouts = Rollouts(self._actors, rollout, self._say)
+        self._elasticity = Elasticity(self._actors, self._rollouts, tasks_per_actor, standby_policy.replicas)
+        self._placer = TaskPlacer(
+            self._actors, self._owned, standby_policy, self._elasticity.leaves, self._rollouts.is_outdated
+        )
         self._cpus: int | None = None
         self._replacements = Replacements()
         self._waiting_for_actors = self._probing = False
@@ -121,6 +130,8 @@ class Coordinator(CoordinatorView):
             CommitSucceeded: self._commits.succeeded,
             CommitFailed: self._commit_failed,
             StopRequested: self._stop_requested,
+            Deploy: self._rollouts.deploy,
+            NoRoom: self._rollouts.no_room,
             TimerFired: self._timer_fired,
         }
 
@@ -161,7 +172,7 @@ class Coordinator(CoordinatorView):
         issued = {task: self.plan.partitions.get(task, frozenset()) for task in event.tasks}
         self._actors[event.actor_id] = ActorRecord(
             Phase.UP, event.slot, event.node, event.epoch, event.epoch, issued, event.tasks, unsure=True,
-            standbys=event.standbys, lags=event.lags, first_epoch=event.epoch,
+            standbys=event.standbys, lags=event.lags, first_epoch=event.epoch, generation=event.generation,
         )  # fmt: skip
         self._placer.recovered(event.actor_id)
         self._next_actor = max(self._next_actor, actor_number(event.actor_id) + 1)
@@ -197,6 +208,9 @@ class Coordinator(CoordinatorView):
         self._gone(event.actor_id, event.in_doubt)
 
     def _actor_lost(self, event: ActorLost) -> None:
+        actor = self._actors.get(event.actor_id)
+        if actor is not None and actor.phase in (Phase.STARTING, Phase.UP) and event.created:
+            self._rollouts.lost(actor)
         self._gone(event.actor_id, in_doubt=True)
 
     def _gone(self, name: str, in_doubt: bool, error: str | None = None) -> None:
@@ -208,9 +222,10 @@ class Coordinator(CoordinatorView):
         if not self.state.is_live:
             return
         if self._exactly_once and actor.held and in_doubt:
-            self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held)
+            self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held, generation=actor.generation)
             self._out.append(FenceActor(name, actor.slot))
-        if actor.phase is not Phase.STOPPING:
+        # A version on trial is rolled back instead of being tried ever more slowly.
+        if actor.phase is not Phase.STOPPING and not self._rollouts.on_trial(actor):
             lost = self._replacements.lost(actor.worked) if error is None else self._replacements.failed(error)
             self._out += lost
 
@@ -219,11 +234,14 @@ class Coordinator(CoordinatorView):
             self._forget(event.actor_id)
 
     def _actor_failed(self, event: ActorFailed) -> None:
-        if event.actor_id not in self._actors:
+        actor = self._actors.get(event.actor_id)
+        if actor is None:
             return
         # Its loop has ended without a commit; nothing is left that it could end in good order.
         self._out.append(KillActor(event.actor_id))
-        if self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
+        if self.state.is_live and self._rollouts.failed(actor, event.error):
+            self._gone(event.actor_id, in_doubt=True)
+        elif self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
             self._gone(event.actor_id, in_doubt=True, error=event.error)
         else:
             self._forget(event.actor_id)
@@ -249,6 +267,10 @@ class Coordinator(CoordinatorView):
         elif event.timer is Timer.PROBE:
             self._probing = False
             self._placer.probe()
+        elif event.timer is Timer.WATCHED:
+            self._rollouts.watched(self._all_run)
+        elif event.timer is Timer.ROOM_TAKEN:
+            self._rollouts.room_taken()
         else:
             self._replacements.forget_losses()
 
@@ -266,6 +288,7 @@ class Coordinator(CoordinatorView):
             self._choose_actors()
             self._assignments.send()
             self._update_state()
+            self._rollouts.look(self._all_run)
         elif self.state in (ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR):
             self._commits.refuse_waiting("the application ends")
             for name in list(self._actors):
@@ -287,9 +310,11 @@ class Coordinator(CoordinatorView):
         for _ in range(self.wanted - len(self.staying)):
             name = actor_id(self._next_actor)
             self._next_actor += 1
-            slot = self._free_slot()
-            self._actors[name] = ActorRecord(Phase.STARTING, slot, first_epoch=self._assignments.epoch + 1)
-            self._out.append(StartActor(name, slot))
+            slot, generation, node = self._free_slot(), self.rollout.generation, self._elasticity.node_for_next()
+            self._actors[name] = ActorRecord(
+                Phase.STARTING, slot, first_epoch=self._assignments.epoch + 1, generation=generation, wanted_node=node
+            )
+            self._out.append(StartActor(name, slot, generation, node))
             if not self._waiting_for_actors:
                 self._waiting_for_actors = True
                 self._out.append(SetTimer(Timer.WAIT_FOR_ACTORS, WAIT_FOR_ACTORS_MS))
@@ -307,7 +332,7 @@ class Coordinator(CoordinatorView):
         self._placer.keep_or_promote()
         if not starting and not self._replacements.backing_off:
             self._waiting_for_actors = False
-        elif self._waiting_for_actors or self._replacements.backing_off:
+        elif (self._waiting_for_actors and not self._rollouts.is_urgent) or self._replacements.backing_off:
             return
         self._placer.choose()
         if self._placer.moving and not self._probing:
@@ -325,6 +350,10 @@ class Coordinator(CoordinatorView):
             self._set_state(ApplicationState.REBALANCING)
         if state is not self.state:
             self._set_state(state)
+
+    @property
+    def _all_run(self) -> bool:
+        return self.state is ApplicationState.RUNNING and bool(self._owned.tasks)
 
     def _end(self, name: str) -> None:
         """Stop an actor: one that still starts has nothing to commit."""

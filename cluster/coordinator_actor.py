@@ -13,8 +13,6 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from ray import cloudpickle
-
 from penstock.actors.failure import UncaughtErrors
 from penstock.actors.messages import (
     ApplicationMetadata,
@@ -26,9 +24,11 @@ from penstock.actors.messages import (
 )
 from penstock.actors.process_id import process_id
 from penstock.actors.process_watch import LOOK_EVERY_S, Process, ProcessWatch, own_process
+from penstock.actors.rollout import Deployment, RunningProgram
 from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.deployments import Deployments
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.first_plan import first_plan
 from penstock.cluster.key_serdes import pickled_key_serdes
@@ -64,9 +64,9 @@ class CoordinatorActor:
         # Nothing here may fail: Ray does not retry a constructor. What can fail happens in the task.
         identify(application_id, "coordinator")
         self._application_id = application_id
-        self._spec_bytes = b"".join(spec)
         self._spec: ApplicationSpec | None = None
         self._log = logger(__name__)
+        self._deployments = Deployments(b"".join(spec), own_id, self._spawn, self._log)
         self._loop = asyncio.get_running_loop()
         self._dispatcher: Dispatcher | None = None
         self._membership: Membership | None = None
@@ -95,11 +95,11 @@ class CoordinatorActor:
     async def key_serdes(self, store: str, source_topic: str) -> bytes:
         """See :func:`~penstock.cluster.key_serdes.pickled_key_serdes`."""
         assert self._spec is not None  # the first step of _begin
-        return pickled_key_serdes(self._spec, store, source_topic)
+        return pickled_key_serdes(self._deployments.spec, store, source_topic)
 
     async def describe(self) -> str:
         """The topology that it runs; nothing before it knows."""
-        return self._spec.topology.describe() if self._spec is not None else ""
+        return self._deployments.spec.topology.describe() if self._spec is not None else ""
 
     async def status(self) -> ApplicationStatus:
         """State, actors as last seen, placement."""
@@ -118,6 +118,7 @@ class CoordinatorActor:
             self._scaling.status if self._scaling is not None else None,
             it.machine.unhosted if it and not self._state.has_ended else {},
             it.machine.silent if it and not self._state.has_ended else frozenset(),
+            self._deployments.rollout,
         )
 
     def _waits_for(self) -> str | None:
@@ -137,7 +138,7 @@ class CoordinatorActor:
         """Where each store's keys live."""
         if self._dispatcher is None or self._spec is None:
             return ApplicationMetadata(self._application_id, 0, {}, {}, {})
-        return metadata_of(self._spec, self._dispatcher.machine, self._dispatcher.handles)
+        return metadata_of(self._deployments.spec, self._dispatcher.machine, self._dispatcher.handles)
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
         """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal."""
@@ -176,6 +177,22 @@ class CoordinatorActor:
         await asyncio.wait({self._beginning})
         return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
 
+    async def running_program(self) -> RunningProgram:
+        """The version of the program that runs, to be compared with another one. Raises ConfigError."""
+        await asyncio.wait({self._beginning})
+        return await self._deployments.running()
+
+    async def deploy(self, wanted: Deployment) -> str | None:
+        """Begin to roll out another version; why not, if that is refused."""
+        await asyncio.wait({self._beginning})
+        if self._dispatcher is None or self._spec is None:
+            return f"the application is in state {self._state.value}"
+        clients, it = ConfluentClients.of(self._spec.config), self._dispatcher
+        try:
+            return await self._deployments.deploy(wanted, it.machine, lambda: clients.admin().topics(), it.feed)
+        except StreamsError as error:
+            return str(error)
+
     async def set_http_address(self, address: str | None) -> None:
         """Remember where the HTTP API listens, for those who ask the status."""
         self._http_address = address
@@ -184,8 +201,8 @@ class CoordinatorActor:
 
     async def _begin(self) -> None:
         try:
-            spec: ApplicationSpec = cloudpickle.loads(self._spec_bytes)
-            self._spec = spec
+            restarted = await asyncio.to_thread(was_restarted)
+            spec = self._spec = await self._deployments.load(restarted)
             use_format(spec.config.log_format)
             self._log = logger(__name__)
             self._uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
@@ -198,7 +215,6 @@ class CoordinatorActor:
                 self._application_id, spec.config.bootstrap_servers, clients.admin, time.time
             )
             self._repeat(Work(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check)))
-            restarted = was_restarted()
             plan = await first_plan(spec, clients, restarted, self._log)
         except (StreamsError, ImportError, AttributeError) as error:
             self._log.error("the application cannot start", error=str(error))
@@ -249,9 +265,11 @@ class CoordinatorActor:
         exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
         # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
         first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
-        machine = Coordinator(plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys)
+        machine = Coordinator(
+            plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys, self._deployments.rollout
+        )
         environment = RayEnvironment(
-            self._spec_bytes, clients, purger, lambda: self._membership, self._enter, bool(standbys.replicas), who
+            self._deployments, clients, purger, lambda: self._membership, self._enter, bool(standbys.replicas), who
         )
         return Dispatcher(machine, environment, self._pausing, self._log)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from penstock.actors.rollout import Rollout
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignments import Assignments
 from penstock.cluster.elasticity import Elasticity
 from penstock.cluster.owned_tasks import OwnedTasks
 from penstock.cluster.replacements import Replacements
+from penstock.cluster.rollouts import Rollouts
 from penstock.cluster.task_placer import TaskPlacer
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -23,6 +25,7 @@ class CoordinatorView:
     _owned: OwnedTasks
     _placer: TaskPlacer
     _replacements: Replacements
+    _rollouts: Rollouts
 
     @property
     def exactly_once(self) -> bool:
@@ -33,6 +36,11 @@ class CoordinatorView:
     def epoch(self) -> int:
         """The last epoch given out."""
         return self._assignments.epoch
+
+    @property
+    def rollout(self) -> Rollout:
+        """How far it has come from one version of its program to the next."""
+        return self._rollouts.now
 
     @property
     def plan(self) -> TaskPlan:
@@ -151,6 +159,8 @@ class CoordinatorView:
         """Why nothing can be said now of how many actors there should be; None when all is as it should be."""
         if self._elasticity.drains:
             return "actors leave a node that is drained"
+        if self._rollouts.under_way:
+            return "a new version of the program is rolled out"
         return "the group gives no tasks" if not self._owned.tasks or self.session_lost else None
 
     def is_up(self, name: str) -> bool:

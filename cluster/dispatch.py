@@ -173,8 +173,8 @@ class Dispatcher:
 
     def _carry_out(self, instruction: events.Instruction) -> None:
         match instruction:
-            case events.StartActor(name, slot):
-                self._create(name, slot)
+            case events.StartActor(name, slot, generation, node):
+                self._create(name, slot, generation, node)
             case events.AssignTasks(name, epoch, tasks, standbys):
                 self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
@@ -198,17 +198,19 @@ class Dispatcher:
                 self._timers[timer] = self._loop.call_later(delay_ms / 1000, self.feed, events.TimerFired(timer))
             case events.SetState(state, error):
                 self._environment.entered(state, error)
+            case events.SetRollout(rollout):
+                self._environment.rolled_out(rollout)
             case _:
                 assert_never(instruction)
 
-    def _create(self, name: str, slot: int) -> None:
-        self._log.info("starting actor", actor=name)
+    def _create(self, name: str, slot: int, generation: int, node: str) -> None:
+        self._log.info("starting actor", actor=name, generation=generation)
         try:
-            handle = self._environment.create_actor(name)
+            handle = self._environment.create_actor(name, generation, node)
         except ActorNameTakenError as error:
             # Ray has not yet let go of the name of one that died before our restart: the next has another number.
             self._log.warning("actor not created", actor=name, error=str(error))
-            self._loop.call_soon(self.feed, events.ActorLost(name))
+            self._loop.call_soon(self.feed, events.ActorLost(name, created=False))
             return
         self._handles[name] = handle
         self._spawn(self._start(handle, slot))
@@ -232,7 +234,7 @@ class Dispatcher:
         self._statuses[name] = status
         lags = _lags(status)
         at = status.epoch, held, status.stopping, status.slot, status.node_id
-        self.feed(events.ActorRecovered(name, *at, frozenset(lags), lags))
+        self.feed(events.ActorRecovered(name, *at, frozenset(lags), lags, status.generation))
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Set
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignor import wanted_actors
 from penstock.cluster.events import ActorsWanted, NodesDraining
+from penstock.cluster.rollouts import Rollouts
 
 LEAVE_S = 15.0
 """An actor needs so long at most to commit and to close its stores: then it must not wait for another any longer."""
@@ -16,11 +17,14 @@ LEAVE_S = 15.0
 class Elasticity:
     """The part of the coordinator's state machine that knows what is wanted of CPUs and nodes."""
 
-    def __init__(self, actors: Mapping[str, ActorRecord], tasks_per_actor: int | None, standbys: int = 0) -> None:
+    def __init__(
+        self, actors: Mapping[str, ActorRecord], rollouts: Rollouts, tasks_per_actor: int | None, standbys: int = 0
+    ) -> None:
         """``standbys``: so many has each task, each on another actor."""
         self.actors_per_task = 1 + standbys
         """It is on one, each of its standbys on another."""
         self._actors = actors
+        self._rollouts = rollouts
         self._tasks_per_actor = tasks_per_actor
         self._count: int | None = None
         self._draining: Mapping[str, float | None] = {}
@@ -36,7 +40,7 @@ class Elasticity:
     @property
     def drains(self) -> bool:
         """Whether actors must leave their node now."""
-        return any(self.leaves(name) for name in self._actors)
+        return any(actor.node in self._draining for actor in self._actors.values())
 
     def count(self, tasks: int, cpus: int) -> int:
         """How many actors there should be for ``tasks`` tasks."""
@@ -45,24 +49,32 @@ class Elasticity:
         return wanted_actors(tasks, self._tasks_per_actor, cpus, self.actors_per_task - 1)
 
     def leaves(self, name: str) -> bool:
-        """Whether the actor is on a node that will be gone: it gets no more tasks, and another takes its place."""
-        return self._actors[name].node in self._draining
+        """Whether the actor is on a node that will be gone, or runs a version of the program that another replaces: it
+        gets no more tasks, and another takes its place."""
+        return self._actors[name].node in self._draining or self._rollouts.must_leave(name)
+
+    def node_for_next(self) -> str:
+        """The node on which the next actor is to start; empty: any."""
+        return self._rollouts.node_for_next(self._draining)
 
     def must_end(self, targets: Set[str]) -> list[str]:
         """Those that leave and have nothing any more, nor are in ``targets``, or cannot wait any longer."""
         leaving = [(name, it) for name, it in self._actors.items() if it.phase is Phase.UP and self.leaves(name)]
-        return [name for name, it in leaving if self._due(it.node) or not (it.held or name in targets)]
+        ending = {name for name, it in leaving if self._due(it.node) or not (it.held or name in targets)}
+        return [name for name in self._actors if name in ending or self._rollouts.must_end(name)]
 
     def _due(self, node: str) -> bool:
-        left_s = self._draining[node]
+        left_s = self._draining.get(node)
         return left_s is not None and left_s <= LEAVE_S
 
     def staying(self) -> list[str]:
-        """Those that are up, or will be, and need not leave."""
+        """Those that are up, or will be, and need not leave, now or when new ones have started."""
         return [
             name
             for name, actor in self._actors.items()
-            if actor.phase in (Phase.STARTING, Phase.UP) and not self.leaves(name)
+            if actor.phase in (Phase.STARTING, Phase.UP)
+            and actor.node not in self._draining
+            and not self._rollouts.is_outdated(name)
         ]
 
     def too_many(self, wanted: int) -> list[str]:

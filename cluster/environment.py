@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
 from penstock.actors.orders import Order
+from penstock.actors.rollout import Rollout
 from penstock.common.errors import StreamsError
 from penstock.common.ids import Offsets
 
@@ -92,8 +93,9 @@ class ActorHandle(ToldActor, Protocol):
 class Environment(Protocol):
     """What the dispatcher needs of Ray and Kafka."""
 
-    def create_actor(self, actor_id: str) -> ActorHandle:
-        """An actor that will start when it has a CPU. Raises ActorNameTakenError."""
+    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+        """An actor that will start when it has a CPU, and runs this version of the program. It belongs on ``node``, if
+        there is a CPU; empty: anywhere. Raises ActorNameTakenError."""
 
     async def commit(self, offsets: Offsets) -> None:
         """Commit to the group. Raises CommitRefusedError for what is final, another StreamsError for what passes."""
@@ -109,3 +111,6 @@ class Environment(Protocol):
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
         """The application is in another state."""
+
+    def rolled_out(self, rollout: Rollout) -> None:
+        """A roll-out has begun, or has come further."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.actors.rollout import Rollout
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -19,6 +20,8 @@ class Timer(Enum):
     REPLACE_ACTORS = "replace the actors that were lost"
     FORGET_LOSSES = "forget the losses so far"
     PROBE = "see which warm-ups have come nearer"
+    WATCHED = "a new version of the program has been watched for long enough"
+    ROOM_TAKEN = "a new actor has had the time to start where an old one made room"
 
 
 # ---- events ----
@@ -81,6 +84,7 @@ class ActorRecovered:
     node: str = ""
     standbys: frozenset[TaskId] = frozenset()
     lags: Mapping[TaskId, int] = field(default_factory=dict)
+    generation: int = 1
 
 
 @dataclass(frozen=True)
@@ -130,9 +134,10 @@ class ActorStopped:
 
 @dataclass(frozen=True)
 class ActorLost:
-    """The actor's process is gone."""
+    """The actor's process is gone. ``created``: there was one."""
 
     actor_id: str
+    created: bool = True
 
 
 @dataclass(frozen=True)
@@ -188,6 +193,20 @@ class StopRequested:
 
 
 @dataclass(frozen=True)
+class Deploy:
+    """A user wants another version of the program; ``generation`` is its number, above all before. When all tasks run
+    it, it is watched for ``watch_s``: until then a failure of one of its actors brings the version before it back."""
+
+    generation: int
+    watch_s: float
+
+
+@dataclass(frozen=True)
+class NoRoom:
+    """Actors that start have waited for long, and no CPU is free. Repeated as long as that lasts."""
+
+
+@dataclass(frozen=True)
 class TimerFired:
     """A timer that the machine asked for has run out."""
 
@@ -215,6 +234,8 @@ Event = (
     | CommitSucceeded
     | CommitFailed
     | StopRequested
+    | Deploy
+    | NoRoom
     | TimerFired
 )
 
@@ -224,10 +245,13 @@ Event = (
 @dataclass(frozen=True)
 class StartActor:
     """Create the actor; answer ActorUp, or ActorFailed or ActorLost. ``slot``: the number in its ``transactional.id``,
-    that no other actor has."""
+    that no other actor has. ``generation``: the version of the program that it runs. ``node``: where it belongs, if
+    there is a CPU; empty: anywhere."""
 
     actor_id: str
     slot: int = 0
+    generation: int = 1
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -305,6 +329,13 @@ class SetState:
     error: str | None = None
 
 
+@dataclass(frozen=True)
+class SetRollout:
+    """A roll-out begins, or has come further: keep it, for a coordinator that is restarted."""
+
+    rollout: Rollout
+
+
 Instruction = (
     StartActor
     | AssignTasks
@@ -316,4 +347,5 @@ Instruction = (
     | RefuseCommit
     | SetTimer
     | SetState
+    | SetRollout
 )

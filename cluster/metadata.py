@@ -41,7 +41,9 @@ def metadata_of(spec: ApplicationSpec, machine: Coordinator, handles: Mapping[st
             placement[TaskId(sub.id, 0)] = min(placement.values())
     named = set(placement.values()).union(*machine.standbys.values())
     actors = {name: handles[name].ray_handle for name in named if name in handles}
-    return ApplicationMetadata(spec.application_id, machine.epoch, stores, placement, actors, machine.standbys)
+    return ApplicationMetadata(
+        spec.application_id, machine.epoch, stores, placement, actors, machine.standbys, machine.rollout.generation
+    )
 
 
 def _placed_stores(spec: ApplicationSpec, plans: Mapping[int, SubtopologyTasks]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from penstock.actors.messages import ApplicationSpec, StuckTask
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch, draining_nodes
-from penstock.cluster.events import ApplicationFailed, ClusterResized, TasksPlanned
+from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksPlanned
 from penstock.cluster.membership import Membership
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
@@ -112,6 +112,8 @@ class PeriodicWork:
         await self._scaling.cluster_has(cpus)
         self._dispatcher.feed(ClusterResized(cpus, labels))
         self.waits_for_cpu = await asyncio.to_thread(self._cpus.check, self._dispatcher.machine.starting)
+        if self.waits_for_cpu is not None:
+            self._dispatcher.feed(NoRoom())
 
     async def _check_drains(self) -> None:
         if (draining := await asyncio.to_thread(self._drains.check)) is not None:

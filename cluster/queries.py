@@ -59,6 +59,7 @@ class StateQueries(ReadSide):
         self._key_serdes: dict[tuple[str, str], KeySerdes] = {}
         self._metadata: ApplicationMetadata | None = None
         self._fetched_at = 0.0
+        self._generation = 1
         self._refreshing: asyncio.Task[ApplicationMetadata] | None = None
         self._calls: dict[tuple[str, bool], ActorCalls] = {}
         self._waiting = 0
@@ -315,6 +316,9 @@ class StateQueries(ReadSide):
     async def _fetch_metadata(self) -> ApplicationMetadata:
         metadata: ApplicationMetadata = await self._ask_coordinator("metadata")
         self._fetched_at = asyncio.get_running_loop().time()
+        if metadata.generation != self._generation:
+            self._generation = metadata.generation
+            self._key_serdes.clear()  # the bytes of keys are the same, but types in the program may be others
         self._calls = {which: calls for which, calls in self._calls.items() if which[0] in metadata.actors}
         # One that is still starting knows no stores: nothing to remember.
         self._metadata = metadata if metadata.stores else None

@@ -11,6 +11,8 @@ from typing_extensions import override
 
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState
+from penstock.actors.rollout import Rollout
+from penstock.cluster.deployments import Deployments
 from penstock.cluster.dropped_records import DroppedRecords
 from penstock.cluster.environment import ActorHandle, CommitRefusedError, Environment, NodeAnswer
 from penstock.cluster.membership import FINAL, Membership
@@ -29,7 +31,7 @@ class RayEnvironment(Environment):
 
     def __init__(
         self,
-        spec: bytes,
+        deployments: Deployments,
         clients: ConfluentClients,
         purger: Purger,
         membership: Callable[[], Membership | None],
@@ -38,7 +40,7 @@ class RayEnvironment(Environment):
         process_id: str,
     ) -> None:
         self._process_id = process_id
-        self._spec = spec
+        self._deployments = deployments
         self._spread = spread
         self._clients = clients
         self._purger = purger
@@ -49,8 +51,9 @@ class RayEnvironment(Environment):
         self._nodes = NodeProbe(node_addresses)
 
     @override
-    def create_actor(self, actor_id: str) -> ActorHandle:
-        return StreamActorHandle.create(self._clients.group, actor_id, self._spec, self._spread)
+    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+        spec = self._deployments.pickled(generation)
+        return StreamActorHandle.create(self._clients.group, actor_id, generation, spec, node, self._spread)
 
     @override
     async def commit(self, offsets: Offsets) -> None:
@@ -86,3 +89,7 @@ class RayEnvironment(Environment):
     @override
     def entered(self, state: ApplicationState, error: str | None) -> None:
         self._entered(state, error)
+
+    @override
+    def rolled_out(self, rollout: Rollout) -> None:
+        self._deployments.rolled_out(rollout)

@@ -8,6 +8,7 @@ from typing import Any
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
 from penstock.actors.messages import ActorEnd, ActorStatus
@@ -40,9 +41,13 @@ class StreamActorHandle(ActorHandle):
         self._application_id = application_id
 
     @classmethod
-    def create(cls, application_id: str, actor_id: str, spec: bytes, spread: bool) -> StreamActorHandle:
-        """Ask Ray for an actor on a CPU, which it may have to wait for; ``spread``: of a node with few actors. Raises
-        ActorNameTakenError."""
+    def create(
+        cls, application_id: str, actor_id: str, generation: int, spec: bytes, node: str, spread: bool
+    ) -> StreamActorHandle:
+        """Ask Ray for an actor on a CPU, which it may have to wait for: of ``node``, if there is one now; else, with
+        ``spread``, of a node with few actors. Raises ActorNameTakenError."""
+        anywhere = "SPREAD" if spread else "DEFAULT"
+        beside = NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True) if node else None
         remote = ray.remote(StreamActor).options(
             name=stream_actor_name(application_id, actor_id),
             namespace=NAMESPACE,
@@ -50,10 +55,10 @@ class StreamActorHandle(ActorHandle):
             num_cpus=1,
             max_restarts=0,
             enable_task_events=False,
-            scheduling_strategy="SPREAD" if spread else "DEFAULT",
+            scheduling_strategy=beside or anywhere,
         )
         try:
-            return cls(application_id, actor_id, remote.remote(application_id, actor_id, spec))
+            return cls(application_id, actor_id, remote.remote(application_id, actor_id, spec, generation))
         except ValueError as error:
             raise ActorNameTakenError(str(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.actor_record import ActorRecord, Phase
@@ -25,8 +26,11 @@ class TaskPlacer:
         owned: OwnedTasks,
         policy: StandbyPolicy,
         leaves: Callable[[str], bool] = lambda _: False,
+        is_outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``leaves``: whether an actor is on a node that will be gone, so that its tasks are to go elsewhere."""
+        """``leaves``: whether the tasks of an actor are to go elsewhere, since its node will be gone or another version
+        of the program replaces its own; ``is_outdated``: whether it is for the program, so that there is time to move
+        one task after the other."""
         self.target: dict[TaskId, str] = {}
         """The actor that each task is meant for."""
         self.standbys: dict[TaskId, tuple[str, ...]] = {}
@@ -37,6 +41,7 @@ class TaskPlacer:
         self._owned = owned
         self._policy = policy
         self._leaves = leaves
+        self._is_outdated = is_outdated
         self._nodes: dict[TaskId, str] = {}  # where each task ran last, whose disk has its stores
         self._labels: Mapping[str, Mapping[str, str]] = {}
         self._chosen_by: tuple[object, ...] = ()
@@ -77,12 +82,19 @@ class TaskPlacer:
         up = [name for name in up if not self._leaves(name)] or up
         ideal = assign(self._owned.tasks, up, self._preferred(up), plan.stateful)
         self.moving = {}
-        for task, name in ideal.items():
+        busy = self._busy()
+        # All tasks of one actor before those of the next, so that its CPU is free soon.
+        for task, name in sorted(ideal.items(), key=lambda move: (self.target.get(move[0], ""), move[0])):
             now = self.target.get(task)
-            if now is None or now == name or self._can_move(task, now, name):
+            if now is None or now == name:
                 self.target[task] = name
-            else:
+            elif not self._can_move(task, now, name):
                 self.moving[task] = name
+            elif not self._is_outdated(now):
+                self.target[task] = name
+            elif not busy & {now, name}:
+                self.target[task] = name
+                busy = busy | {now, name}
         warmups = sorted(self.moving.items(), key=lambda move: (move in self._set_back, self._lag(*move) is None, move))
         self.standbys = self._choose_standbys(up)
         for task, name in warmups[: self._policy.max_warmups]:
@@ -109,7 +121,16 @@ class TaskPlacer:
             name: (it.phase, it.held, it.standbys, self._ready(it.lags), self._leaves(name))
             for name, it in self._actors.items()
         }
-        return self._owned.tasks, self._labels, actors, dict(self.target), dict(self.standbys)
+        return self._owned.tasks, self._labels, actors, dict(self.target), dict(self.standbys), self._busy()
+
+    def _busy(self) -> frozenset[str]:
+        """While a version of the program replaces another: the actors between which a task moves just now. Another one
+        would be silent for longer, as it would wait for the first."""
+        if not any(map(self._is_outdated, self._actors)):
+            return frozenset()
+        holders = {task: name for name, actor in self._actors.items() for task in actor.held}
+        under_way = [(task, name) for task, name in self.target.items() if task not in self._actors[name].running]
+        return frozenset(name for _, name in under_way).union(holders.get(task, name) for task, name in under_way)
 
     def _ready(self, lags: Mapping[TaskId, int]) -> frozenset[TaskId]:
         return frozenset(task for task, lag in lags.items() if lag <= self._policy.acceptable_lag)
@@ -138,6 +159,12 @@ class TaskPlacer:
     def _preferred(self, up: Sequence[str]) -> dict[TaskId, str]:
         """Where each task is, or where most of its stores may be."""
         preferred = dict(self.target)
+        load: Counter[str] = Counter()
+        for task, now in sorted(self.target.items()):
+            beside = [name for name in up if self._actors[name].node == self._actors[now].node]
+            if now not in up and beside and task.subtopology not in self._owned.plan.in_memory:
+                preferred[task] = min(beside, key=lambda name: (load[name], name))
+            load[preferred[task]] += 1
         for task in self._owned.tasks - self.target.keys():
             beside = [name for name in up if self._actors[name].node == self._nodes.get(task)]
             lags = [(lag, name) for name in up if (lag := self._lag(task, name)) is not None]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class SimulatedActor:
     """The process of a stream actor."""
 
-    def __init__(self, world: World, name: str) -> None:
-        self.world, self.name = world, name
+    def __init__(self, world: World, name: str, generation: int) -> None:
+        self.world, self.name, self.generation = world, name, generation
         self.alive, self.up, self.stopping = True, False, False
         self.busy = False  # with one record
         self.frozen = False  # its whole process
@@ -88,8 +88,9 @@ class SimulatedActor:
         )
         standbys = tuple(StandbyStatus(task, lag) for task, lag in self.standbys.items())
         return ActorStatus(
-            self.name, self.node, 1, self.epoch, tasks, stopping=self.stopping, paused=self.paused, standbys=standbys
-        )
+            self.name, self.node, 1, self.epoch, tasks, stopping=self.stopping, paused=self.paused, standbys=standbys,
+            generation=self.generation,
+        )  # fmt: skip
 
     def _pause(self, paused: bool) -> asyncio.Future[None]:
         if not self.up:
@@ -187,6 +188,17 @@ class SimulatedActor:
         await self.world.pause()
         if task in self.tasks:
             self.running.add(task)
+            self.run_program()
+
+    def run_program(self) -> None:
+        """Its tasks process records from now on."""
+        if self.generation in self.world.bad:
+            self.world.spawn(self._meet_a_record())
+
+    async def _meet_a_record(self) -> None:
+        await self.world.pause()
+        if self.alive:
+            self.fail(UncaughtExceptionResponse.SHUTDOWN_CLIENT)
 
     async def _suspending(self, epoch: int) -> None:
         if epoch > self.epoch:

@@ -37,8 +37,8 @@ class AbortedError(StreamsError):
 class TransactionalActor(SimulatedActor):
     """Takes the id of its slot, processes, and commits itself, having asked the coordinator once."""
 
-    def __init__(self, world: ExactlyOnceWorld, name: str) -> None:
-        super().__init__(world, name)
+    def __init__(self, world: ExactlyOnceWorld, name: str, generation: int) -> None:
+        super().__init__(world, name, generation)
         self.kafka = world
         self.slot = self.producer_epoch = 0
         self.exists = True
@@ -106,6 +106,8 @@ class TransactionalActor(SimulatedActor):
         if await self._find_seat():
             await self._read_offsets([task for task in self.tasks if task not in self.running])
             self.running.update(self.tasks)
+            if self.running:
+                self.run_program()
 
     async def _find_seat(self) -> bool:
         """Before any offset is read: as which member of the group the actor may commit."""
@@ -220,11 +222,11 @@ class ExactlyOnceWorld(World):
 
     @override
     def _machine(self, first_epoch: int) -> Coordinator:
-        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, True, self.standby_policy)
+        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, True, self.standby_policy, self.rollout)
 
     @override
-    def _actor(self, actor_id: str) -> SimulatedActor:
-        return TransactionalActor(self, actor_id)
+    def _actor(self, actor_id: str, generation: int) -> SimulatedActor:
+        return TransactionalActor(self, actor_id, generation)
 
     @override
     async def fence(self, slot: int) -> None:

@@ -20,14 +20,18 @@ from penstock.actors.messages import (
     CommitAnswer,
     CommitRequest,
 )
+from penstock.actors.rollout import Rollout, RolloutPhase
 from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.cpu_watch import START_S
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, NodeAnswer
 from penstock.cluster.events import (
     ActorsWanted,
     ClusterResized,
+    Deploy,
     GroupAssigned,
     NodesDraining,
+    NoRoom,
     StopRequested,
     TasksPlanned,
 )
@@ -65,6 +69,8 @@ class World:
         """When each of these is gone; infinite: when nothing runs there any more."""
         self.full = False
         """No node has room for another actor."""
+        self.room = math.inf
+        """So many actors have a CPU."""
         self.cut_short = 0
         """Actors that still ran when their node went."""
         self.share = 1.0
@@ -78,6 +84,11 @@ class World:
         self.error: str | None = None
         self.calm = False
         self.kept_paused = False
+        self.rollout = Rollout()
+        """What Ray keeps of it for a coordinator that is restarted."""
+        self.phases: set[RolloutPhase] = set()
+        self.bad: set[int] = set()
+        """Versions of the program that fail when their tasks run."""
         self.broker_away = False
         self.seat_lost = False
         self.refused_for_good = False
@@ -134,21 +145,21 @@ class World:
 
     # ---- the environment of the dispatcher ----
 
-    def create_actor(self, actor_id: str) -> ActorHandle:
+    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
         old = self.actors.get(actor_id)
         if old is not None and (old.alive or self.rng.random() < 0.5):
             raise ActorNameTakenError(actor_id)
-        self.actors[actor_id] = self._actor(actor_id)
+        self.actors[actor_id] = self._actor(actor_id, generation)
         return SimulatedHandle(self.actors[actor_id])
 
-    def _actor(self, actor_id: str) -> SimulatedActor:
-        return SimulatedActor(self, actor_id)
+    def _actor(self, actor_id: str, generation: int) -> SimulatedActor:
+        return SimulatedActor(self, actor_id, generation)
 
     async def a_cpu_is_free(self, actor: SimulatedActor) -> None:
         await self.pause()
         while actor.alive and not self.calm and sum(it.alive and it.up for it in self.actors.values()) >= 6:
             await self.pause()
-        while actor.alive and self.full:
+        while actor.alive and (self.full or sum(it.alive and it.up for it in self.actors.values()) >= self.room):
             await self.pause()
         actor.node = self._node_rng.choice([node for node in self.nodes if node not in self.draining])
 
@@ -186,6 +197,10 @@ class World:
     def entered(self, state: ApplicationState, error: str | None) -> None:
         self.state, self.error = state, error
 
+    def rolled_out(self, rollout: Rollout) -> None:
+        self.rollout = rollout
+        self.phases.add(rollout.phase)
+
     # ---- the coordinator's process ----
 
     async def start_coordinator(self) -> None:
@@ -209,14 +224,17 @@ class World:
         self._periodic_tasks = [self.spawn(it) for it in self._periodic()]
 
     def _periodic(self) -> list[Coroutine[Any, Any, None]]:
-        return [self._check_actors(), self._check_topics(), self._check_nodes(), self._tell()]
+        work = [self._check_actors(), self._check_topics(), self._check_nodes(), self._tell()]
+        return work if self.room == math.inf else [*work, self._check_room()]
 
     async def _keep_paused(self, paused: bool) -> None:
         await self.pause()
         self.kept_paused = paused
 
     def _machine(self, first_epoch: int) -> Coordinator:
-        return Coordinator(self.plan, self.tasks_per_actor, first_epoch, standby_policy=self.standby_policy)
+        return Coordinator(
+            self.plan, self.tasks_per_actor, first_epoch, standby_policy=self.standby_policy, rollout=self.rollout
+        )
 
     def end_coordinator(self) -> None:
         """Its process dies: calls under way are lost, messages sent are not."""
@@ -249,6 +267,17 @@ class World:
                 left = {node: None if gone_s == math.inf else gone_s - now_s for node, gone_s in self.draining.items()}
                 self.dispatcher.feed(NodesDraining(left))
             await asyncio.sleep(LOOK_NODES_S)
+
+    async def _check_room(self) -> None:
+        """As ``CpuWatch``."""
+        since: dict[str, float] = {}
+        while self.dispatcher is not None:
+            now_s = asyncio.get_running_loop().time()
+            since = {name: since.get(name, now_s) for name in self.dispatcher.machine.starting}
+            late = any(now_s - then_s >= START_S for then_s in since.values())
+            if late and sum(it.alive and it.up for it in self.actors.values()) >= self.room:
+                self.dispatcher.feed(NoRoom())
+            await asyncio.sleep(5.0)
 
     async def _check_topics(self) -> None:
         while self.dispatcher is not None:
@@ -317,6 +346,14 @@ class World:
         """Somebody asks for it, and does not wait for the answer."""
         if (dispatcher := self.dispatcher) is not None:
             self.spawn(self.pausing.become(self.rng.random() < 0.5, lambda: dispatcher.up))
+
+    def deploy(self, bad: bool | None = None) -> None:
+        """Somebody deploys a new version of the program."""
+        if self.dispatcher is not None:
+            generation = self.rollout.last + 1
+            if self.rng.random() < 0.3 if bad is None else bad:
+                self.bad.add(generation)
+            self.dispatcher.feed(Deploy(generation, self.rng.choice([20.0, 60.0])))
 
     def resize(self, cpus: int | None = None) -> None:
         self.cpus = self.rng.randint(0, 6) if cpus is None else cpus

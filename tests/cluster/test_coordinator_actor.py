@@ -95,7 +95,9 @@ class Restarted(CoordinatorActor):
         await self.may_begin.wait()
         clients = ConfluentClients("127.0.0.1:1", "app")
         purger = Purger(frozenset(), clients.admin)
-        world = RayEnvironment(b"", clients, purger, lambda: None, self._enter, spread=False, process_id="here")
+        world = RayEnvironment(
+            self._deployments, clients, purger, lambda: None, self._enter, spread=False, process_id="here"
+        )
         self._dispatcher = Dispatcher(Coordinator(PLAN, None, first_epoch=10), world, self._pausing, self._log)
         await self._dispatcher.recover([self.living])
         self._repeat(Work(1.0, "look at nothing", self.look))
@@ -402,7 +404,7 @@ def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places
 
     async def play() -> None:
         coordinator = Restarted(LivingActor())
-        coordinator._spec = ApplicationSpec(counted.build(), StreamsConfig.of(entries))
+        coordinator._spec = coordinator._deployments._specs[1] = ApplicationSpec(counted.build(), StreamsConfig.of(entries))
 
         async def serdes(store: str, topic: str) -> object:
             return cloudpickle.loads(await coordinator.key_serdes(store, topic))

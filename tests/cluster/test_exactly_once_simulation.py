@@ -159,14 +159,14 @@ def take_the_id_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_a_mistake_that_doubles_or_loses_records_is_found(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake(monkeypatch)
-    for seed in range(400):
+    for seed in range(1000):
         try:
             run(_played(seed))
         except AssertionError as error:
             if "commits" not in str(error):
                 raise
             return
-    pytest.fail("not found by 400 seeds")
+    pytest.fail("not found by 1,000 seeds")
 
 
 async def _played(seed: int) -> None:

@@ -31,7 +31,7 @@ class WithSilent(Environment):
     def __init__(self) -> None:
         self.made: list[Handle] = []
 
-    def create_actor(self, actor_id: str) -> Handle:
+    def create_actor(self, actor_id: str, generation: int, node: str) -> Handle:
         self.made.append(Silent(actor_id))
         return self.made[-1]
 

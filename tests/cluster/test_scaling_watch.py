@@ -12,6 +12,7 @@ import structlog
 
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, TaskState, TaskStatus
 from penstock.actors.orders import Assign, Order, Stop
+from penstock.actors.rollout import Rollout
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch
@@ -67,7 +68,7 @@ class Handle:
 
 
 class Environment:
-    def create_actor(self, actor_id: str) -> Handle:
+    def create_actor(self, actor_id: str, generation: int, node: str) -> Handle:
         return Handle(actor_id)
 
     async def commit(self, offsets: Offsets) -> None: ...
@@ -77,6 +78,7 @@ class Environment:
 
     def reported(self, status: ActorStatus) -> None: ...
     def entered(self, state: ApplicationState, error: str | None) -> None: ...
+    def rolled_out(self, rollout: Rollout) -> None: ...
 
 
 async def _keep_nothing(paused: bool) -> None: ...

@@ -1,0 +1,162 @@
+"""Which version of the program each actor is to run, while a new one takes the place of the old one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.events import Deploy, Instruction, NoRoom, SetRollout, SetTimer, Timer
+
+MOST_LOSSES = 2
+"""A new version whose actors are lost more often than that is rolled back, although none of them reported an error."""
+ROOM_WAIT_MS = 10_000
+"""After an old actor has made room, the new one has so long to start before another old one makes room."""
+
+
+class Rollouts:
+    """The part of the coordinator's state machine that knows the versions of the program.
+
+    Actors of another generation than the current one are *outdated*. New ones are started beside them. As soon as one
+    of these is up, the outdated ones leave, as those on a drained node do. So moves, warm-ups, fences and losses need
+    no rules of their own. A roll-back makes the proven generation the current one again.
+    """
+
+    def __init__(self, actors: Mapping[str, ActorRecord], rollout: Rollout, say: Callable[[Instruction], None]) -> None:
+        self.now = rollout
+        """The last roll-out."""
+        self.makes_room: str | None = None
+        """The outdated actor that ends first, because no CPU is free for a new one."""
+        self._actors = actors
+        self._say = say
+        self._losses = 0
+        self._watching = self._gave_room = False
+
+    @property
+    def under_way(self) -> bool:
+        """Whether tasks still move from one version to another."""
+        return not self.now.phase.is_over and self.now.phase is not RolloutPhase.WATCHING
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether tasks must not wait for actors that start: a version has failed, and the proven one has an actor."""
+        return self.now.phase is RolloutPhase.ROLLING_BACK and self._current_is_up
+
+    @property
+    def _current_is_up(self) -> bool:
+        now = self.now.generation
+        return any(actor.phase is Phase.UP and actor.generation == now for actor in self._actors.values())
+
+    def is_outdated(self, name: str) -> bool:
+        """Whether the actor runs another version than the current one."""
+        return self._actors[name].generation != self.now.generation
+
+    def must_leave(self, name: str) -> bool:
+        """Whether the tasks of the actor are to go elsewhere now."""
+        return self.is_outdated(name) and (self._current_is_up or name == self.makes_room)
+
+    def must_end(self, name: str) -> bool:
+        """Whether the actor ends at once: it has not started, or its CPU is needed and no other can take its tasks."""
+        if not self.is_outdated(name):
+            return False
+        if self._actors[name].phase is Phase.STARTING:
+            return True
+        others = [other for other, actor in self._actors.items() if actor.phase is Phase.UP and other != name]
+        return name == self.makes_room and not others
+
+    def node_for_next(self, drained: Mapping[str, object]) -> str:
+        """The node on which the next actor is to start, if there is a CPU: where an outdated one has the stores of its
+        tasks on disk, and no new one is beside it yet. Empty: any."""
+        beside: Counter[str] = Counter()
+        for actor in self._actors.values():
+            if actor.generation == self.now.generation:
+                beside[actor.node or actor.wanted_node] -= 1
+            elif actor.phase is Phase.UP and actor.node not in drained:
+                beside[actor.node] += 1
+        node, lacking = max(sorted(beside.items()), key=lambda it: it[1], default=("", 0))
+        return node if lacking > 0 else ""
+
+    # ---- events ----
+
+    def deploy(self, event: Deploy) -> None:
+        """Another version is to run; one that is still on trial makes way for it."""
+        now, starting = event.generation, RolloutPhase.STARTING
+        self._begin(Rollout(now, self.now.proven, last=now, phase=starting, watch_s=event.watch_s))
+
+    def failed(self, actor: ActorRecord, error: str) -> bool:
+        """An actor has failed; whether that is dealt with, since its version is on trial: it must not end the
+        application."""
+        if not self.on_trial(actor):
+            return False
+        if actor.generation == self.now.generation:
+            self._roll_back(error)
+        return True
+
+    def lost(self, actor: ActorRecord) -> None:
+        """An actor is lost without a word: its node may be gone, or the program ends its process."""
+        if self.on_trial(actor) and actor.generation == self.now.generation:
+            self._losses += 1
+            if self._losses > MOST_LOSSES:
+                self._roll_back(f"{self._losses} of its stream actors were lost, one after another")
+
+    def no_room(self, _: NoRoom) -> None:
+        """New actors wait for a CPU, and none is free: let the outdated one that has least to move make room."""
+        waiting = any(
+            it.phase is Phase.STARTING and it.generation == self.now.generation for it in self._actors.values()
+        )
+        if not self.under_way or self._gave_room or self.makes_room is not None or self._current_is_up or not waiting:
+            return
+        outdated = [(len(it.held), name) for name, it in self._actors.items() if it.phase is Phase.UP]
+        if outdated:
+            self.makes_room = min(outdated)[1]
+
+    def room_taken(self) -> None:
+        """A new actor has had the time to start in the room that was made."""
+        self._gave_room = False
+
+    def watched(self, all_run: bool) -> None:
+        """The time in which the new version is watched is over. If its tasks do not run now, it begins again."""
+        self._watching = False
+        if self.now.phase is RolloutPhase.WATCHING and all_run:
+            self._become(replace(self.now, proven=self.now.generation, phase=RolloutPhase.DONE))
+
+    def look(self, all_run: bool) -> None:
+        """See how far the roll-out has come. ``all_run``: there are tasks, and each runs where it belongs."""
+        if self.makes_room is not None and self.makes_room not in self._actors:
+            self.makes_room, self._gave_room = None, True
+            self._say(SetTimer(Timer.ROOM_TAKEN, ROOM_WAIT_MS))
+        phase = self._phase(all_run)
+        if phase is RolloutPhase.WATCHING and not self._watching:
+            self._watching = True
+            self._say(SetTimer(Timer.WATCHED, round(self.now.watch_s * 1000)))
+        if phase is not self.now.phase:
+            self._become(replace(self.now, phase=phase))
+
+    def _phase(self, all_run: bool) -> RolloutPhase:
+        phase = self.now.phase
+        if not self.under_way:
+            return phase
+        if all_run and not any(map(self.is_outdated, self._actors)):
+            back = phase is RolloutPhase.ROLLING_BACK
+            return RolloutPhase.ROLLED_BACK if back else RolloutPhase.WATCHING
+        return RolloutPhase.MOVING if phase is RolloutPhase.STARTING and self._current_is_up else phase
+
+    # ---- decisions ----
+
+    def on_trial(self, actor: ActorRecord) -> bool:
+        """Whether the actor runs a version that has not worked yet."""
+        return actor.generation != self.now.proven
+
+    def _roll_back(self, reason: str) -> None:
+        back = replace(self.now, generation=self.now.proven, phase=RolloutPhase.ROLLING_BACK, reason=reason)
+        self._begin(back)
+
+    def _begin(self, rollout: Rollout) -> None:
+        self._losses, self._watching, self.makes_room = 0, False, None
+        self._become(rollout)
+
+    def _become(self, rollout: Rollout) -> None:
+        self.now = rollout
+        self._say(SetRollout(rollout))
