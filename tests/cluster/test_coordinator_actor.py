@@ -404,7 +404,8 @@ def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places
 
     async def play() -> None:
         coordinator = Restarted(LivingActor())
-        coordinator._spec = coordinator._deployments._specs[1] = ApplicationSpec(counted.build(), StreamsConfig.of(entries))
+        spec = ApplicationSpec(counted.build(), StreamsConfig.of(entries))
+        coordinator._spec = coordinator._deployments._specs[1] = spec
 
         async def serdes(store: str, topic: str) -> object:
             return cloudpickle.loads(await coordinator.key_serdes(store, topic))
