@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from penstock.common.records import Headers
 from penstock.state.flush_listeners import OnFlush
 from penstock.state.row_formats import Entry, EntryRow
 from penstock.state.windowed.segments import NOTHING_OBSERVED
@@ -16,6 +17,8 @@ from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.write_buffer import WriteBuffer
 
 _KEY = itemgetter(0)
+_SOMETHING = object()
+"""An old value that is there and that nobody asks for."""
 
 
 class SessionBuffer(WriteBuffer):
@@ -41,6 +44,32 @@ class SessionBuffer(WriteBuffer):
 
     _in_order: Iterator[EntryRow] = iter(())
     _hidden: list[bytes]
+    _shown_from = NOTHING_OBSERVED
+    """A row that ends here or later is shown, whichever rows of the step are flushed before it."""
+    _committed: set[bytes]
+    """Deleted rows that were committed, or about to be, when they were deleted: nobody need ask the disk for them."""
+    _frozen_committed: set[bytes]
+    """Those of the commit that is flushed next."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._committed, self._frozen_committed = set(), set()
+
+    def delete(self, key: bytes, old: Any, timestamp: int, headers: Headers | None) -> None:
+        """Delete a row whose value was read just now: ``old``."""
+        if old is not None and self.hides_expired and key not in self.dirty:
+            self._committed.add(key)
+        self.put(key, None, timestamp, headers)
+
+    @override
+    def freeze(self) -> None:
+        super().freeze()
+        self._frozen_committed, self._committed = self._committed, set()
+
+    @override
+    def batch_written(self) -> None:
+        super().batch_written()
+        self._frozen_committed = set()
 
     @override
     def _flush_step(
@@ -53,6 +82,8 @@ class SessionBuffer(WriteBuffer):
         if not self.hides_expired:
             return super()._flush_step(updates, before, rows, on_flush)
         self._in_order, self._hidden = iter(updates), []
+        latest = max(self.flushed_time, max(map(self.time_of, map(_KEY, updates))))
+        self._shown_from = self.first_visible(latest)
         super()._flush_step(updates, before, rows, on_flush)
         self._flushed_up_to(None)
         for key in self._hidden:
@@ -64,6 +95,8 @@ class SessionBuffer(WriteBuffer):
         if self.hides_expired and not self._shows(key):
             self._hidden.append(key)
             return None
+        if key in self._frozen_committed and not self._listeners.want_old_values:
+            return _SOMETHING
         return super()._old_value(key, before)
 
     @override
@@ -73,8 +106,10 @@ class SessionBuffer(WriteBuffer):
         return super()._is_on_disk(key)
 
     def _shows(self, key: bytes) -> bool:
-        self._flushed_up_to(key)
         end = self.time_of(key)
+        if end >= self._shown_from:
+            return True
+        self._flushed_up_to(key)
         shows = end >= self.first_visible(self.flushed_time)
         self.flushed_time = max(self.flushed_time, end)
         return shows

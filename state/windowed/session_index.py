@@ -30,6 +30,7 @@ class SessionIndex:
     def __init__(self, rows: ExpiringRows, gap_ms: int, *, keeps_expired: bool) -> None:
         self._rows = rows
         self._gap_ms = gap_ms
+        self._retention_ms = rows.segments.retention_ms
         self._keeps_expired = keeps_expired
         self.lists = SessionLists(gap_ms, rows.stream_time)
         self._aged_at = rows.stream_time
@@ -60,6 +61,8 @@ class SessionIndex:
 
     def that_count(self, found: Sequence[Session]) -> Sequence[Session]:
         """Without those that have expired."""
+        if found[0][0] > self._rows.expiry_time - self._retention_ms:
+            return found  # all are still shown, and what is shown counts
         first_end = self.first_end()
         return found if found[0][0] >= first_end else [session for session in found if session[0] >= first_end]
 

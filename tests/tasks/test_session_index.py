@@ -15,7 +15,7 @@ import penstock as ps
 from penstock.common.windows import LARGEST_TIMESTAMP, Window
 from penstock.state.windowed import keys, recent_sessions, session_index
 from penstock.state.windowed.session_store import SessionStateStore
-from tests.tasks.bench import STRINGS, Bench
+from tests.tasks.bench import STRINGS, Bench, changelog, number
 
 FORMS: list[Any] = [recent_sessions.SessionLists, recent_sessions._SessionLists]
 
@@ -208,6 +208,29 @@ def test_sessions_that_records_in_order_look_for_are_not_scanned_for_when_memory
     bench.feed("in", *[(key, value, GAP) for key, value, _ in records])
     assert isinstance(store, SessionStateStore)
     assert [(window, count) for (_, window), count in store.view().fetch("7")] == [(Window(0, GAP), 2)]
+
+
+def test_a_commit_deletes_the_rows_of_sessions_that_grew_without_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(counting(ps.Materialized.as_("s")))
+    bench.feed("in", *[(key, "", 10) for key in "abc"])
+    bench.commit()
+    bench.feed("in", ("a", "", 13), ("b", "", 13), ("a", "", 15))
+    store = bench.state_manager.store("s")
+    assert isinstance(store, SessionStateStore)
+    monkeypatch.setattr(type(store.buffer.committed), "get", None)
+    sent = bench.commit()
+    monkeypatch.undo()
+
+    def row(key: bytes, start: int, end: int) -> bytes:
+        return key + keys.end_and_start(end, start)
+
+    assert [(each.key, number(each.value)) for each in sent if each.topic == changelog("s")] == [
+        (row(b"a", 10, 10), None),
+        (row(b"b", 10, 10), None),
+        (row(b"b", 10, 13), 2),
+        (row(b"a", 10, 15), 3),
+    ]
+    assert [(window, count) for (_, window), count in store.view().fetch("a")] == [(Window(10, 15), 3)]
 
 
 @pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
