@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos faults simulate golden fuzz-parity restored bench bench-recovery bench-failover bench-latency lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-latency lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -36,7 +36,11 @@ chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED
 faults: environment jars  ## play each row of the fault matrix alone and print what held; ONLY=12,13 plays some
 	@$(RUN) -m tests.faults $(if $(ONLY),--only $(ONLY))
 
-simulate: environment  ## play random schedules of coordinator, actors, group and broker for SECONDS=60, from SEED=…, and count them
+simulate: environment  ## play the whole cluster in virtual time for SECONDS=60, from SEED=…, at most SEEDS=…; PLANTED=1 finds known mistakes
+	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --seconds $(if $(filter file,$(origin SECONDS)),60,$(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(PLANTED),--planted)
+
+simulate-coordinator: environment  ## play the coordinator alone, with simulated actors, for SECONDS=60, from SEED=…: thousands of schedules a minute
 	@$(RUN) -m tests.cluster.simulate --seconds $(if $(filter file,$(origin SECONDS)),60,$(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 golden: environment  ## play the parity corpus on KAFKA_STREAMS=4.3.1 and say what changed; WRITE=1 keeps it

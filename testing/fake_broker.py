@@ -58,6 +58,11 @@ class FakeRecord:
     is_marker: bool = False
 
     @property
+    def is_open(self) -> bool:
+        """Whether its transaction has not ended."""
+        return self.transaction is not None and self.transaction.state is TransactionState.OPEN
+
+    @property
     def is_committed(self) -> bool:
         """Whether a reader of committed records gets it."""
         return not self.is_marker and (self.transaction is None or self.transaction.state is TransactionState.COMMITTED)
@@ -69,6 +74,8 @@ class FakeLog:
 
     records: list[FakeRecord] = field(default_factory=list)
     beginning: int = 0
+    _closed_to: int = 0
+    """No record in front of this offset is of an open transaction."""
 
     @property
     def end(self) -> int:
@@ -78,10 +85,11 @@ class FakeLog:
     @property
     def stable_end(self) -> int:
         """The last stable offset: where the first transaction begins that is open."""
-        for offset, record in enumerate(self.records, self.beginning):
-            if record.transaction is not None and record.transaction.state is TransactionState.OPEN:
-                return offset
-        return self.end
+        offset = min(max(self._closed_to, self.beginning), self.end)
+        while offset < self.end and not self.records[offset - self.beginning].is_open:
+            offset += 1
+        self._closed_to = offset  # a transaction that has ended stays so
+        return offset
 
 
 @dataclass

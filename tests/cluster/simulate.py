@@ -1,5 +1,5 @@
-"""``python -m tests.cluster.simulate --seconds 60 --seed 7``, or ``make simulate SECONDS=60 SEED=7``: as many random
-schedules as there is time for, on two cores, and how many that were.
+"""``python -m tests.cluster.simulate --seconds 60 --seed 7``, or ``make simulate-coordinator SECONDS=60 SEED=7``: plays
+random schedules on two cores for so long, and counts them.
 
 Each is 60 faults on a world of its own: coordinator and dispatcher are those that run live, actors, group, broker and
 clock are simulated. Odd seeds play ``exactly_once_v2``, even ones ``at_least_once``. A seed that breaks a promise is

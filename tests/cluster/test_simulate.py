@@ -1,4 +1,4 @@
-"""``make simulate`` counts what it plays, and tells the seed of what breaks."""
+"""``make simulate-coordinator`` counts what it plays, and tells the seed of what breaks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_schedule_ends_with_all_that_was_promised(first: int) -> None:
 
 @pytest.mark.parametrize("seed", [329, 819, 1119])
 def test_an_actor_is_not_taken_for_one_that_had_its_name_and_asks_on(seed: int) -> None:
-    """Found by ``make simulate``: the new one's requests counted as superseded, and it stood without its tasks."""
+    """Found by ``make simulate-coordinator``: its requests counted as superseded, and it had no task any more."""
     assert play_for(seed, 2, 0)[1] == {}
 
 

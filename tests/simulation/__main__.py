@@ -1,0 +1,105 @@
+"""``python -m tests.simulation --seconds 60 --seed 7``, or ``make simulate``: as many runs as there is time for.
+
+``--planted`` plants each known mistake in turn and plays seeds until one finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from random import SystemRandom
+from typing import Annotated
+from unittest.mock import patch
+
+import typer
+
+from tests.simulation.mistakes import MISTAKES
+from tests.simulation.play import Result, play, quiet
+
+_TRACE_LINES = 60
+
+
+@contextmanager
+def planted(mistake: str | None) -> Iterator[None]:
+    """While this lasts the mistake is there."""
+    with ExitStack() as patches:
+        if mistake is not None:
+            MISTAKES[mistake](lambda of, name, value: patches.enter_context(patch.object(of, name, value)) and None)
+        yield
+
+
+def play_one(seed: int, mistake: str | None) -> tuple[Result, float]:
+    """One run, and the CPU seconds it took."""
+    quiet()
+    begun_s = time.process_time()
+    with planted(mistake):
+        result = play(seed)
+    return result, time.process_time() - begun_s
+
+
+def main(
+    seconds: Annotated[float, typer.Option(min=0, help="New runs begin for so long.")] = 60,
+    seed: Annotated[int | None, typer.Option(help="The first one; by default a random one, which is printed.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1_000_000,
+    processes: Annotated[int, typer.Option(min=1)] = 2,
+    mistakes: Annotated[bool, typer.Option("--planted", help="Find each known mistake.")] = False,
+    mistake: Annotated[str | None, typer.Option(help="Plant only this one.")] = None,
+) -> None:
+    """Play random runs; exit 1 if one of them breaks a promise, or if a planted mistake is not found."""
+    first = SystemRandom().randrange(1_000_000_000) if seed is None else seed
+    typer.echo(f"seeds from {first}")
+    with ProcessPoolExecutor(processes) as pool:
+        if mistakes or mistake is not None:
+            missed = [name for name in ([mistake] if mistake else MISTAKES) if not _find(pool, name, first, seeds)]
+            raise typer.Exit(1 if missed else 0)
+        raise typer.Exit(_play_all(pool, first, seeds, seconds, processes))
+
+
+def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bool:
+    """Whether one of the seeds finds it."""
+    for begin in range(first, first + min(seeds, 500), 10):
+        for result, _ in pool.map(partial(play_one, mistake=mistake), range(begin, begin + 10)):
+            if result.violation is not None and play_one(result.seed, None)[0].violation is None:
+                typer.echo(f"{mistake}: found by seed {result.seed}: {result.violation[:200]}")
+                return True
+    typer.echo(f"{mistake}: not found")
+    return False
+
+
+def _play_all(pool: ProcessPoolExecutor, first: int, seeds: int, seconds: float, processes: int) -> int:
+    begun_s, totals, broken = time.monotonic(), Counter[str](), 0
+    at_once = processes * 5
+    for begin in range(first, first + seeds, at_once):
+        numbers = range(begin, min(begin + at_once, first + seeds))
+        for result, cpu_s in pool.map(partial(play_one, mistake=None), numbers):
+            totals.update(runs=1, virtual_ms=round(result.virtual_s * 1000), cpu_ms=round(cpu_s * 1000))
+            if result.violation is not None:
+                broken += 1
+                typer.echo(f"seed {result.seed}: {result.violation[:1000]}")
+                typer.echo("\n".join(f"    {line[:200]}" for line in result.trace[-_TRACE_LINES:]))
+        if time.monotonic() - begun_s >= seconds:
+            break
+    spent_s, cpu_s = time.monotonic() - begun_s, totals["cpu_ms"] / 1000
+    typer.echo(
+        f"{totals['runs']:,} seeds in {spent_s:.0f} s, {totals['runs'] / spent_s * 60:.0f} a minute, "
+        f"{totals['runs'] / cpu_s * 60:.0f} a minute of one core; "
+        f"{totals['virtual_ms'] / 60_000:.0f} minutes of cluster time, "
+        f"{totals['virtual_ms'] / totals['cpu_ms']:.0f} s in a second of CPU; {broken} with a violation"
+    )
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets of texts is part of a run
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0"},
+        )
+    typer.run(main)

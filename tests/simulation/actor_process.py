@@ -1,0 +1,383 @@
+"""The process of a stream actor: the production shell and stream loop, stepped in virtual time, and the way to it.
+
+A call takes its time on the way, and so does its answer. A process may be frozen, cut off from Ray, from the broker, or
+from both. One that Ray takes for dead while it is cut off works on for a while: a ghost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from typing_extensions import override
+
+from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
+from penstock.actors.orders import Assign
+from penstock.actors.stream_actor import StreamActor
+from penstock.actors.stream_loop import StreamLoop
+from penstock.cluster.stream_actor_handle import StreamActorHandle
+from tests.cluster.simulated_world import QUIET
+from tests.simulation.simulated_kafka import SimulatedClients
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Cluster
+
+_LONGEST_MESSAGE_S = 0.05
+_UNAVAILABLE_AFTER_S = 3.0
+_PREEMPTED = 0.05
+
+
+class SimulatedStreamActor(StreamActor):
+    """The production shell without threads: its loop is stepped by the process."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self._actor_id = process.name
+        self._loop: StreamLoop | None = None
+        self._process = process
+        self._generation = process.generation
+        self._log = QUIET
+
+    @override
+    async def start(self, coordinator: Any, slot: int) -> str:
+        if self._loop is None:
+            self._loop = self._process.open_loop(coordinator, slot)
+        await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
+        return self._process.node
+
+    def committer(self, coordinator: Any) -> Callable[[CommitRequest], Future[CommitAnswer]]:
+        """Asks the coordinator beside the loop."""
+
+        def ask(request: CommitRequest) -> Future[CommitAnswer]:
+            answer: Future[CommitAnswer] = Future()
+            self._process.spawn(_settle(self._commit(coordinator, request), answer))
+            return answer
+
+        return ask
+
+    @property
+    def loop(self) -> StreamLoop | None:
+        """Once it is started."""
+        return self._loop
+
+
+async def _settle(work: Coroutine[Any, Any, Any], answer: Future[Any]) -> None:
+    try:
+        answer.set_result(await work)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # whatever it is, whoever waits must hear of it
+        answer.set_exception(error)
+
+
+class _WorkingClock:
+    """The clocks of a process: time passes while its thread works, and another thread may come in between."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self._process = process
+
+    def wall_ms(self) -> int:
+        return self._process.world.clock.wall_ms()
+
+    def monotonic_s(self) -> float:
+        return self._process.work()
+
+
+class ActorProcess:
+    """On ``node``, whose disk outlives it."""
+
+    def __init__(self, cluster: Cluster, name: str, node: str, generation: int) -> None:
+        self.cluster, self.name, self.node, self.generation = cluster, name, node, generation
+        self.world = cluster.world
+        self.rng: Random = cluster.world.rng
+        self.exists = True
+        self.taken_for_dead = False
+        """By Ray, though it may live."""
+        self.frozen_until = self.cut_from_ray_until = self.cut_from_broker_until = 0.0
+        self.troubled_until = 0.0
+        """Until then nobody wonders if it does not answer."""
+        self.actor = SimulatedStreamActor(self)
+        self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._blocked_s = self._worked_s = 0.0
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._step: asyncio.TimerHandle | None = None
+        self._steps = 0
+
+    # ---- the place where its clients live ----
+
+    def now(self) -> float:
+        return self.world.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self.now() < self.frozen_until:
+            await asyncio.sleep(self.frozen_until - self.now())
+
+    @property
+    def reaches_broker(self) -> bool:
+        return self.world.broker.answers and self.now() >= self.cut_from_broker_until
+
+    @property
+    def reaches_ray(self) -> bool:
+        return self.now() >= self.cut_from_ray_until
+
+    def block(self, seconds: float) -> None:
+        self._blocked_s += seconds
+
+    def work(self) -> float:
+        """Its thread has come so far, since the beginning of its step."""
+        self._worked_s += 0.003 if self.rng.random() < _PREEMPTED else 0.0001
+        return self.world.clock.monotonic_s() + self._worked_s
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None and self.exists:
+            self.world.broke(error)
+
+    # ---- its life ----
+
+    def open_loop(self, coordinator: Any, slot: int) -> StreamLoop:
+        spec, world = self.cluster.spec, self.world
+        config = spec.config.model_copy(update={"state_dir": self.disk})
+        here = ApplicationSpec(spec.topology, config)
+        clients = SimulatedClients(world.broker, self, spec.application_id, world.exactly_once)
+        clock = _WorkingClock(self)
+        loop = StreamLoop(
+            here,
+            self.name,
+            clients,
+            self.actor.committer(RemoteCoordinator(self)),
+            clock,
+            self.node,
+            slot,
+            self.cluster.name,
+        )
+        self._step = asyncio.get_running_loop().call_later(0.001, self._go_round)
+        loop.finished.add_done_callback(self._loop_ended)
+        return loop
+
+    @property
+    def disk(self) -> Path:
+        return self.world.disk_of(self.cluster, self.node)
+
+    def _go_round(self) -> None:
+        loop = self.actor.loop
+        if not self.exists or loop is None or loop.finished.done():
+            return
+        if self.now() < self.frozen_until:
+            self._step = asyncio.get_running_loop().call_later(self.frozen_until - self.now(), self._go_round)
+            return
+        self.world.steps += 1
+        wait_s = loop.step(0.0)
+        blocked_s = self._blocked_s + self._worked_s
+        self._blocked_s = self._worked_s = 0.0
+        busy_s = self.rng.uniform(0.0005, 0.003) if wait_s == 0 else self.rng.uniform(wait_s, max(wait_s, 0.08))
+        self._step = asyncio.get_running_loop().call_later(blocked_s + busy_s, self._go_round)
+
+    def _loop_ended(self, finished: Future[str | None]) -> None:
+        error = None if finished.cancelled() else finished.result()
+        if error is not None and self.exists and not self.taken_for_dead and self.now() > self.troubled_until:
+            self.world.violation(f"{self.name} ended itself: {error}")
+
+    def end(self) -> None:
+        """The process is gone in the middle of what it did: nobody aborts its transaction, nobody says goodbye."""
+        if not self.exists:
+            return
+        self.exists = False
+        if self._step is not None:
+            self._step.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        self._drop_memory()
+        if not self.died.done():
+            self.died.set_result(None)
+        self.world.note(f"{self.name} is gone")
+
+    def _drop_memory(self) -> None:
+        """Close what is open, as the end of a process does; what is not written is lost."""
+        loop = self.actor.loop
+        if loop is None or loop.finished.done():
+            return
+        loop._commits.abandon()
+        loop._job = None
+        for hosted in loop._tasks.values():
+            hosted.state_manager.close()
+        for standby in loop._standbys.by_id.values():
+            standby.state_manager.close()
+        loop._globals.close()
+
+    def freeze(self, seconds: float) -> None:
+        self.frozen_until = self.now() + seconds
+        self._trouble(seconds)
+
+    def cut_from_broker(self, seconds: float) -> None:
+        self.cut_from_broker_until = self.now() + seconds
+        self._trouble(seconds)
+
+    def cut_from_ray(self, seconds: float) -> None:
+        self.cut_from_ray_until = self.now() + seconds
+        self._trouble(seconds)
+
+    def _trouble(self, seconds: float) -> None:
+        self.troubled_until = max(self.troubled_until, self.now() + seconds + 150)
+
+    def be_taken_for_dead(self, ghost_s: float) -> None:
+        """By Ray: whoever asks hears that it has died. It lives on for so long."""
+        self.taken_for_dead = True
+        if not self.died.done():
+            self.died.set_result(None)
+        asyncio.get_running_loop().call_later(ghost_s, self.end)
+
+
+class _Method:
+    def __init__(self, process: ActorProcess, name: str) -> None:
+        self._process, self._name = process, name
+
+    def remote(self, *args: Any) -> _Call:
+        return _Call(self._process, self._name, args)
+
+
+class _Call:
+    def __init__(self, process: ActorProcess, name: str, args: tuple[Any, ...]) -> None:
+        self._process, self._name, self._args = process, name, args
+
+    def future(self) -> Future[Any]:
+        answer: Future[Any] = Future()
+        self._process.world.spawn(self._travel(answer))
+        return answer
+
+    async def _travel(self, answer: Future[Any]) -> None:
+        process = self._process
+        work = process.world.spawn(self._called())
+        work.add_done_callback(lambda it: it.cancelled() or it.exception())  # perhaps nobody waits for it any more
+        await asyncio.wait({work, process.died}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.cancelled():
+            return
+        if not work.done() or work.cancelled():
+            await asyncio.sleep(process.rng.uniform(0, _LONGEST_MESSAGE_S))
+            if not answer.cancelled():
+                answer.set_exception(ActorDiedError())
+            return
+        error = work.exception()
+        if error is None:
+            answer.set_result(work.result())
+        else:
+            answer.set_exception(error)
+
+    async def _called(self) -> Any:
+        process = self._process
+        await asyncio.sleep(process.rng.uniform(0, _LONGEST_MESSAGE_S))
+        await self._be_connected()
+        await process.sleep(0)
+        called = process.spawn(_answer(getattr(process.actor, self._name)(*self._args)))
+        await asyncio.wait({called})
+        if called.cancelled():
+            raise ActorDiedError()
+        await asyncio.sleep(process.rng.uniform(0, _LONGEST_MESSAGE_S))
+        await self._be_connected()
+        value, error = called.result()
+        if error is not None:
+            raise RayTaskError(self._name, str(error), error)  # type: ignore[no-untyped-call]
+        return value
+
+    async def _be_connected(self) -> None:
+        if not self._process.reaches_ray:
+            await asyncio.sleep(_UNAVAILABLE_AFTER_S)
+            if not self._process.reaches_ray:
+                raise ActorUnavailableError("the network is gone", bytes(16))
+
+
+async def _answer(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return await work, None
+    except Exception as error:
+        return None, error
+
+
+class RemoteActor:
+    """What Ray gives out for an actor."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self.process = process
+
+    def __getattr__(self, name: str) -> _Method:
+        return _Method(self.process, name)
+
+
+class SimulatedActorHandle(StreamActorHandle):
+    """The production calls, over the simulated Ray."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        super().__init__(process.cluster.spec.application_id, process.name, RemoteActor(process))
+        self._process = process
+
+    @override
+    async def start(self, slot: int) -> str:
+        await self._process.cluster.a_cpu_is_free(self._process)
+        return await super().start(slot)
+
+    @override
+    def kill(self) -> None:
+        process = self._process
+        if not process.exists or process.taken_for_dead:
+            return
+        process.world.note(f"{process.name} is killed by its coordinator")
+        if not process.reaches_ray:
+            process.be_taken_for_dead(process.rng.uniform(0, 120))
+            return
+        loop = process.actor.loop
+        working = loop is not None and not loop.finished.done() and bool(loop._tasks)
+        if working and process.now() > process.troubled_until and not process.cluster.may_kill:
+            process.world.violation(f"{process.name} is killed, though nothing is wrong with it")
+        process.end()
+
+
+class RemoteCoordinator:
+    """What Ray gives out for the coordinator: a call is repeated when it dies, until the next one has answered."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self._process = process
+
+    @property
+    def commit(self) -> RemoteCoordinator:
+        return self
+
+    def remote(self, request: CommitRequest) -> _CommitCall:
+        return _CommitCall(self._process, request)
+
+
+class _CommitCall:
+    def __init__(self, process: ActorProcess, request: CommitRequest) -> None:
+        self._process, self._request = process, request
+
+    def future(self) -> Future[CommitAnswer]:
+        answer: Future[CommitAnswer] = Future()
+        self._process.spawn(self._travel(answer))
+        return answer
+
+    async def _travel(self, answer: Future[CommitAnswer]) -> None:
+        process, cluster = self._process, self._process.cluster
+        while not answer.cancelled():
+            await process.sleep(process.rng.uniform(0.0005, 0.05))
+            coordinator = cluster.coordinator
+            if coordinator is None or not process.reaches_ray:
+                await process.sleep(0.5)
+                continue
+            called = coordinator.spawn(coordinator.take_commit(self._request))
+            await asyncio.wait({called})
+            if called.cancelled():
+                continue  # the coordinator has died over it
+            await process.sleep(process.rng.uniform(0.0005, 0.05))
+            if process.reaches_ray and not answer.cancelled():
+                answer.set_result(called.result())
+                return

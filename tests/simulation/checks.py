@@ -1,0 +1,87 @@
+"""Comparing what came out of a troubled cluster with what one task host makes without faults."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from penstock.testing.fake_broker import FakeBroker
+from tests.simulation.programs import Program
+
+Tokens = tuple[str, ...]
+
+
+def tokens(value: bytes | None) -> Tokens | None:
+    """In an order of their own: that between partitions does not count."""
+    return None if value is None else tuple(sorted(value.decode().split()))
+
+
+def last_values(broker: FakeBroker, topic: str) -> dict[str, Tokens]:
+    """Of each key that has one."""
+    last = {(record.key or b"").decode(): tokens(record.value) for record in broker.records(topic)}
+    return {key: value for key, value in last.items() if value is not None}
+
+
+def all_values(broker: FakeBroker, topic: str) -> Counter[tuple[str, Tokens | None]]:
+    return Counter(((record.key or b"").decode(), tokens(record.value)) for record in broker.records(topic))
+
+
+def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly_once: bool) -> Iterator[str]:
+    """What is lost or too low; under exactly once also what is too much."""
+    for topic in program.tables:
+        if topic in wanted.topics():
+            yield from _table(topic, last_values(wanted, topic), last_values(found, topic), exactly_once)
+    for topic in program.streams:
+        if topic in wanted.topics():
+            yield from _stream(topic, all_values(wanted, topic), all_values(found, topic), exactly_once)
+
+
+def _table(topic: str, wanted: dict[str, Tokens], found: dict[str, Tokens], exactly_once: bool) -> Iterator[str]:
+    for key, value in wanted.items():
+        other = found.get(key)
+        if not exactly_once and _is_in_a_larger_session(key, value, found):
+            continue
+        if other is None:
+            yield f"{topic}: key {key} is lost, it is {' '.join(value)} without faults"
+        elif other != value if exactly_once else not set(other) >= set(value):
+            yield f"{topic}: key {key} is {' '.join(other)}, without faults {' '.join(value)}"
+    if exactly_once:
+        for key in found.keys() - wanted.keys():
+            yield f"{topic}: key {key} is {' '.join(found[key])}, and is not there without faults"
+
+
+def _is_in_a_larger_session(key: str, value: Tokens, found: dict[str, Tokens]) -> bool:
+    """At least once, a record that comes again may join two sessions that had nothing to do with each other."""
+    if "@" not in key:
+        return False
+    of, start, end = _session(key)
+    return any(
+        name == of and first <= start and last >= end and set(other) >= set(value)
+        for (name, first, last), other in ((_session(window), other) for window, other in found.items())
+    )
+
+
+def _session(key: str) -> tuple[str, int, int]:
+    name, _, window = key.partition("@")
+    start, _, end = window.partition("-")
+    return name, int(start), int(end)
+
+
+def _stream(
+    topic: str,
+    wanted: Counter[tuple[str, Tokens | None]],
+    found: Counter[tuple[str, Tokens | None]],
+    exactly_once: bool,
+) -> Iterator[str]:
+    if exactly_once:
+        for record, count in sorted((wanted - found).items(), key=str):
+            yield f"{topic}: {record} came {count} times less than without faults"
+        for record, count in sorted((found - wanted).items(), key=str):
+            yield f"{topic}: {record} came {count} times more than without faults"
+        return
+    by_key: dict[str, list[set[str]]] = {}
+    for key, value in found:
+        by_key.setdefault(key, []).append(set(value or ()))
+    for key, value in wanted:
+        if not any(other >= set(value or ()) for other in by_key.get(key, ())):
+            yield f"{topic}: {key} {' '.join(value or ())} is lost"

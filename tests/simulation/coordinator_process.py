@@ -1,0 +1,190 @@
+"""The process of a coordinator: the production state machine and dispatcher, in place of the Ray shell around them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from penstock.actors.exactly_once import transactional_id
+from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest
+from penstock.actors.rollout import Rollout
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, Environment, NodeAnswer
+from penstock.cluster.events import ClusterResized, Event
+from penstock.cluster.first_plan import first_plan
+from penstock.cluster.pausing import Pausing
+from penstock.cluster.purger import Purger
+from penstock.cluster.standby_assignor import standby_policy
+from penstock.common.errors import StreamsError
+from penstock.common.ids import CommittedOffset, Offsets
+from tests.cluster.simulated_world import QUIET
+from tests.simulation.actor_process import ActorProcess, SimulatedActorHandle
+from tests.simulation.simulated_group import Member
+from tests.simulation.simulated_kafka import SimulatedClients
+
+if TYPE_CHECKING:
+    from tests.simulation.world import Cluster
+
+_CHECK_ACTORS_S = 0.5
+_CHECK_CLUSTER_S = 5.0
+_PURGE_S = 30.0
+_CONNECT_S = 1.0
+
+
+class CoordinatorProcess(Environment):
+    """One incarnation."""
+
+    def __init__(self, cluster: Cluster, restarted: bool) -> None:
+        self.cluster, self.world = cluster, cluster.world
+        self.rng: Random = cluster.world.rng
+        self.exists = True
+        self.cut_from_broker_until = 0.0
+        self.dispatcher: Dispatcher | None = None
+        self.member: Member | None = None
+        self.state, self.error = ApplicationState.CREATED, ""
+        self._restarted = restarted
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._ready = asyncio.Event()
+        self._clients = SimulatedClients(self.world.broker, self, cluster.spec.application_id, False)
+        self.spawn(self._begin())
+
+    # ---- the place where its clients live ----
+
+    def now(self) -> float:
+        return self.world.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    @property
+    def reaches_broker(self) -> bool:
+        return self.world.broker.answers and self.now() >= self.cut_from_broker_until
+
+    def block(self, seconds: float) -> None:
+        """It asks in other threads."""
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None and self.exists:
+            self.world.broke(error)
+
+    def feed(self, event: Event) -> None:
+        if self.exists and self.dispatcher is not None:
+            self.dispatcher.feed(event)
+
+    # ---- its life ----
+
+    async def _begin(self) -> None:
+        spec = self.cluster.spec
+        try:
+            plan = await first_plan(spec, self._clients, self._restarted, QUIET)
+        except StreamsError as error:
+            self.entered(ApplicationState.ERROR, str(error))
+            return
+        pausing = Pausing(_keep, QUIET)
+        policy = standby_policy(spec.config)
+        first_epoch = self.world.clock.wall_ms()
+        machine = Coordinator(
+            plan.tasks,
+            spec.config.tasks_per_actor,
+            first_epoch,
+            self.world.exactly_once,
+            policy,
+            self.cluster.rollout,
+        )
+        dispatcher = Dispatcher(machine, self, pausing, QUIET)
+        self.dispatcher = dispatcher
+        self._purger = Purger(plan.tasks.repartition_topics, self._clients.admin)
+        await dispatcher.recover(map(SimulatedActorHandle, self.cluster.found()))
+        self._ready.set()
+        self.member = Member(self.world.group, self, self.cluster.name, frozenset(plan.tasks.topics))
+        self.spawn(self.member.stay())
+        self.spawn(self._repeat(_CHECK_ACTORS_S, dispatcher.check_actors))
+        self.spawn(self._repeat(_CHECK_CLUSTER_S, self._check_cluster))
+        self.spawn(self._repeat(_PURGE_S, self._purger.purge))
+
+    async def _repeat(self, every_s: float, work: Any) -> None:
+        while True:
+            await work()
+            await asyncio.sleep(every_s)
+
+    async def _check_cluster(self) -> None:
+        self.feed(ClusterResized(self.cluster.cpus))
+
+    def end(self) -> None:
+        """The process dies: what it was about to do is lost, messages that are sent are not."""
+        self.exists = False
+        for task in list(self._tasks):
+            task.cancel()
+        if self.dispatcher is not None:
+            self.dispatcher.close()
+
+    async def take_commit(self, request: CommitRequest) -> CommitAnswer:
+        """As the shell does."""
+        await self._ready.wait()
+        assert self.dispatcher is not None
+        return await self.dispatcher.commit(request)
+
+    # ---- the environment of its dispatcher ----
+
+    @override
+    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+        if (old := self.cluster.actors.get(actor_id)) is not None and old.exists:
+            raise ActorNameTakenError(actor_id)
+        process = ActorProcess(self.cluster, actor_id, self.cluster.choose_node(node), generation)
+        self.cluster.actors[actor_id] = process
+        return SimulatedActorHandle(process)
+
+    @override
+    async def commit(self, offsets: Offsets) -> None:
+        if self.member is None:
+            raise CommitRefusedError("the coordinator is not a member of the group yet")
+        await self.member.commit(offsets)
+        self._purger.committed(offsets)
+
+    @override
+    async def fence(self, slot: int) -> None:
+        name = transactional_id(self.cluster.spec.application_id, self.cluster.name, slot)
+        with closing(self._clients.transactional_producer(name)) as producer:
+            await asyncio.wrap_future(producer.init_transactions())
+
+    @override
+    async def node(self, node_id: str) -> NodeAnswer:
+        there = [actor for actor in self.cluster.actors.values() if actor.node == node_id and actor.exists]
+        if all(actor.reaches_ray for actor in there):
+            await asyncio.sleep(self.rng.uniform(0.001, 0.05))
+            return NodeAnswer.ANSWERS
+        await asyncio.sleep(_CONNECT_S)
+        return NodeAnswer.UNREACHABLE
+
+    @override
+    def reported(self, status: ActorStatus) -> None:
+        for task in status.tasks:
+            self._purger.committed({tp: CommittedOffset(offset, "") for tp, offset in task.committed.items()})
+
+    @override
+    def rolled_out(self, rollout: Rollout) -> None:
+        self.cluster.rollout = rollout
+
+    @override
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        self.state, self.error = state, error or ""
+        self.world.note(f"{self.cluster.name} is {state.value} {self.error}")
+        if state is ApplicationState.ERROR:
+            self.world.violation(f"the application is in ERROR: {error}")
+
+
+async def _keep(paused: bool) -> None:
+    """Nobody pauses it."""

@@ -1,0 +1,110 @@
+"""Known mistakes, planted again: the simulation must find each of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from penstock.actors.exactly_once import ExactlyOnce
+from penstock.actors.guarantee import answer_to
+from penstock.actors.hosted_tasks import HostedTasks
+from penstock.actors.messages import CommitRequest
+from penstock.actors.steps import Steps
+from penstock.actors.task_directory import TaskDirectory
+from penstock.cluster.commit_requests import CommitRequests
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.events import ActorFenced
+from penstock.common.errors import BrokerUnreachableError
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
+from penstock.state.disk.bulk_load import remove_tables
+
+Plant = Callable[[Any, str, Any], None]
+"""Sets an attribute for as long as the mistake is planted, as ``pytest.MonkeyPatch.setattr`` does."""
+
+
+def forget_without_a_fence(plant: Plant) -> None:
+    """The coordinator takes an actor that is lost for dead."""
+    gone = Coordinator._gone
+    plant(Coordinator, "_gone", lambda self, name, in_doubt, error=None: gone(self, name, False, error))
+
+
+def call_it_fenced_when_no_broker_answers(plant: Plant) -> None:
+    """The dispatcher takes an error for an answer."""
+
+    async def fence(self: Any, name: str, slot: int) -> None:
+        with contextlib.suppress(BrokerUnreachableError):
+            await self._environment.fence(slot)
+        self.feed(ActorFenced(name))
+
+    plant(Dispatcher, "_fence", fence)
+
+
+def give_a_seat_for_the_partitions_of_others(plant: Plant) -> None:
+    """The coordinator does not check if the group has given an actor's partitions to another member."""
+    plant(CommitRequests, "_may_be_member", lambda self, _: bool(self._owned.group_metadata))
+
+
+def give_a_seat_under_an_old_assignment(plant: Plant) -> None:
+    """A task on its way to the actor may be another member's by now."""
+
+    def may_be_member(self: Any, request: CommitRequest) -> bool:
+        sources = self._owned.plan.partitions
+        held = {task for task in self._actors[request.actor_id].held if task in sources}
+        return bool(self._owned.group_metadata) and held <= self._owned.tasks
+
+    plant(CommitRequests, "_may_be_member", may_be_member)
+
+
+def go_on_after_an_abort(plant: Plant) -> None:
+    """The actor does not read again the records behind the last commit."""
+
+    def renew(self: Any) -> Steps[None]:
+        yield 0.0
+
+    plant(HostedTasks, "_renew", renew)
+
+
+def take_the_id_after_asking(plant: Plant) -> None:
+    """The coordinator may have fenced the actor since it has answered."""
+
+    def go_back(self: Any, error: UndeliveredError) -> Steps[None]:
+        self._seat = None
+        yield self._pauses.next_s()
+        if not error.producer_is_spent:
+            try:
+                yield from self._answer(self.producer, self.producer.abort_transaction(), "abort a transaction")
+                self.producer.begin_transaction()
+            except TransactionAbortedError:
+                pass
+            else:
+                return
+        self._close_when_free(self.producer)
+        del self.producer
+        answer = yield from answer_to(self._ask({}))
+        self._seat = answer.group_metadata if answer.accepted else None
+        yield from self._take_id()
+
+    plant(ExactlyOnce, "go_back", go_back)
+
+
+def touch_a_directory_before_it_is_locked(plant: Plant) -> None:
+    """Whoever opens a task's directory removes what a restore left there, also where that is another's."""
+    opened = TaskDirectory.open
+
+    def open_stores(self: TaskDirectory, builders: Any) -> Any:
+        remove_tables(self.path / "rocksdb")
+        return opened(self, builders)
+
+    plant(TaskDirectory, "open", open_stores)
+
+
+MISTAKES: dict[str, Callable[[Plant], None]] = {
+    call.__name__: call
+    for call in (
+        forget_without_a_fence, call_it_fenced_when_no_broker_answers, give_a_seat_for_the_partitions_of_others,
+        give_a_seat_under_an_old_assignment, go_on_after_an_abort, take_the_id_after_asking,
+        touch_a_directory_before_it_is_locked,
+    )
+}  # fmt: skip

@@ -1,0 +1,113 @@
+"""The results of a program without faults: one stream loop, bunch after bunch, on a broker of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.kafka.internal_topics import ensure_topics
+from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_clients import FakeClients
+from penstock.topology.physical.topic_plan import plan_topics
+from tests.actors.rig import ManualClock
+from tests.simulation.programs import Row
+
+_MOST_STEPS = 5000
+Rows = dict[tuple[str, TaskId], dict[str, str]]
+"""Of each store of each task: what a processor sees in it."""
+
+
+def write(broker: FakeBroker, rows: Iterable[Row]) -> None:
+    """As a producer with the default partitioner."""
+    for row in rows:
+        value = None if row.value is None else row.value.encode()
+        broker.append(row.topic, FakeRecord(row.key.encode(), value, row.timestamp, None))
+
+
+class OneHost:
+    """All tasks of ``spec`` in one loop, on ``broker`` and an empty disk."""
+
+    def __init__(self, spec: ApplicationSpec, broker: FakeBroker, clock: ManualClock, state_dir: Path) -> None:
+        config = spec.config.model_copy(update={"state_dir": state_dir, "processing_guarantee": "at_least_once"})
+        here = ApplicationSpec(spec.topology, config)
+        clients = FakeClients(spec.application_id, broker, read_committed=True)
+        planned = partial(plan_topics, here.topology, config)
+        self.plan = ensure_topics(clients.admin(), planned).tasks
+        self.broker, self.clock = broker, clock
+        self._group = spec.application_id
+        self.loop = StreamLoop(here, "stream/1", clients, self._commit, clock, "node", 1)
+        self.loop.assign(1, self.plan.partitions)
+        self.settle()
+
+    def _commit(self, request: CommitRequest) -> Future[CommitAnswer]:
+        answer: Future[CommitAnswer] = Future()
+        offsets = {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
+        self.broker.group(self._group).offsets.update(offsets)
+        answer.set_result(CommitAnswer(True))
+        return answer
+
+    def settle(self) -> None:
+        """Until there is nothing more to do."""
+        for _ in range(_MOST_STEPS):
+            if self.loop.step() > 0 and self.loop.step() > 0:
+                return
+            assert not self.loop.finished.done(), self.loop.finished.result()
+        raise AssertionError("one task host without faults does not come to rest")
+
+    def pass_time(self, ms: int) -> None:
+        self.clock.now_ms += ms
+        self.settle()
+
+    def close(self) -> None:
+        """Without a commit."""
+        self.loop._finish("closed")
+
+
+def expected(
+    spec: ApplicationSpec, topics: dict[str, int], bunches: list[list[Row]], begin_ms: int, state_dir: Path
+) -> FakeBroker:
+    """A broker with the results."""
+    broker = FakeBroker()
+    from penstock.common.topics import NewTopic
+
+    for topic, partitions in topics.items():
+        broker.create_topic(NewTopic(topic, partitions))
+    write(broker, bunches[0])
+    host = OneHost(spec, broker, ManualClock(begin_ms), state_dir)
+    for bunch in bunches[1:]:
+        write(broker, bunch)
+        host.pass_time(500)
+    for _ in range(5):
+        host.pass_time(1500)
+    host.close()
+    return broker
+
+
+def rows_of(tasks: Iterable[Any]) -> Iterator[tuple[tuple[str, TaskId], dict[str, str]]]:
+    """What a processor sees in each store of tasks, or standbys, that can be listed. Rows that have expired are still
+    on one disk and not on another."""
+    for task in tasks:
+        manager = task.state_manager
+        for name in manager.store_names:
+            view = manager.store(name).view()
+            if hasattr(view, "all") and "shared-join" not in name:  # whose keys are not those of the program
+                yield (name, task.id), {str(key): str(value) for key, value in view.all()}
+
+
+def restored(spec: ApplicationSpec, broker: FakeBroker, clock: ManualClock, state_dir: Path) -> Rows:
+    """What the stores are when they are restored from their changelogs alone."""
+    host = OneHost(spec, broker, clock, state_dir)
+    host.settle()
+    rows = dict(rows_of(host.loop._tasks.values()))
+    host.close()
+    return rows
+
+
+def source_partitions(host: OneHost) -> frozenset[TopicPartition]:
+    return host.plan.reads

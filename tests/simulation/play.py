@@ -1,0 +1,175 @@
+"""Playing one seed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import structlog
+
+from penstock.actors import exactly_once, guarantee, replays, standbys
+from penstock.cluster import stream_actor_handle
+from penstock.tasks import context
+from penstock.testing import fake_producers
+from tests.actors.rig import ManualClock
+from tests.simulation.checks import differences
+from tests.simulation.faults import drawn_fault
+from tests.simulation.one_host import expected, restored, rows_of
+from tests.simulation.programs import Program, drawn
+from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
+from tests.simulation.world import ViolationError, World
+
+_DISKS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
+
+
+@dataclass
+class Result:
+    """``violation``: None if all was well."""
+
+    seed: int
+    violation: str | None
+    trace: list[str]
+    virtual_s: float
+    steps: int
+    blocks: tuple[str, ...] = ()
+
+
+class _AtOnce(Executor):
+    """Runs in the only thread there is."""
+
+    def __init__(self, *_: object) -> None:
+        """Threads are not asked for."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+@contextmanager
+def one_thread(loop: SimulatedLoop, seed: int) -> Iterator[None]:
+    """While this lasts, production code uses no other thread, and no clock of the machine."""
+
+    class Time:
+        time = staticmethod(lambda: BEGIN_MS / 1000 + loop.time())
+        monotonic = staticmethod(loop.time)
+
+    with ExitStack() as patches:
+        for module in (guarantee, exactly_once):
+            patches.enter_context(patch.object(module, "close_aside", lambda producer: producer.close()))
+        patches.enter_context(patch.object(standbys, "ThreadPoolExecutor", _AtOnce))
+        patches.enter_context(patch.object(fake_producers, "time", Time))
+        # Otherwise results depend on when records come.
+        patches.enter_context(patch.object(context, "EMIT_INTERVAL_MS", 0))
+        patches.enter_context(patch.object(replays, "_WORTH_A_LOAD", Random(f"load {seed}").choice([20, 20_000])))
+        patches.enter_context(patch.object(stream_actor_handle, "require_coordinator", lambda _: None))
+        yield
+
+
+def quiet() -> None:
+    """No log lines from this process."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def play(seed: int, program: Program | None = None, minutes: float = 2.0) -> Result:
+    """One run; never raises."""
+    loop = SimulatedLoop()
+    found: dict[str, Any] = {"trace": [], "steps": 0, "blocks": ()}
+    violation: str | None = None
+    with tempfile.TemporaryDirectory(prefix="penstock-simulation-", dir=_DISKS) as folder, one_thread(loop, seed):
+        try:
+            loop.run_until_complete(_play(seed, program, Path(folder), minutes, found))
+        except ViolationError as error:
+            violation = str(error)
+        except Exception as error:  # of the simulation itself, or of what it plays
+            violation = f"{type(error).__name__}: {error}"
+            found["trace"].append(traceback.format_exc())
+        finally:
+            if "world" in found:
+                found["trace"] = [*found["world"].trace, *found["trace"]]
+                found["steps"] = found["world"].steps
+            loop.close()
+    return Result(seed, violation, found["trace"], loop.time(), found["steps"], found["blocks"])
+
+
+def config_of(rng: Random) -> dict[str, Any]:
+    """The settings of a run."""
+    return {
+        "processing.guarantee": rng.choice(["at_least_once", "exactly_once_v2"]),
+        "commit.interval.ms": rng.choice([100, 500, 2000, 8000]),
+        "num.standby.replicas": rng.choice([0, 1, 1, 2]),
+        "statestore.cache.max.bytes": rng.choice([0, 10_000_000, 10_000_000]),
+    }
+
+
+async def _play(seed: int, program: Program | None, folder: Path, minutes: float, found: dict[str, Any]) -> None:
+    rng = Random(f"setting {seed}")
+    program = program or drawn(rng)
+    found["blocks"] = program.blocks
+    config = config_of(rng)
+    world = World(seed, program, config, folder / "disks", rng.choice([1, 2, 2, 3]))
+    found["world"] = world
+    clusters, nodes, cpus = rng.choice([1, 1, 1, 2]), rng.randint(1, 3), rng.randint(1, 3)
+    world.note(f"{program.blocks} {config} {world.topics} {clusters} clusters of {nodes} nodes, {cpus} CPUs")
+    try:
+        world.begin(clusters, nodes, cpus)
+        await _be_troubled(world, minutes * 60 * rng.choice([0.5, 1, 2]), rng.choice([5.0, 15.0, 40.0]))
+        world.calm()
+        await world.come_to_rest()
+        for problem in _problems(world, folder):
+            raise ViolationError(problem)
+    finally:
+        world.end()
+
+
+async def _be_troubled(world: World, seconds: float, fault_each_s: float) -> None:
+    feeding = world.spawn(_feed(world))
+    until_s = world.now() + seconds
+    while world.now() < until_s:
+        await world.pass_time(world.rng.uniform(0, 2 * fault_each_s))
+        drawn_fault(world)(world)
+    feeding.cancel()
+
+
+async def _feed(world: World) -> None:
+    while True:
+        await asyncio.sleep(world.rng.uniform(0.1, 3.0))
+        world.feed()
+
+
+def _problems(world: World, folder: Path) -> Iterator[str]:
+    wanted = expected(world.spec, world.topics, world.bunches, BEGIN_MS, folder / "expected")
+    yield from differences(world.program, wanted, world.broker, world.exactly_once)
+    yield from _unlike_changelogs(world, folder)
+
+
+def _unlike_changelogs(world: World, folder: Path) -> Iterator[str]:
+    clock = ManualClock(world.clock.wall_ms())
+    wanted = restored(world.spec, world.broker, clock, folder / "restored")
+    for cluster in world.clusters:
+        for actor in cluster.living():
+            loop = actor.actor.loop
+            if loop is None:
+                continue
+            for (store, task), rows in rows_of(loop._tasks.values()):
+                if rows != wanted[store, task]:
+                    differs = _unlike(rows, wanted[store, task])
+                    yield f"store {store} of {task} on {actor.name} is not what its changelog makes: {differs}"
+
+
+def _unlike(found: dict[str, str], wanted: dict[str, str]) -> str:
+    keys = [key for key in sorted(found.keys() | wanted.keys()) if found.get(key) != wanted.get(key)]
+    return ", ".join(f"{key}: {found.get(key)}, restored {wanted.get(key)}" for key in keys[:3])

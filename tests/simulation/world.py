@@ -1,0 +1,262 @@
+"""One run of a whole cluster: it works, faults befall it, then it must come to rest with all that was promised."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+from ray.exceptions import RayError
+
+from penstock.actors.messages import ApplicationSpec, ApplicationState, TaskState
+from penstock.actors.rollout import NEVER
+from penstock.cluster.environment import ActorLostError
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
+from tests.cluster.virtual_time import VirtualTimeLoop
+from tests.simulation.actor_process import ActorProcess
+from tests.simulation.coordinator_process import CoordinatorProcess
+from tests.simulation.one_host import write
+from tests.simulation.programs import Program, Records, Row
+from tests.simulation.simulated_group import Group
+from tests.simulation.simulated_kafka import SimulatedBroker
+from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
+
+APPLICATION = "app"
+_REST_WITHIN_S = 900.0
+_STILL_FOR_S = 4.0
+
+
+class ViolationError(AssertionError):
+    """A promise is broken."""
+
+
+class Cluster:
+    """One Ray cluster with a coordinator of the application: nodes, CPUs, processes."""
+
+    def __init__(self, world: World, name: str, spec: ApplicationSpec, nodes: int, cpus: int) -> None:
+        self.world, self.name, self.spec, self.cpus = world, name, spec, cpus
+        self.nodes = [f"{name}-node{number}" for number in range(nodes)]
+        self.actors: dict[str, ActorProcess] = {}
+        self.coordinator: CoordinatorProcess | None = None
+        self.rollout = NEVER
+        """What Ray keeps of it for the next coordinator."""
+        self.may_kill = False
+        """Whether actors may be ended that work well: there are too many."""
+
+    def start_coordinator(self, restarted: bool = False) -> None:
+        self.world.note(f"{self.name}: coordinator starts")
+        self.coordinator = CoordinatorProcess(self, restarted)
+
+    def end_coordinator(self) -> None:
+        if self.coordinator is not None:
+            self.world.note(f"{self.name}: coordinator is killed")
+            self.coordinator.end()
+        self.coordinator = None
+
+    def living(self) -> list[ActorProcess]:
+        return [actor for actor in self.actors.values() if actor.exists and not actor.taken_for_dead]
+
+    def found(self) -> list[ActorProcess]:
+        """What Ray knows."""
+        return self.living()
+
+    def choose_node(self, wanted: str = "") -> str:
+        """As Ray spreads actors: one with few, unless one is wanted that is there."""
+        if wanted in self.nodes:
+            return wanted
+        used = [actor.node for actor in self.living()]
+        return min(self.nodes, key=lambda node: (used.count(node), node))
+
+    async def a_cpu_is_free(self, actor: ActorProcess) -> None:
+        """Raises ActorLostError when the actor is gone before."""
+        await asyncio.sleep(self.world.rng.uniform(0.1, 2.0))
+        while actor.exists and len(self.living()) > self.cpus:
+            await asyncio.sleep(0.5)
+        if not actor.exists:
+            raise ActorLostError("gone before it started")
+
+
+class World:
+    """Everything follows from ``seed``, and from the program."""
+
+    def __init__(self, seed: int, program: Program, config: dict[str, Any], folder: Path, partitions: int) -> None:
+        self.rng = Random(f"world {seed}")
+        self.program = program
+        self.loop: Any = asyncio.get_running_loop()
+        self.clock = VirtualClock(cast("VirtualTimeLoop", self.loop))
+        self.broker = SimulatedBroker(self.now)
+        self.group = Group(self.broker, APPLICATION)
+        self.exactly_once = config["processing.guarantee"] == "exactly_once_v2"
+        self.trace: list[str] = []
+        self.steps = 0
+        self.bunches: list[list[Row]] = []
+        self.records = Records(self.rng, program, BEGIN_MS)
+        self.violations: list[str] = []
+        self._folder = folder
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        settings = {"application.id": APPLICATION, "state.dir": folder, **config}
+        self.spec = ApplicationSpec(program.topology, StreamsConfig.of(settings))
+        self.topics = {
+            **dict.fromkeys([*program.joined, *program.late, *program.tables, *program.streams], partitions),
+            **dict.fromkeys(program.global_topics, 1),
+        }
+        for topic, count in self.topics.items():
+            self.broker.create_topic(NewTopic(topic, count))
+        self._feed(self.records.facts)
+        self.clusters: list[Cluster] = []
+
+    def begin(self, clusters: int, nodes: int, cpus: int) -> None:
+        for number in range(clusters):
+            cluster = Cluster(self, f"p{number + 1}", self.spec, nodes, cpus)
+            self.clusters.append(cluster)
+            cluster.start_coordinator()
+        self.spawn(self._abort_expired())
+
+    # ---- what the parts need ----
+
+    def now(self) -> float:
+        now: float = self.loop.time()
+        return now
+
+    def disk_of(self, cluster: Cluster, node: str) -> Path:
+        return self._folder / node
+
+    def note(self, what: str) -> None:
+        self.trace.append(f"{self.now():9.3f} {what}")
+
+    def violation(self, what: str) -> None:
+        self.note(f"VIOLATION: {what}")
+        self.violations.append(what)
+
+    def broke(self, error: BaseException) -> None:
+        """A part has raised what it must not raise."""
+        if not isinstance(error, StreamsError):
+            self.violation(f"{type(error).__name__}: {error}")
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, RayError):
+            self.broke(error)
+
+    # ---- Kafka ----
+
+    async def _abort_expired(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            if self.broker.answers:
+                self.broker.abort_expired()
+
+    def _feed(self, rows: list[Row]) -> None:
+        self.bunches.append(rows)
+        write(self.broker, rows)
+
+    def feed(self) -> None:
+        """Write another bunch, if there is a broker."""
+        if self.broker.answers:
+            self._feed(self.records.bunch())
+
+    # ---- rest ----
+
+    def calm(self) -> None:
+        """All that was cut off is connected again; what died is dead."""
+        self.note("calm")
+        self.broker.down = False
+        self.broker.leaderless.clear()
+        for cluster in self.clusters:
+            if cluster.coordinator is None:
+                cluster.start_coordinator(restarted=True)
+            else:
+                cluster.coordinator.cut_from_broker_until = 0.0
+            for actor in cluster.actors.values():
+                actor.frozen_until = min(actor.frozen_until, self.now())
+                actor.cut_from_ray_until = actor.cut_from_broker_until = 0.0
+
+    async def pass_time(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self.violations:
+            raise ViolationError("; ".join(self.violations))
+
+    async def come_to_rest(self) -> None:
+        """Returns when nothing is left to do. Raises ViolationError."""
+        deadline, still_s = self.now() + _REST_WITHIN_S, 0.0
+        while still_s < _STILL_FOR_S:
+            await self.pass_time(0.5)
+            why = self.unrest()
+            still_s = 0.0 if why else still_s + 0.5
+            if why and self.now() > deadline:
+                raise ViolationError(f"never at rest: {why}")
+        self.note("at rest")
+
+    def unrest(self) -> str | None:
+        """What is not done yet."""
+        for cluster in self.clusters:
+            coordinator = cluster.coordinator
+            if coordinator is None or coordinator.state is not ApplicationState.RUNNING:
+                return f"{cluster.name} is {coordinator.state.value if coordinator else 'without a coordinator'}"
+            if any(actor.taken_for_dead and actor.exists for actor in cluster.actors.values()):
+                return "a ghost is there"
+            if cluster.coordinator is not None and (moving := self._moving(cluster)):
+                return moving
+        return self._uncommitted()
+
+    def _moving(self, cluster: Cluster) -> str | None:
+        assert cluster.coordinator is not None
+        assert cluster.coordinator.dispatcher is not None
+        machine = cluster.coordinator.dispatcher.machine
+        if machine.starting or machine.moving:
+            return "actors start, or tasks move"
+        running = {
+            task.id: actor.name
+            for actor in cluster.living()
+            if actor.actor.loop is not None
+            for task in actor.actor.loop._tasks.values()
+            if task.state is TaskState.RUNNING
+        }
+        if running != machine.placement:
+            return f"{running} run, {machine.placement} are placed"
+        lags = [lag for status in cluster.coordinator.dispatcher.statuses for lag in (s.lag for s in status.standbys)]
+        return "standbys lag behind" if any(lags) else None
+
+    def _uncommitted(self) -> str | None:
+        committed = self.broker.committed(APPLICATION)
+        for tp in sorted(self.reads()):
+            log = self.broker.log(tp)
+            to = committed[tp].offset if tp in committed else 0
+            left = log.records[max(0, to - log.beginning) :]
+            if any(record.is_committed or record.transaction is None for record in left if not record.is_marker):
+                return f"{tp} is committed up to {to} of {log.end}"
+        return None
+
+    def reads(self) -> frozenset[TopicPartition]:
+        """What the tasks of all clusters read."""
+        for cluster in self.clusters:
+            if cluster.coordinator is not None and cluster.coordinator.dispatcher is not None:
+                return cluster.coordinator.dispatcher.machine.plan.reads
+        return frozenset()
+
+    def end(self) -> None:
+        """Close what is open."""
+        for cluster in self.clusters:
+            cluster.end_coordinator()
+            for actor in cluster.actors.values():
+                actor.end()
+        for task in list(self._tasks):
+            task.cancel()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def choose(self, found: Callable[[Cluster], list[Any]]) -> Any:
+        """One of what the clusters have, or None."""
+        among = [one for cluster in self.clusters for one in found(cluster)]
+        return self.rng.choice(among) if among else None
