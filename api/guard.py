@@ -7,13 +7,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from penstock.api.audit import Audit
 from penstock.api.limits import Places
 from penstock.api.origins import refusal_of_strangers
 from penstock.api.problems import ProblemError, documented, response
-from penstock.cluster.server_settings import Scope, ServerSettings, scope_of
+from penstock.cluster.server_settings import Scope, ServerSettings, Token, token_of
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 """Asked by orchestrators, which have no token."""
@@ -36,46 +37,72 @@ class Guard:
         self._tokens = settings.tokens
         self._host = settings.host
         self._places = places
+        self._audit = Audit()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """ASGI."""
-        problem = self._identify(scope)
+        token, problem = self._identify(scope)
         path: str = scope["path"]
-        if path not in HEALTH and not _PAGES.fullmatch(path):
-            problem = problem or self._refusal(scope)
-            if problem is not None:
-                answer = response(Request(scope), problem)
-                if problem.kind in _CHALLENGES:
-                    answer.headers["WWW-Authenticate"] = f'Bearer realm="penstock"{_CHALLENGES[problem.kind]}'
-                await answer(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        if path in HEALTH or _PAGES.fullmatch(path):
+            await self._app(scope, receive, send)
+            return
+        who = None if token is None else token.name
+        wanted = _wanted(scope["method"], path)
+        problem = problem or self._refusal(scope[_GRANTED], wanted)
+        if problem is not None:
+            self._audit.refused(scope, who, problem.status, problem.kind)
+        problem = problem or self._places.refusal()
+        if problem is not None:
+            answer = response(Request(scope), problem)
+            if problem.kind in _CHALLENGES:
+                answer.headers["WWW-Authenticate"] = f'Bearer realm="penstock"{_CHALLENGES[problem.kind]}'
+            await answer(scope, receive, send)
+        elif wanted is Scope.OPERATE:
+            await self._operate(who, scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
-    def _identify(self, scope: AsgiScope) -> ProblemError | None:
-        """Notes in ``scope`` what the request may do. The problem with one that may do nothing."""
+    async def _operate(self, who: str | None, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        status = 500  # sent by uvicorn if nothing else is
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sent)
+        finally:
+            self._audit.operated(scope, who, status)
+
+    def _identify(self, scope: AsgiScope) -> tuple[Token | None, ProblemError | None]:
+        """Notes in ``scope`` what the request may do. Its token, and the problem with one that may do nothing."""
+        token = problem = None
         if self._tokens:
-            granted = self._granted(scope)
-            detail = "this needs the header 'Authorization: Bearer TOKEN', with a token that the application knows"
-            problem = ProblemError(401, "no-token", "A token is needed", detail) if granted is None else None
+            token = self._token(scope)
+            granted = None if token is None else token.scope
+            if token is None:
+                detail = "this needs the header 'Authorization: Bearer TOKEN', with a token that the application knows"
+                problem = ProblemError(401, "no-token", "A token is needed", detail)
         else:
             problem = refusal_of_strangers(scope["headers"], scope.get("scheme", "http"), self._host)
             granted = Scope.OPERATE if problem is None else None
         scope[_GRANTED] = granted
-        return problem
+        return token, problem
 
-    def _granted(self, scope: AsgiScope) -> Scope | None:
+    def _token(self, scope: AsgiScope) -> Token | None:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) != 1:
             return None
         kind, _, token = given[0].partition(b" ")
-        return scope_of(self._tokens, token.strip()) if kind.lower() == b"bearer" else None
+        return token_of(self._tokens, token.strip()) if kind.lower() == b"bearer" else None
 
-    def _refusal(self, scope: AsgiScope) -> ProblemError | None:
-        granted, wanted = scope[_GRANTED], _wanted(scope["method"], scope["path"])
-        if not granted.allows(wanted):
-            detail = f"this needs a token with the scope {wanted}; yours has {granted}"
-            return ProblemError(403, "scope-too-small", "The token does not allow that", detail, scope=wanted.value)
-        return self._places.refusal()
+    @staticmethod
+    def _refusal(granted: Scope, wanted: Scope) -> ProblemError | None:
+        if granted.allows(wanted):
+            return None
+        detail = f"this needs a token with the scope {wanted}; yours has {granted}"
+        return ProblemError(403, "scope-too-small", "The token does not allow that", detail, scope=wanted.value)
 
 
 def _wanted(method: str, path: str) -> Scope:

@@ -21,6 +21,9 @@ from penstock.common.errors import ConfigError
 # How long a stop waits for answers under way.
 _DRAIN_S = 3
 _BACKLOG = 2048
+_EVERYWHERE = ("0.0.0.0", "::")
+# Addresses for documentation, which nobody has: nothing is sent there.
+_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 # As often does uvicorn call ``on_tick``.
 _TICKS_A_SECOND = 10
 
@@ -155,6 +158,16 @@ def _why(error: OSError, host: str, port: int) -> str:
 
 
 def _address(settings: ServerSettings, listener: socket.socket) -> str:
-    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    host = settings.host if settings.host not in _EVERYWHERE else _own_address()
+    shown = f"[{host}]" if ":" in host else host
     scheme = "http" if settings.certificate is None else "https"
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
+
+
+def _own_address() -> str:
+    """The address of this machine on the way to others, for 0.0.0.0 leads nobody anywhere; without one its name."""
+    for family, elsewhere in _ELSEWHERE:
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((elsewhere, 9))
+            return str(way.getsockname()[0])
+    return socket.gethostname()

@@ -32,6 +32,7 @@ def scale(
 ) -> None:
     """Set the number of stream actors; or explain by --dry-run how many the load takes."""
     from penstock.cluster import actor_changes, connections, control
+    from penstock.cluster.audit import audit
     from penstock.cluster.named_actors import require_coordinator
 
     if actors is not None and dry_run:
@@ -50,7 +51,9 @@ def scale(
             if scaling.counts:
                 console().print(_table(scaling))
         return
-    refused = actor_changes.ask_coordinator(require_coordinator(application), "set_stream_actors", actors)
+    coordinator = require_coordinator(application)
+    refused = actor_changes.ask_coordinator(coordinator, "set_stream_actors", actors)
+    audit(coordinator, f"scale to {actors}", "done" if refused is None else f"refused: {refused}")
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
     said = f"Application {application} is to have {_actors(actors or 0)}"

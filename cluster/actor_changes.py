@@ -9,6 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 
+from penstock.cluster.audit import audit
 from penstock.cluster.control import status_of
 from penstock.common.errors import ApplicationStateError
 
@@ -73,4 +74,6 @@ class ActorChanges:
         if self._coordinator is None:
             return None
         changed: str | None = ask_coordinator(self._coordinator, "change_stream_actors", by, uuid.uuid4().hex)
+        what = "add a stream actor" if by > 0 else "remove a stream actor"
+        audit(self._coordinator, what, changed or "not possible")
         return changed

@@ -10,6 +10,7 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster import final_state, kept_rollout, wanted_count
+from penstock.cluster.audit import audit
 from penstock.cluster.connections import each_cluster_with
 from penstock.cluster.http_actor import stop_http
 from penstock.cluster.named_actors import applications, find_coordinator, find_http_actor
@@ -88,6 +89,8 @@ def pause_application(application_id: str, coordinator: Any, paused: bool) -> Ap
         ) from None
     except RayActorError as error:
         raise ApplicationStateError(f"application {application_id!r} does not run: {last_line(error)}") from error
+    outcome = f"state {status.state.value}" if status.state.has_ended else "done"
+    audit(coordinator, "pause" if paused else "resume", outcome)
     if status.state.has_ended:
         raise state_error(status)
     return status
@@ -138,6 +141,7 @@ def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus
 
 
 def _drained(application_id: str, coordinator: Any, timeout_s: float) -> ApplicationStatus | None:
+    audit(coordinator, "stop", "asked")
     deadline = time.monotonic() + timeout_s
     while (left_s := deadline - time.monotonic()) > 0:
         try:

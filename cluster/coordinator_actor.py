@@ -193,6 +193,10 @@ class CoordinatorActor:
         except StreamsError as error:
             return str(error)
 
+    async def operated(self, who: str, what: str, outcome: str) -> None:
+        """Log what a command or a program has done to the application: :mod:`~penstock.cluster.audit`."""
+        self._log.info("operation", who=who, what=what, outcome=outcome)
+
     async def set_http_address(self, address: str | None) -> None:
         """Remember where the HTTP API listens, for those who ask the status."""
         self._http_address = address

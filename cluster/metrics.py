@@ -187,10 +187,12 @@ def _measured(status: ApplicationStatus) -> Iterator[MetricFamily]:
 
 
 def prometheus_name(family: MetricFamily) -> str:
-    """``stream-task-metrics: dropped-records-total`` is ``kafka_streams_stream_task_dropped_records_total``."""
+    """``stream-task-metrics: dropped-records-total`` is ``kafka_streams_stream_task_dropped_records_total``. Prometheus
+    keeps ``_total`` for counters: a gauge that Kafka Streams calls so loses it."""
     group = family.group.removesuffix("-metrics")
     library = "kafka" if group.startswith("consumer-") else "kafka-streams"
-    return written(f"{library}-{group}-{family.name}")
+    name = family.name if family.counter else family.name.removesuffix("-total")
+    return written(f"{library}-{group}-{name}")
 
 
 def written(name: str) -> str:

@@ -21,9 +21,10 @@ from penstock.common.errors import ConfigError
 from penstock.common.log import LogFormat
 
 TOKENS_VARIABLE = "PENSTOCK_API_TOKENS"
-_FORM = "lines of a scope and a token, such as 'read 0123456789abcdef0123456789abcdef'"
+_FORM = "lines of a scope, a token and perhaps a name, such as 'read 0123456789abcdef0123456789abcdef dashboard'"
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what may stand behind "Bearer" (RFC 6750)
 _SHORTEST = 16
+_NAME = re.compile(r"[\w.@:-]{1,64}")
 _CERTIFICATE = "application.server.ssl.certificate.location"
 _KEY = "application.server.ssl.key.location"
 _TOKENS = "application.server.tokens.location"
@@ -42,24 +43,27 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Token:
-    """A token that is known. Tokens are long and random, so that their hash does not give them away."""
+    """A token that is known. Tokens are long and random, so that their hash does not give them away. ``name`` is how
+    the log calls its owner."""
 
     scope: Scope
     digest: bytes = field(repr=False)
+    name: str = ""
 
     @classmethod
-    def of(cls, scope: Scope, text: str) -> Token:
-        """What is kept of ``text``."""
-        return cls(scope, hashlib.sha256(text.encode()).digest())
+    def of(cls, scope: Scope, text: str, name: str = "") -> Token:
+        """What is kept of ``text``. Without a name it is called by the beginning of its hash."""
+        digest = hashlib.sha256(text.encode()).digest()
+        return cls(scope, digest, name or f"sha256:{digest.hex()[:8]}")
 
 
-def scope_of(tokens: Iterable[Token], presented: bytes) -> Scope | None:
-    """What a token that was presented allows; None: it is not known. Takes as long for each."""
+def token_of(tokens: Iterable[Token], presented: bytes) -> Token | None:
+    """The token that was presented; None if it is not known. Takes as long for each."""
     digest = hashlib.sha256(presented).digest()
-    found: Scope | None = None
+    found: Token | None = None
     for token in tokens:
-        if hmac.compare_digest(token.digest, digest) and (found is None or token.scope.allows(found)):
-            found = token.scope
+        if hmac.compare_digest(token.digest, digest) and (found is None or token.scope.allows(found.scope)):
+            found = token
     return found
 
 
@@ -156,14 +160,17 @@ def _read(text: str, where: str) -> tuple[Token, ...]:
         words = line.partition("#")[0].split()
         if not words:
             continue
-        if len(words) != 2 or words[0] not in set(Scope):
-            raise ConfigError(f"{where}, line {number}: not a scope (read or operate) and a token; needed are {_FORM}")
+        if len(words) not in (2, 3) or words[0] not in set(Scope) or not _NAME.fullmatch("".join(words[2:]) or "none"):
+            raise ConfigError(
+                f"{where}, line {number}: not a scope (read or operate), a token and perhaps a name of letters, digits "
+                f"and .-_@:; needed are {_FORM}"
+            )
         if len(words[1]) < _SHORTEST or not _TOKEN.fullmatch(words[1]):
             raise ConfigError(
                 f"{where}, line {number}: a token has at least {_SHORTEST} characters, letters, digits and -._~+/ "
                 "('openssl rand -hex 32' makes one)"
             )
-        token = Token.of(Scope(words[0]), words[1])
+        token = Token.of(Scope(words[0]), *words[1:])
         if token.digest in found:
             raise ConfigError(f"{where}, line {number}: the same token stands above it")
         found[token.digest] = token

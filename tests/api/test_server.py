@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from penstock.api.connections import LARGEST_HEAD
-from penstock.api.server import serve
+from penstock.api.server import _own_address, serve
 from penstock.cluster.read_side import Reading
 from penstock.cluster.server_settings import Scope, ServerSettings, Token
 from penstock.common.errors import ConfigError
@@ -140,8 +140,9 @@ def test_with_both_it_listens_everywhere_and_answers_over_tls_alone(
 
     async def run() -> None:
         server, address = await _started(FakeReadSide(), replace(protected, host="0.0.0.0"))
-        assert address.startswith("https://0.0.0.0:")
-        there = address.replace("0.0.0.0", "127.0.0.1")
+        url = httpx.URL(address)
+        assert (url.scheme, url.host in ("0.0.0.0", "127.0.0.1")) == ("https", False), "others can use it"
+        there = f"https://127.0.0.1:{url.port}"
         token = {"Authorization": "Bearer read-token-of-somebody"}
         async with httpx.AsyncClient(verify=trust) as client:
             assert (await client.get(f"{there}/v1/applications/word-count", headers=token)).status_code == 200
@@ -156,6 +157,11 @@ def test_with_both_it_listens_everywhere_and_answers_over_tls_alone(
             await server
 
     asyncio.run(run())
+
+
+def test_a_machine_without_a_way_to_others_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.api.server._ELSEWHERE", ())
+    assert _own_address() == socket.gethostname()
 
 
 def test_old_tls_is_not_spoken(protected: ServerSettings) -> None:

@@ -15,6 +15,7 @@ from penstock.api.schemas import ApplicationBody
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
+from penstock.common.metric_names import KINDS, TASK, THREAD
 from tests.api.fake import FakeReadSide
 
 
@@ -98,7 +99,7 @@ def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
     assert samples["kafka_streams_stream_task_process_total", "1_0"].value == 120
     assert samples["kafka_streams_stream_task_dropped_records_total", "1_0"].value == 2
     assert samples["kafka_streams_stream_task_lost_records_total", "1_0"].value == 4
-    assert samples["kafka_streams_stream_task_restore_remaining_records_total", "0_0"].value == 9
+    assert samples["kafka_streams_stream_task_restore_remaining_records", "0_0"].value == 9
     assert samples["kafka_streams_stream_task_restore_total", "0_0"].value == 30
     assert samples["kafka_streams_stream_task_restore_rate", "0_0"].value == 6
     lag = samples["kafka_consumer_fetch_manager_records_lag", "1_0"]
@@ -109,6 +110,21 @@ def test_metrics_carry_the_names_of_kafka_streams(client: httpx.Client) -> None:
         "task_id": "1_0",
         "topic": "word-count-counts-repartition",
         "partition": "0",
+    }
+
+
+def test_to_prometheus_counters_alone_end_in_total(client: httpx.Client, read_side: FakeReadSide) -> None:
+    (actor,) = read_side.current.actors
+    numbers = {(kind.group, kind.name): 1.0 for kind in KINDS if kind.group in (THREAD, TASK)}
+    tasks = tuple(
+        replace(task, measured={name: number for name, number in numbers.items() if name[0] == TASK})
+        for task in actor.tasks
+    )
+    read_side.current = replace(read_side.current, actors=(replace(actor, tasks=tasks),))
+    kinds = dict(line.split()[2:] for line in client.get("/metrics").text.splitlines() if line.startswith("# TYPE"))
+    assert kinds["kafka_streams_stream_task_cache_size_bytes"] == "gauge"
+    assert {name for name, kind in kinds.items() if name.endswith("_total")} == {
+        name for name, kind in kinds.items() if kind == "counter"
     }
 
 

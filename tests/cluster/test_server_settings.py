@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.server_settings import Scope, ServerSettings, Token, scope_of
+from penstock.cluster.server_settings import Scope, ServerSettings, Token, token_of
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 
@@ -29,7 +29,8 @@ def refusal(entries: dict[str, Any] | None = None, **environment: str) -> str:
 
 
 def known(found: ServerSettings) -> dict[str, Scope | None]:
-    return {text: scope_of(found.tokens, text.encode()) for text in (READ, OPERATE, "c" * 16)}
+    tokens = {text: token_of(found.tokens, text.encode()) for text in (READ, OPERATE, "c" * 16)}
+    return {text: None if token is None else token.scope for text, token in tokens.items()}
 
 
 def test_by_default_it_listens_on_this_machine_alone_and_needs_neither_tls_nor_tokens() -> None:
@@ -64,9 +65,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (READ, "not a scope (read or operate) and a token"),
+        (READ, "not a scope (read or operate), a token"),
         (f"write {READ}", "not a scope"),
-        (f"read {READ} x", "not a scope"),
+        (f"read {READ} x y", "not a scope"),
+        (f"read {READ} \x1b[2J", "not a scope"),
         ("read 123456789012345", "at least 16 characters"),
         (f"read {READ}ä", "letters, digits"),
         (f"read {OPERATE}", "the same token stands above it"),
@@ -104,7 +106,9 @@ def test_a_certificate_needs_its_key_and_a_key_its_certificate(one: str) -> None
 
 def test_of_two_scopes_the_wider_counts_and_operate_is_read_as_well() -> None:
     tokens = (Token.of(Scope.READ, READ), Token.of(Scope.OPERATE, READ), Token.of(Scope.READ, READ))
-    assert scope_of(tokens, READ.encode()) is Scope.OPERATE
+    found = token_of(tokens, READ.encode())
+    assert found is not None
+    assert found.scope is Scope.OPERATE
     assert Scope.OPERATE.allows(Scope.READ)
     assert not Scope.READ.allows(Scope.OPERATE)
 
@@ -120,5 +124,12 @@ def test_every_token_is_compared_and_in_a_time_that_does_not_depend_on_it(monkey
     tokens = [Token.of(Scope.READ, letter * 16) for letter in "abc"]
     for presented in (b"a" * 16, b"c" * 16, b"unknown"):
         compared.clear()
-        scope_of(tokens, presented)
+        token_of(tokens, presented)
         assert compared == [token.digest for token in tokens]
+
+
+def test_a_token_may_have_a_name_that_the_log_calls_it_by() -> None:
+    named, other = settings(PENSTOCK_API_TOKENS=f"operate {OPERATE} platform-team\nread {READ}").tokens
+    assert named.name == "platform-team"
+    assert other.name.startswith("sha256:")
+    assert READ not in other.name

@@ -32,6 +32,7 @@ class Coordinator:
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
+        self.noted: list[Any] = []
 
     @property
     def stop(self) -> Coordinator:
@@ -58,6 +59,7 @@ def ray_get(monkeypatch: pytest.MonkeyPatch) -> None:
 def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Stop an application with this coordinator and so many actors left; what is left is always ended."""
     ended: list[str] = []
+    monkeypatch.setattr(control, "audit", lambda coordinator, *noted: coordinator.noted.append(noted))
     monkeypatch.setattr(control, "end_actors", lambda application_id, _: ended.append(application_id))
     monkeypatch.setattr(control, "_AGAIN_S", 0)
 
@@ -70,6 +72,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             return control.stop_application("app", 5)
         finally:
             assert ended == ["app"]
+            assert coordinator is None or coordinator.noted == [("stop", "asked")]
 
     return stop_with
 

@@ -75,9 +75,10 @@ def test_a_secured_application_runs_and_shows_no_secret(
 
     status = app.status()
     assert status.http_address is not None
-    assert status.http_address.startswith("https://0.0.0.0:")
+    url = httpx.URL(status.http_address)
+    assert (url.scheme, url.host == "0.0.0.0") == ("https", False)
     trust = ssl.create_default_context(cafile=secured.authority.certificate)
-    address = status.http_address.replace("0.0.0.0", "127.0.0.1")
+    address = f"https://127.0.0.1:{url.port}"
     with httpx.Client(base_url=address, verify=trust, headers={"Authorization": f"Bearer {READ}"}) as client:
         paths = [
             f"/v1/applications/{it.application_id}{end}"

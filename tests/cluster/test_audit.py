@@ -1,0 +1,75 @@
+"""Audit lines of what is done through Ray. A stand-in is asked in place of the coordinator."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.actors.messages import ApplicationState, ApplicationStatus
+from penstock.cluster import actor_changes, control
+from penstock.cluster.actor_changes import ActorChanges
+from penstock.cluster.audit import audit, caller
+from penstock.common.errors import ApplicationStateError
+
+
+class Coordinator:
+    """Notes what it is told of operations, and answers all calls with ``answer``."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.noted: list[tuple[str, str, str]] = []
+        note = SimpleNamespace(remote=lambda *noted: self.noted.append(noted))
+        self.operated = SimpleNamespace(options=lambda **_: note)
+        self.pause = SimpleNamespace(remote=lambda _: answer)
+
+
+@pytest.fixture(autouse=True)
+def ray_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.get", lambda answer, timeout: answer)
+
+
+def status(state: ApplicationState) -> ApplicationStatus:
+    return ApplicationStatus("app", state, 1, (), {})
+
+
+def test_the_caller_is_a_user_on_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(getpass, "getuser", lambda: "ada")
+    assert caller() == f"ada@{socket.gethostname()}"
+
+    def nobody() -> str:
+        raise KeyError("uid not found: 4711")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    assert caller() == f"unknown@{socket.gethostname()}"
+
+
+@pytest.mark.parametrize(("paused", "what"), [(True, "pause"), (False, "resume")])
+def test_who_paused_or_resumed_is_noted(paused: bool, what: str) -> None:
+    coordinator = Coordinator(status(ApplicationState.RUNNING))
+    control.pause_application("app", coordinator, paused)
+    assert coordinator.noted == [(caller(), what, "done")]
+
+
+def test_so_is_who_did_so_too_late() -> None:
+    coordinator = Coordinator(status(ApplicationState.ERROR))
+    with pytest.raises(ApplicationStateError):
+        control.pause_application("app", coordinator, True)
+    assert coordinator.noted == [(caller(), "pause", "state ERROR")]
+
+
+@pytest.mark.parametrize(("answer", "outcome"), [("stream/3", "stream/3"), (None, "not possible")])
+def test_who_adds_or_removes_an_actor_is_noted(
+    answer: str | None, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor_changes, "ask_coordinator", lambda *_: answer)
+    changes, coordinator = ActorChanges(), Coordinator()
+    changes._coordinator = coordinator
+    changes.add_stream_actor()
+    assert coordinator.noted == [(caller(), "add a stream actor", outcome)]
+
+
+def test_without_a_coordinator_there_is_nobody_to_note_it() -> None:
+    audit(None, "stop", "asked")
