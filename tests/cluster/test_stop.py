@@ -93,6 +93,7 @@ class Names:
             "penstock.cluster.control.final_state.delete", lambda it: self.ended.append(f"final state of {it}")
         )
         patch.setattr("penstock.cluster.control.wanted_count.delete", lambda it: self.ended.append(f"count of {it}"))
+        patch.setattr("penstock.cluster.control.kept_rollout.delete", lambda it: self.ended.append(f"rollout of {it}"))
 
 
 def coordinator_named(name: str) -> Any:
@@ -105,7 +106,7 @@ def test_what_is_left_of_an_application_is_ended_with_what_its_coordinator_would
     names, coordinator = Names(monkeypatch), coordinator_named("a1")
     names.coordinators = [coordinator]
     control.end_actors("app", coordinator)
-    assert names.ended == ["http", coordinator, "final state of a1", "count of a1", "actor"]
+    assert names.ended == ["http", coordinator, "final state of a1", "count of a1", "rollout of a1", "actor"]
     names.ended.clear()
     names.coordinators = [None]
     control.end_actors("app", coordinator)
