@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing_extensions import override
 
 from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
+from penstock.actors.partitioner_watch import PartitionerWatch
 from penstock.actors.positions import Start
 from penstock.actors.standby_task import StandbyTask
 from penstock.actors.stored_task import StoredTask
@@ -114,7 +115,8 @@ class HostedTask(StoredTask):
         self.become(TaskState.RUNNING)
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue records of one of its sources."""
+        """Queue records of one of its sources. Raises PartitionerMismatchError if that is wanted."""
+        self.meters.partitioners.look(batch)
         if self._read_on_at:
             self._read_on_at.pop(batch.partition, None)  # these records leave the lost position behind
         self.task.add(batch)
@@ -243,6 +245,8 @@ class HostedTask(StoredTask):
             positions,
             self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
             self.meters.process.spent_s,
+            self.meters.partitioners.partitioners,
+            self.meters.partitioners.parted,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
@@ -272,7 +276,7 @@ def open_hosted_task(
     config = program.config
     root = config.state_dir / config.application_id
     directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()))
-    meters = _meters_of(program)
+    meters = _meters_of(program, task_id)
     try:
         task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores, meters)
     except BaseException:
@@ -281,8 +285,10 @@ def open_hosted_task(
     return HostedTask(task, directory, sources, meters)
 
 
-def _meters_of(program: TaskProgram) -> TaskMeters:
-    return TaskMeters({topic: source.node for topic, source in program.sources.items()})
+def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
+    fails = program.config.partitioner_mismatch == "fail"
+    watch = PartitionerWatch(task_id, program.meetings, fails=fails)
+    return TaskMeters({topic: source.node for topic, source in program.sources.items()}, watch)
 
 
 def promote(
@@ -290,7 +296,7 @@ def promote(
 ) -> HostedTask:
     """The active task over the stores of ``standby``, which is one no more."""
     program, stores = standby.state_manager.program, standby.state_manager.detach()
-    meters = _meters_of(program)
+    meters = _meters_of(program, standby.id)
     try:
         task = _task_over(StateManager(standby.id, program, stores, producer, budget), producer, global_stores, meters)
     except BaseException:

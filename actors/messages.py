@@ -87,6 +87,10 @@ class TaskStatus:
     measured: Measured = field(default_factory=dict)
     busy_s: float = 0.0
     """So long has its actor worked on its records since it was opened."""
+    partitioners: Mapping[str, Partitioner] = field(default_factory=dict)
+    """The source topics that another partitioner than Kafka's default is known to have written."""
+    parted: tuple[tuple[str, ...], ...] = ()
+    """Topics that are joined, or merged, although different partitioners wrote them: results are missing."""
 
     @property
     def restore_seconds_left(self) -> float | None:

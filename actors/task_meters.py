@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from penstock.actors.partitioner_watch import PartitionerWatch
 from penstock.actors.state_meters import StateMeters
 from penstock.common.ids import TopicPartition
 from penstock.common.measures import LatencyCounts, Meter, Sent, Window
@@ -50,9 +51,10 @@ class _Consumed:
 
 
 class TaskMeters:
-    """``sources``: the node that reads each topic."""
+    """``sources``: the node that reads each topic. ``partitioners``: what is found out of the topics' keys."""
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    def __init__(self, sources: Mapping[str, str], partitioners: PartitionerWatch) -> None:
+        self.partitioners = partitioners
         self.process = ProcessMeter()
         self.punctuate = Meter()
         self.lost_records = 0
@@ -165,6 +167,7 @@ class TaskMeters:
             (TASK, "enforced-processing-rate"): enforced.rate,
             (TASK, "enforced-processing-total"): counted.enforced_processing_total,
             (TASK, "active-buffer-count"): buffered,
+            (TASK, "parted-joins"): len(self.partitioners.parted),
             (TASK, "cache-size-bytes-total"): stores.cache_bytes(),
         }
 
@@ -178,6 +181,8 @@ class TaskMeters:
             measured[TOPIC, "bytes-consumed-total", node, topic] = consumed.bytes
             processed[node] = processed.get(node, 0) + consumed.records - consumed.given_up - buffered.get(topic, 0)
             ages[node] = _together(ages.get(node), consumed.latencies.take(0, 0))
+        for topic, misplaced in self.partitioners.misplaced.items():
+            measured[TOPIC, "misplaced-keys-total", self._source_of.get(topic, topic), topic] = misplaced
         for node, records in processed.items():
             measured[NODE, "process-total", node] = records
             measured[NODE, "process-rate", node] = self._window(f"process {node}").look(now_s, records).rate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 from penstock.actors.clock import Clock
@@ -68,15 +67,27 @@ class TaskOpening:
 
     def find_starts(self, opened: Sequence[HostedTask], patience_s: float) -> Steps[None]:
         """Find out where their sources begin, and what their sinks must know; restoring comes next."""
-        for topic in {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}:
+        watched = {topic for hosted in opened for topic in self._watched(hosted)}
+        asked = watched.union(*(hosted.state_manager.program.partitioned_topics for hosted in opened))
+        counts = {}
+        for topic in asked:
             # The producer remembers it. A record that were the first to ask could not wait for a broker.
-            yield from retry_while_unavailable(partial(self._ask_for_partitions, topic), self._clock, patience_s)
+            asking = partial(self._partitions, topic)
+            counts[topic] = yield from retry_while_unavailable(asking, self._clock, patience_s)
+        for hosted in opened:
+            hosted.meters.partitioners.begin({topic: counts[topic] for topic in self._watched(hosted)})
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         finding = partial(start_positions, self._consumer, self._admin, resets)
         starts = yield from retry_while_unavailable(finding, self._clock, patience_s)
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
 
-    def _ask_for_partitions(self, topic: str) -> None:
-        with suppress(MissingTopicError):  # the record that is to be written there says so
-            self._guarantee.producer.partitions(topic)
+    def _watched(self, hosted: HostedTask) -> frozenset[str]:
+        """The topics whose keys matter to the task, unless the program itself has another partitioner for them."""
+        return hosted.meters.partitioners.topics - self._programs.topics_by_chosen_partitioners
+
+    def _partitions(self, topic: str) -> int:
+        try:
+            return self._guarantee.producer.partitions(topic)
+        except MissingTopicError:  # the record that is to be written there says so
+            return 0

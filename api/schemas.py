@@ -125,6 +125,14 @@ class ApplicationBody(_Body):
     waiting: str | None = Field(description="What it waits for: a broker, its session in the group, a CPU.")
     paused: bool = Field(description="Whether its tasks are kept from processing.")
     stuck: list[StuckTaskBody]
+    partitioners: dict[str, Literal["crc32", "unknown"]] = Field(
+        description="Source topics that another partitioner than Kafka's default is known to have written: `crc32`, "
+        "librdkafka's default, or `unknown`."
+    )
+    parted_topics: list[list[str]] = Field(
+        description="Topics that are joined, or merged, although different partitioners wrote them: results are "
+        "missing."
+    )
     scaling: ScalingBody | None = Field(description="null before it has tasks.")
 
 

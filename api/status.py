@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, ScalingStatus, StuckTask, TaskStatus
 from penstock.common.ids import TaskId
 
@@ -30,6 +31,8 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "waiting": status.waiting,
         "paused": status.paused,
         "stuck": [_stuck(task) for task in status.stuck],
+        "partitioners": {topic: found.value for topic, found in partitioners_of(status.actors).items()},
+        "parted_topics": [list(topics) for topics in parted_topics(status.actors)],
         "scaling": None if status.scaling is None else scaling_body(status.scaling),
     }
 

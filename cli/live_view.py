@@ -9,8 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
+from penstock.common.partitioners import Partitioner
 
 # Rates are means over this time: shorter ones flicker, longer ones hide a stall.
 RATE_WINDOW_S = 3.0
@@ -21,6 +23,12 @@ _STATE_STYLES = {
     ApplicationState.REBALANCING: "bold yellow",
     ApplicationState.ERROR: "bold red",
     ApplicationState.PENDING_ERROR: "bold red",
+}
+
+
+_PARTITIONERS = {
+    Partitioner.CRC32: "librdkafka's default partitioner (CRC32) places them, not Kafka's",
+    Partitioner.UNKNOWN: "another partitioner than Kafka's default places them",
 }
 
 
@@ -42,6 +50,7 @@ class LiveView:
             lines.append(Text(note))
         lines += [Text(line, style="yellow") for line in waiting_lines(status)]
         lines += [Text(str(stuck), style="red") for stuck in status.stuck]
+        lines += [Text(line, style="red") for line in partitioner_lines(status)]
         lines.append(_table(status, tasks, rates))
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]
@@ -82,6 +91,17 @@ def waiting_lines(status: ApplicationStatus) -> list[str]:
         which = ", ".join(map(str, tasks[:_MOST_NAMED])) + (" …" if len(tasks) > _MOST_NAMED else "")
         lines.append(f"{len(tasks)} task{'' if one else 's'} wait{'s' if one else ''} ({which}): {why}")
     return lines
+
+
+def partitioner_lines(status: ApplicationStatus) -> list[str]:
+    """A line for each topic that Kafka's default partitioner did not write, and for each join of topics that different
+    partitioners wrote."""
+    joins = [
+        f"results are missing: different partitioners wrote {', '.join(topics)}, which are joined or merged"
+        for topics in parted_topics(status.actors)
+    ]
+    topics = [f"topic {topic}: keys as {_PARTITIONERS[it]}" for topic, it in partitioners_of(status.actors).items()]
+    return joins + topics
 
 
 def _headline(status: ApplicationStatus) -> Text:

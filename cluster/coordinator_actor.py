@@ -31,6 +31,7 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deployments import Deployments
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.first_plan import first_plan
+from penstock.cluster.found_partitioners import partitioners_of
 from penstock.cluster.key_serdes import pickled_key_serdes
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of
@@ -138,7 +139,8 @@ class CoordinatorActor:
         """Where each store's keys live."""
         if self._dispatcher is None or self._spec is None:
             return ApplicationMetadata(self._application_id, 0, {}, {}, {})
-        return metadata_of(self._deployments.spec, self._dispatcher.machine, self._dispatcher.handles)
+        it = self._dispatcher
+        return metadata_of(self._deployments.spec, it.machine, it.handles, partitioners_of(it.statuses))
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
         """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal."""

@@ -8,13 +8,19 @@ from penstock.actors.messages import ApplicationMetadata, ApplicationSpec, Store
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import ActorHandle
 from penstock.common.ids import TaskId
+from penstock.common.partitioners import Partitioner
 from penstock.topology.physical.key_placement import topics_by_placed_store
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topology import internal_topic, serde_topic
 
 
-def metadata_of(spec: ApplicationSpec, machine: Coordinator, handles: Mapping[str, ActorHandle]) -> ApplicationMetadata:
-    """Where each store's keys live."""
+def metadata_of(
+    spec: ApplicationSpec,
+    machine: Coordinator,
+    handles: Mapping[str, ActorHandle],
+    partitioners: Mapping[str, Partitioner],
+) -> ApplicationMetadata:
+    """Where each store's keys live. ``partitioners``: of topics that Kafka's default partitioner did not write."""
     plans = {plan.id: plan for plan in machine.plan.subtopologies}
     placed = _placed_stores(spec, plans)
     stores = {
@@ -26,6 +32,7 @@ def metadata_of(spec: ApplicationSpec, machine: Coordinator, handles: Mapping[st
             serde_topic(spec.application_id, store),
             placed.get(store.name, plans[sub.id].widest_topic),
             certain=store.name in placed or plans[sub.id].tasks == 1,
+            partitioner=partitioners.get(placed.get(store.name, plans[sub.id].widest_topic), Partitioner.MURMUR2),
         )
         for sub in spec.topology.subtopologies
         for store in sub.stores

@@ -165,6 +165,8 @@ class StreamsConfig(BaseModel):
     """A copy that lacks no more offsets of its changelogs than this counts as caught up."""
     rack_aware_assignment_tags: tuple[str, ...] = Field(default=(), alias="rack.aware.assignment.tags", max_length=5)
     """Labels of Ray's nodes: standbys belong on nodes whose values for them differ from the active task's."""
+    partitioner_mismatch: Literal["warn", "fail"] = Field(default="warn", alias="partitioner.mismatch")
+    """Consequence of keys that do not lie where Kafka's default partitioner puts them: a warning, or an error."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
     """How log lines look that penstock writes; a program that configures structlog itself decides where it runs."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)

@@ -20,6 +20,7 @@
     ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
     ├── BrokerUnreachableError        no broker answers at the address: start it or fix bootstrap.servers
     ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or fix what it names
+    ├── PartitionerMismatchError      keys do not lie where murmur2 puts them, and partitioner.mismatch=fail
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
@@ -202,6 +203,10 @@ class KafkaRefusedError(StreamsError):
 
 class MissingTopicError(StreamsError):
     """A topic does not exist. Mirrors ``MissingSourceTopicException``."""
+
+
+class PartitionerMismatchError(StreamsError):
+    """Another partitioner than Kafka's default wrote a topic whose keys matter, and ``partitioner.mismatch=fail``."""
 
 
 class InternalTopicError(StreamsError):

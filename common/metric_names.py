@@ -134,6 +134,7 @@ KINDS: tuple[MetricKind, ...] = (
         ("enforced-processing-rate", f"How often per second records were processed without waiting longer{_OF_LATE}"),
         ("enforced-processing-total", "How often an empty partition was waited for in vain"),
         ("active-buffer-count", "Records that are fetched and not yet processed"),
+        ("parted-joins", "Joins and merges of topics that different partitioners wrote: their results are incomplete"),
         ("cache-size-bytes-total", "Bytes of updates that wait for the commit, as the cache counts them"),
     ),
     *_kinds(
@@ -149,6 +150,7 @@ KINDS: tuple[MetricKind, ...] = (
         TOPIC,
         ("records-consumed-total", "Records read from the topic"),
         ("bytes-consumed-total", "Bytes read from the topic"),
+        ("misplaced-keys-total", "Of the keys looked at, those that Kafka's default partitioner puts elsewhere"),
         ("records-produced-total", "Records sent to the topic"),
         ("bytes-produced-total", "Bytes sent to the topic"),
     ),

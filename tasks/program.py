@@ -21,6 +21,7 @@ from penstock.common.windowed_serdes import WindowedSerde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.undecoded import Undecoded, find_undecoded
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
+from penstock.topology.physical.meeting_topics import meeting_topics, topics_by_chosen_partitioners
 from penstock.topology.physical.pattern_sources import has_patterns, with_topics_read
 from penstock.topology.physical.topology import (
     Node,
@@ -92,6 +93,13 @@ class TaskProgram:
         )
 
     @cached_property
+    def meetings(self) -> tuple[frozenset[str], ...]:
+        """The topics whose records meet by their keys in each store; those with keys of windows are left out, which a
+        sink places by the key without its window."""
+        plain = {name for name, source in self.sources.items() if not isinstance(source.key_serde, WindowedSerde)}
+        return tuple(left for topics in meeting_topics(self.nodes) if (left := topics & plain))
+
+    @cached_property
     def sinks(self) -> dict[str, str]:
         """The sink of each topic that the program names."""
         sinks = [node for node in self.nodes if isinstance(node, SinkNode)]
@@ -132,9 +140,15 @@ class TaskPrograms:
     """The task programs of a topology, for a host of many tasks: each is made once, when it is asked for first."""
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
+        self._topology = topology
         self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
         self._config = config
         self._made: dict[tuple[int, frozenset[str]], TaskProgram] = {}
+
+    @cached_property
+    def topics_by_chosen_partitioners(self) -> frozenset[str]:
+        """The topics that the topology itself writes by another partitioner than Kafka's."""
+        return topics_by_chosen_partitioners(self._topology, self._config.application_id)
 
     def of(self, subtopology: int, reads: Iterable[TopicPartition] = ()) -> TaskProgram:
         """The task program of sub-topology number ``subtopology``; where sources have patterns, that of the tasks that

@@ -16,6 +16,7 @@ from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import KINDS, TASK, THREAD
+from penstock.common.partitioners import Partitioner
 from tests.api.fake import FakeReadSide
 
 
@@ -203,3 +204,16 @@ def test_a_task_that_no_actor_has_is_listed_with_what_it_waits_for(
     assert (waiting.task_id, waiting.actor_id, waiting.waits_for) == ("1_1", None, "stream/3 is starting")
     assert (waiting.state, waiting.lag) == (None, None)
     assert [task.waits_for for task in body.tasks[:-1]] == [None, None, None]
+
+
+def test_topics_of_other_partitioners_are_told(client: httpx.Client, read_side: FakeReadSide) -> None:
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert (body.partitioners, body.parted_topics) == ({}, [])
+    first, *others = read_side.current.actors
+    crc32 = {"a": Partitioner.CRC32, "b": Partitioner.CRC32}
+    tasks = [replace(task, partitioners=crc32, parted=(("a", "c"),)) for task in first.tasks]
+    tasks[-1] = replace(tasks[-1], partitioners={"b": Partitioner.UNKNOWN})
+    read_side.current = replace(read_side.current, actors=(replace(first, tasks=tuple(tasks)), *others))
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert body.partitioners == {"a": "crc32", "b": "unknown"}
+    assert body.parted_topics == [["a", "c"]]

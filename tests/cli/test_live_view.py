@@ -19,6 +19,7 @@ from penstock.cluster.read_side import (
     TaskStatus,
 )
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.partitioners import Partitioner
 
 
 def snapshot(processed: int, state: TaskState = TaskState.RUNNING) -> ApplicationStatus:
@@ -68,6 +69,15 @@ def test_it_shows_that_the_lag_of_a_silent_actor_is_not_known() -> None:
 def test_it_says_what_the_application_waits_for() -> None:
     frame = text(LiveView(), replace(snapshot(0), waiting="no CPU is free: 'other' has 2"), 10.0)
     assert "no CPU is free: 'other' has 2" in frame
+
+
+def test_it_names_topics_that_another_partitioner_wrote_and_joins_that_lose_results() -> None:
+    status = snapshot(0)
+    (actor, *others) = status.actors
+    tasks = [replace(task, partitioners={"in": Partitioner.CRC32}, parted=(("in", "other"),)) for task in actor.tasks]
+    frame = text(LiveView(), replace(status, actors=(replace(actor, tasks=tuple(tasks)), *others)), 10.0)
+    assert "results are missing: different partitioners wrote in, other, which are joined or merged" in frame
+    assert "topic in: keys as librdkafka's default partitioner (CRC32) places them, not Kafka's" in frame
 
 
 def test_it_names_the_tasks_that_are_stuck() -> None:

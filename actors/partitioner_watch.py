@@ -1,0 +1,123 @@
+"""Detects that a task's keys do not lie where Kafka's default partitioner puts them.
+
+Records of a key meet in a join only if all topics that are joined give the key to the same partition. Kafka Streams
+checks the number of partitions alone, so results are missing without a word where one topic comes from a Java program
+and the other from one that uses librdkafka's default partitioner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.common.errors import PartitionerMismatchError
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
+from penstock.common.partitioners import KeySample, Partitioner
+from penstock.common.records import RecordBatch
+from penstock.common.shown import shown
+
+_LOOKS_LIKE = {
+    Partitioner.MURMUR2: "Kafka's default partitioner (murmur2)",
+    Partitioner.CRC32: "librdkafka's default partitioner (CRC32)",
+    Partitioner.UNKNOWN: "a partitioner of its own, or several, or partitions were added later",
+}
+_CURE = (
+    "let all producers use murmur2 (librdkafka: partitioner=murmur2_random) and write the topic again, or call "
+    "repartition() in front of the join"
+)
+
+
+class PartitionerWatch:
+    """Looks at a few keys of each source topic whose keys matter to a task. It warns once for each topic and for each
+    join, or raises if ``fails``.
+
+    ``meetings``: topics whose records meet by their keys.
+    """
+
+    def __init__(self, task_id: TaskId, meetings: Sequence[frozenset[str]], *, fails: bool) -> None:
+        self._task_id = task_id
+        self._meetings = meetings
+        self._fails = fails
+        self._samples: dict[str, KeySample] = {}
+        self._told: set[str | frozenset[str]] = set()
+
+    def begin(self, partitions: Mapping[str, int]) -> None:
+        """The number of partitions of each topic that is to be watched. A topic of one partition has no wrong one."""
+        number = self._task_id.partition
+        watched = frozenset[str]().union(*self._meetings)
+        self._samples = {
+            topic: KeySample(number, count)
+            for topic, count in partitions.items()
+            if topic in watched and count > 1 and number < count
+        }
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics whose keys matter to the task."""
+        return frozenset[str]().union(*self._meetings)
+
+    def look(self, batch: RecordBatch) -> None:
+        """Look at some keys of ``batch``. Raises PartitionerMismatchError for a mismatch if that is wanted."""
+        topic = batch.partition.topic
+        sample = self._samples.get(topic)
+        if sample is None:
+            return
+        sample.look(batch.keys)
+        if any(each.misplaced for each in self._samples.values()):
+            self._tell_of_topic(topic, sample)
+            self._tell_of_joins()
+
+    @property
+    def misplaced(self) -> dict[str, int]:
+        """For each topic: how many of the keys that were looked at murmur2 places elsewhere."""
+        return {topic: sample.misplaced for topic, sample in self._samples.items()}
+
+    @property
+    def partitioners(self) -> dict[str, Partitioner]:
+        """The partitioners of the topics that are known to have another one than Kafka's default."""
+        found = {topic: sample.partitioner for topic, sample in self._samples.items()}
+        return {topic: each for topic, each in found.items() if each is not None and each is not Partitioner.MURMUR2}
+
+    @property
+    def parted(self) -> tuple[tuple[str, ...], ...]:
+        """The topics that are joined, or merged, although different partitioners wrote them."""
+        return tuple(tuple(sorted(topics)) for topics in self._meetings if self._differ(topics))
+
+    def _differ(self, topics: Iterable[str]) -> bool:
+        known = {sample.partitioner for topic in topics if (sample := self._samples.get(topic)) is not None}
+        return len(known - {None}) > 1
+
+    def _tell_of_topic(self, topic: str, sample: KeySample) -> None:
+        partitioner = sample.partitioner
+        if topic in self._told or partitioner is None or partitioner is Partitioner.MURMUR2:
+            return
+        self._told.add(topic)
+        self._tell(
+            f"topic {topic!r}, partition {self._task_id.partition}: keys such as {shown(sample.misplaced_key)} do not "
+            f"lie where Kafka's default partitioner puts them. This topic was written by {_LOOKS_LIKE[partitioner]}. "
+            "Look-ups by key ask every task; a join with a topic of another partitioner loses results",
+            topic=topic, partition=self._task_id.partition, partitioner=partitioner.value,
+        )  # fmt: skip
+
+    def _tell_of_joins(self) -> None:
+        for topics in self._meetings:
+            if topics in self._told or not self._differ(topics):
+                continue
+            self._told.add(topics)
+            written = {
+                topic: sample.partitioner
+                for topic in sorted(topics)
+                if (sample := self._samples.get(topic)) is not None and sample.partitioner is not None
+            }
+            each = "; ".join(f"{topic!r} by {_LOOKS_LIKE[partitioner]}" for topic, partitioner in written.items())
+            self._tell(
+                "RESULTS ARE MISSING: topics that are joined, or merged, were written by different partitioners, so "
+                f"records of the same key are in different tasks and never meet: {each}. To mend it, {_CURE}",
+                topics=list(written), partition=self._task_id.partition,
+                partitioners=[partitioner.value for partitioner in written.values()],
+            )  # fmt: skip
+
+    def _tell(self, what: str, **fields: object) -> None:
+        if self._fails:
+            raise PartitionerMismatchError(f"task {self._task_id}: {what} (partitioner.mismatch=fail)")
+        logger(__name__).warning(what, task=str(self._task_id), **fields)

@@ -1,0 +1,168 @@
+"""A task reports keys that do not lie where Kafka's default partitioner puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from structlog.testing import capture_logs
+
+import penstock as ps
+from penstock.actors.messages import TaskStatus
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.ids import TaskId
+from penstock.common.metric_names import TASK, TOPIC
+from penstock.common.murmur2 import partition_for
+from penstock.common.partitioners import Partitioner
+from penstock.common.topics import NewTopic
+from tests.actors.rig import STRING, Rig, count_topology, pass_through, settle
+
+PARTITIONS = 4
+KEYS = [f"key-{number}" for number in range(60)]
+Place = Callable[[bytes, int], int]
+
+
+def by_crc32(key: bytes, partitions: int) -> int:
+    return crc32(key) % partitions
+
+
+def by_length(key: bytes, partitions: int) -> int:
+    return len(key) % partitions
+
+
+def write(rig: Rig, topic: str, place: Place, keys: list[str] = KEYS) -> None:
+    for key in keys:
+        rig.write(topic, (key, "v", 1), partition=place(key.encode(), PARTITIONS))
+
+
+def join() -> ps.Topology:
+    """``in``, a stream, with the table of ``other``."""
+    builder = ps.StreamsBuilder()
+    table = builder.table("other", ps.Consumed.with_(STRING, STRING))
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.join(table, lambda left, right: left + right).to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def joined_rig(tmp_path: Path, **config: Any) -> Rig:
+    rig = Rig(tmp_path, join(), PARTITIONS, **config)
+    stores = [store.name for store in rig.spec.topology.store_builders.values()]
+    names = ["other", *(f"app-{store}-changelog" for store in stores)]
+    rig.clients.admin().create_topics([NewTopic(name, PARTITIONS) for name in names])
+    return rig
+
+
+def tasks_of(loop: StreamLoop) -> list[TaskStatus]:
+    asked = loop.status()
+    settle(loop)
+    return list(asked.result().tasks)
+
+
+def warnings_of(run: Callable[[], object]) -> list[dict[str, Any]]:
+    with capture_logs() as logs:
+        run()
+    return [dict(line) for line in logs if line["log_level"] == "warning" and "partitioner" in str(line)]
+
+
+@pytest.mark.parametrize(
+    ("place", "found", "words"),
+    [
+        (by_crc32, Partitioner.CRC32, "was written by librdkafka's default partitioner (CRC32)"),
+        (by_length, Partitioner.UNKNOWN, "was written by a partitioner of its own, or several"),
+    ],
+)
+def test_each_task_warns_once_of_a_topic_that_another_partitioner_wrote(
+    tmp_path: Path, place: Place, found: Partitioner, words: str
+) -> None:
+    rig = Rig(tmp_path, count_topology(), PARTITIONS)
+    write(rig, "in", place)
+    loops = []
+    told = warnings_of(lambda: loops.append(rig.running()))
+    (loop,) = loops
+    found_by = {task.task_id.partition for task in tasks_of(loop) if task.partitioners == {"in": found}}
+    assert found_by
+    assert {line["partition"] for line in told} == found_by
+    assert all(words in line["event"] and line["topic"] == "in" for line in told), told
+    assert len(told) == len(found_by)
+    assert not any(task.parted for task in tasks_of(loop))
+
+    def more() -> None:
+        write(rig, "in", place)
+        settle(loop)
+
+    assert warnings_of(more) == []
+    rig.stop(loop)
+
+
+def test_kafkas_default_partitioner_is_not_warned_of(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, count_topology(), PARTITIONS)
+    write(rig, "in", partition_for)
+    loops = []
+    assert warnings_of(lambda: loops.append(rig.running())) == []
+    assert not any(task.partitioners for task in tasks_of(loops[0]))
+
+
+def test_null_and_empty_keys_and_topics_whose_keys_do_not_matter_tell_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path / "1", count_topology(), PARTITIONS)
+    for partition in range(PARTITIONS):
+        rig.write("in", (None, "v", 1), ("", "v", 1), partition=partition)
+    assert warnings_of(rig.running) == []
+    rig = Rig(tmp_path / "2", pass_through(), PARTITIONS)
+    write(rig, "in", by_crc32)
+    assert warnings_of(rig.running) == []
+    rig = Rig(tmp_path / "3", count_topology(), 1)
+    rig.write("in", *((key, "v", 1) for key in KEYS))
+    assert warnings_of(rig.running) == []
+
+
+def test_a_join_of_topics_of_two_partitioners_is_told_of_strongest(tmp_path: Path) -> None:
+    rig = joined_rig(tmp_path)
+    write(rig, "in", by_crc32)
+    write(rig, "other", partition_for)
+    loops = []
+    told = warnings_of(lambda: loops.append(rig.running()))
+    (loop,) = loops
+    joins = [line for line in told if line["event"].startswith("RESULTS ARE MISSING")]
+    assert joins
+    for line in joins:
+        assert line["topics"] == ["in", "other"]
+        assert line["partitioners"] == ["crc32", "murmur2"]
+        assert "'in' by librdkafka's default partitioner (CRC32)" in line["event"]
+        assert "partitioner=murmur2_random" in line["event"]
+    parted = [task for task in tasks_of(loop) if task.parted == (("in", "other"),)]
+    assert {task.task_id.partition for task in parted} == {line["partition"] for line in joins}
+    for task in parted:
+        assert task.measured[TASK, "parted-joins"] == 1
+        misplaced = task.measured[TOPIC, "misplaced-keys-total", "KSTREAM-SOURCE-0000000003", "in"]
+        assert isinstance(misplaced, int)
+        assert misplaced > 0
+    assert len(rig.broker.records("out")) < len(KEYS), "that is what the warning is about"
+
+
+def test_a_join_of_topics_that_crc32_placed_alike_is_complete_and_not_told_of_as_one(tmp_path: Path) -> None:
+    rig = joined_rig(tmp_path)
+    write(rig, "other", by_crc32)
+    write(rig, "in", by_crc32)
+    loops = []
+    told = warnings_of(lambda: loops.append(rig.running()))
+    assert {line["topic"] for line in told} == {"in", "other"}
+    assert not any(task.parted for task in tasks_of(loops[0]))
+
+
+def test_a_mismatch_is_an_error_if_that_is_wanted(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, count_topology(), PARTITIONS, partitioner_mismatch="fail")
+    write(rig, "in", by_crc32)
+    loop = rig.loop()
+    rig.assign(loop, 1, *(TaskId(0, number) for number in range(PARTITIONS)))
+    settle(loop)
+    told = loop.finished.result() or ""
+    assert "PartitionerMismatchError: task 0_0: topic 'in', partition 0: keys such as" in told
+    assert "partitioner.mismatch=fail" in told
+
+
+def test_any_other_consequence_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ps.ConfigError, match=r"partitioner\.mismatch"):
+        Rig(tmp_path, partitioner_mismatch="ignore")

@@ -1,0 +1,55 @@
+"""Topics whose records meet by their keys in the stores of a sub-topology: in joins, aggregates and tables.
+
+Records of one key meet only if all of these topics give the key to the same partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.topology.physical.topology import (
+    Node,
+    ProcessorNode,
+    SinkNode,
+    SourceNode,
+    Topology,
+    internal_topic,
+)
+
+
+def meeting_topics(nodes: Iterable[Node]) -> tuple[frozenset[str], ...]:
+    """For each store that operators use by the key of their records: the topics whose keys reach it unchanged. Several
+    topics of one store are joined, or merged."""
+    by_name = {node.name: node for node in nodes}
+    stores: dict[str, set[str]] = {}
+    for node in by_name.values():
+        if isinstance(node, ProcessorNode) and not node.operator.runs_user_objects:
+            for store in node.stores:
+                stores.setdefault(store, set()).update(_topics_above(node, by_name))
+    return tuple(sorted({frozenset(topics) for topics in stores.values() if topics}, key=sorted))
+
+
+def topics_by_chosen_partitioners(topology: Topology, application_id: str) -> frozenset[str]:
+    """The topics, by their names in Kafka, that ``topology`` itself writes by a partitioner which is not Kafka's: a
+    user's function, or that of a foreign-key join."""
+    return frozenset(
+        internal_topic(application_id, node.topic) if node.internal else node.topic
+        for sub in topology.every_subtopology
+        for node in sub.nodes
+        if isinstance(node, SinkNode) and node.partitioner is not None and isinstance(node.topic, str)
+    )
+
+
+def _topics_above(node: ProcessorNode, by_name: Mapping[str, Node]) -> Iterator[str]:
+    seen: set[str] = set()
+    open_names = list(node.parents)
+    while open_names:
+        name = open_names.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        above = by_name[name]
+        if isinstance(above, SourceNode):
+            yield from above.topics
+        elif isinstance(above, ProcessorNode) and above.operator.keeps_key:
+            open_names += above.parents
