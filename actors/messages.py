@@ -344,6 +344,9 @@ class ApplicationStatus:
     rollout: Rollout = NEVER
     """The version of the program that runs, and how far the last roll-out has come."""
 
+    missing_topic: str | None = None
+    """A topic that the application needs does not exist any more, and what to do; also part of ``waiting``."""
+
     @property
     def lag_is_known(self) -> bool:
         """Whether every task has an actor that reports its lag."""

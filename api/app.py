@@ -130,6 +130,17 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
                 retry_after_s=1,
                 state=status.state.value,
             )
+        if status.missing_topic is not None:
+            why = status.missing_topic if guard.may_read(request) else None
+            detail = f"application {status.application_id!r} lacks a topic"
+            raise ProblemError(
+                503,
+                "missing-topic",
+                "A topic is gone",
+                f"{detail}: {why}" if why else detail,
+                retry_after_s=_STUCK_AGAIN_S,
+                state=status.state.value,
+            )
         if status.stuck:
             named = "; ".join(map(str, status.stuck)) if guard.may_read(request) else None
             detail = f"application {status.application_id!r} has stuck tasks"

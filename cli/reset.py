@@ -111,6 +111,7 @@ def _subject(target: str, bootstrap_servers: str | None, state_dir: Path | None)
 
 def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) -> None:
     from penstock.cluster import connections, control, local_state
+    from penstock.kafka.known_topics import forget_topics
 
     control.refuse_if_running(it.application_id)
     members = it.tools.members(it.application_id)
@@ -137,6 +138,7 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
             raise _has_members(it, members)
         try:
             local_state.clean_up(it.directory)
+            forget_topics(it.tools, it.application_id)
             it.tools.delete_topics(plan.deleted)
             # Last, so that a reset that failed half-way can be run again: to shift twice would be too far.
             it.tools.commit(it.application_id, {each.partition: CommittedOffset(each.after) for each in plan.offsets})

@@ -13,6 +13,7 @@ from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import has_internal_name
 from penstock.kafka.backfill_note import note_group
+from penstock.kafka.known_topics import topics_group
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topology import SinkNode, Topology, changelog_topic, internal_topic
 
@@ -149,5 +150,6 @@ def _internal(
 
 def _claimed(application_id: str, topic: str, groups: Iterable[str]) -> str | None:
     """The group of an application with a longer id whose topic this may be, too."""
-    longer = [each for each in groups if each.startswith(f"{application_id}-") and each != note_group(application_id)]
+    notes = {note_group(application_id), topics_group(application_id)}
+    longer = [each for each in groups if each.startswith(f"{application_id}-") and each not in notes]
     return max((each for each in longer if topic.startswith(f"{each}-")), key=len, default=None)

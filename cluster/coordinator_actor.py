@@ -30,7 +30,7 @@ from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deployments import Deployments
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.first_plan import first_plan
+from penstock.cluster.first_plan import first_plan, note_plan
 from penstock.cluster.found_partitioners import partitioners_of
 from penstock.cluster.key_serdes import pickled_key_serdes
 from penstock.cluster.membership import Membership
@@ -54,6 +54,8 @@ from penstock.topology.physical.topic_plan import TopicPlan
 
 _CHECK_BROKER_S = 2.0
 _ASK_HTTP_S = 10.0
+_NOTE_EACH_S = 3600.0
+"""Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
 _NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
 
 
@@ -120,6 +122,7 @@ class CoordinatorActor:
             it.machine.unhosted if it and not self._state.has_ended else {},
             it.machine.silent if it and not self._state.has_ended else frozenset(),
             self._deployments.rollout,
+            missing_topic=self._periodic.missing_topic if self._periodic and not self._state.has_ended else None,
         )
 
     def _waits_for(self) -> str | None:
@@ -262,6 +265,8 @@ class CoordinatorActor:
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
         look_after_http = partial(self._look_after_http, ProcessWatch("HTTP server", self._log))
         self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", look_after_http))
+        note = partial(asyncio.to_thread, note_plan, self._application_id, clients, plan)
+        self._repeat(Work(_NOTE_EACH_S, "note the internal topics", note))
         purge_each_s = spec.config.repartition_purge_interval_ms / 1000
         self._repeat(Work(purge_each_s, "purge repartition topics", purger.purge))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from structlog.stdlib import BoundLogger
@@ -10,8 +11,11 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.messages import ApplicationSpec
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.errors import BrokerUnreachableError, TopologyError
+from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics import ensure_topics
+from penstock.kafka.known_topics import note_topics, without_lost_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _BROKER_AGAIN_S = 1.0
@@ -26,7 +30,7 @@ async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bo
     planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
     while True:
         try:
-            return await asyncio.to_thread(lambda: ensure_topics(clients.admin(), planned))
+            return await asyncio.to_thread(_planned, spec.application_id, clients, planned)
         except BrokerUnreachableError as error:
             log.warning("waiting for the broker", error=str(error))
         except TopologyError as error:
@@ -34,3 +38,26 @@ async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bo
                 raise
             log.warning("waiting for joined topics to gain partitions", error=str(error))
         await asyncio.sleep(_BROKER_AGAIN_S)
+
+
+def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
+    """Raise what a start would raise of topics: StreamsError for those that do not fit the program or are lost, and for
+    a backfill that is half done."""
+    plan = partial(plan_topics, spec.topology, spec.config)
+    tasks = without_lost_topics(admin, spec.application_id, plan)(admin.topics()).tasks
+    refuse_unfinished_backfill(admin, spec.application_id, tasks.reads)
+
+
+def _planned(application_id: str, clients: KafkaClients, plan: Callable[[Mapping[str, int]], TopicPlan]) -> TopicPlan:
+    admin = clients.admin()
+    planned = ensure_topics(admin, without_lost_topics(admin, application_id, plan))
+    note_plan(application_id, clients, planned)
+    return planned
+
+
+def note_plan(application_id: str, clients: KafkaClients, plan: TopicPlan) -> None:
+    """Note the internal topics of the application in Kafka, for a later start that does not find them."""
+    internal = {topic.name for topic in plan.internal}
+    sources = {tp for tp in plan.tasks.reads if tp.topic not in plan.tasks.repartition_topics}
+    if internal:
+        note_topics(clients.admin(), application_id, internal, sources)

@@ -14,6 +14,7 @@ from penstock.cluster import connections, control, local_state, starting
 from penstock.cluster.actor_changes import ActorChanges
 from penstock.cluster.before_start import BeforeStart
 from penstock.cluster.close_options import CloseOptions, leave_group
+from penstock.cluster.first_plan import check_topics
 from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
@@ -30,12 +31,10 @@ from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
 from penstock.common.position import PositionBound
 from penstock.common.shown import shown_with_type
-from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.explicit_names import check_explicit_names
-from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
 
 T = TypeVar("T")
@@ -115,12 +114,11 @@ class KafkaStreams(BeforeStart, ActorChanges):
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Check that the program can be sent to the cluster, that the broker answers, that the topics fit, and that no
-        backfill is half done. Raises what ``start`` raises of these; starts nothing."""
+        """Check that the program can be sent to the cluster, that the broker answers, that the topics fit and no
+        internal one is lost, and that no backfill is half done. Raises what ``start`` raises of these; starts nothing.
+        """
         pickled_program(self._spec)
-        admin = self._clients.admin()
-        tasks = plan_topics(self.topology, self.config, admin.topics()).tasks
-        refuse_unfinished_backfill(admin, self.application_id, set().union(*tasks.partitions.values()))
+        check_topics(self._spec, self._clients.admin())
         if self.config.clients:
             self._clients.try_out()
 
@@ -133,9 +131,10 @@ class KafkaStreams(BeforeStart, ActorChanges):
         ``status().http_address`` says where.
 
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
-        (within 10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError, TopologyError,
-        ConfigError when ``application.server`` cannot be listened on, or not without TLS and tokens, and
-        ApplicationStateError when the application runs already, is closed, or a backfill of it is unfinished.
+        (within 10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an
+        internal topic that is lost although offsets are committed), TopologyError, ConfigError when
+        ``application.server`` cannot be listened on, or not without TLS and tokens, and ApplicationStateError when
+        the application runs already, is closed, or a backfill of it is unfinished.
         """
         with self._life:
             if self._closed:

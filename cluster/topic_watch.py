@@ -17,13 +17,14 @@ from penstock.common.errors import TopologyError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.internal_topics import TopicAdmin
+from penstock.kafka.known_topics import WAYS_OUT
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topic_plan import plan_topics
-from penstock.topology.physical.topology import Topology
+from penstock.topology.physical.topology import Topology, changelog_topic
 
 _REFRESH = "topic.metadata.refresh.interval.ms"
-_CHECK_EACH_S = 10.0
+_CHECK_EACH_S = 5.0
 """Who reads a topic that is gone gives it up after 30 s, and with it the application: a user hears of it before."""
 _GONE_AFTER_S = 2.0
 """So long must a topic be away before it counts as deleted."""
@@ -40,7 +41,8 @@ class TopicWatch:
         self, topology: Topology, config: StreamsConfig, admin: Callable[[], TopicAdmin], clock: Callable[[], float]
     ) -> None:
         self.missing: str | None = None
-        """What to tell a user while a topic is gone that no pattern has found; None while all are there."""
+        """Describes the topics that are gone, changelogs and repartition topics too, and what to do; None while all
+        are there, except those of a pattern."""
         self._topology = topology
         self._config = config
         self._admin = admin
@@ -48,6 +50,13 @@ class TopicWatch:
         self._answered = False
         self._clock = clock
         self._next_check = clock()
+        self._changelogs = {
+            topic
+            for sub in topology.subtopologies
+            for store in sub.stores
+            if store.source_topic is None and (topic := changelog_topic(config.application_id, store)) is not None
+        }
+        self._seen: set[str] = set()  # the changelogs that have been there
         self._differ_since: float | None = None
         self._away_since: dict[str, float] = {}
         self._orphaned: frozenset[TopicPartition] = frozenset()
@@ -59,7 +68,7 @@ class TopicWatch:
         self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool, orphaned: frozenset[TopicPartition] = frozenset()) -> bool:
-        """Whether it is time to check: every 10 s, or as often as the group's member looks if that is more often
+        """Whether it is time to check: every 5 s, or as often as the group's member looks if that is more often
         (``consumer.topic.metadata.refresh.interval.ms``); at once when partitions are ``unplanned``,
         that is, assigned by the group but read by no task, or others are ``orphaned`` than before: assigned, but not
         all that their task reads."""
@@ -101,17 +110,28 @@ class TopicWatch:
         return planned
 
     def _look_for_missing(self, plan: TaskPlan, existing: dict[str, int]) -> None:
-        missing = sorted(topic for topic in plan.topics if self._must_be_there(topic, plan) and topic not in existing)
-        if missing:
-            self._next_check = self._clock() + _LOOK_AGAIN_S
-            several = len(missing) > 1
-            self.missing = (
-                f"{'topics' if several else 'topic'} {', '.join(map(repr, missing))} {'do' if several else 'does'} not "
-                f"exist any more; who reads a topic waits {_GIVEN_UP_AFTER_S:.0f} s for it, then the application ends: "
-                "create it again, and reset the application if its records were deleted"
-            )
-        else:
+        self._seen |= self._changelogs & existing.keys()
+        needed = {topic for topic in plan.topics if self._must_be_there(topic, plan)} | self._seen
+        missing = sorted(needed - existing.keys())
+        if not missing:
             self.missing = None
+            return
+        self._next_check = self._clock() + _LOOK_AGAIN_S
+        several = len(missing) > 1
+        gone = (
+            f"{'topics' if several else 'topic'} {', '.join(map(repr, missing))} {'do' if several else 'does'} not "
+            "exist any more"
+        )
+        internal = (plan.repartition_topics | self._changelogs).intersection(missing)
+        mend = (
+            f"stop the application; do not create the topic by hand, for what it held is lost with it. Then {WAYS_OUT}"
+            if internal
+            else f"its reader waits {_GIVEN_UP_AFTER_S:.0f} s for it, then the application ends: create it again, "
+            "and reset the application if its records were deleted"
+        )
+        if self.missing is None:
+            self._log.error("topic lost", topics=missing, mend=mend)
+        self.missing = f"{gone}; {mend}"
 
     def _must_be_there(self, topic: str, plan: TaskPlan) -> bool:
         return topic in self._named or topic in plan.repartition_topics

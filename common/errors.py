@@ -210,7 +210,8 @@ class PartitionerMismatchError(StreamsError):
 
 
 class InternalTopicError(StreamsError):
-    """An internal topic exists with the wrong number of partitions. Mirrors ``MisconfiguredInternalTopicException``."""
+    """An internal topic exists with the wrong number of partitions, or is lost although offsets are committed. Mirrors
+    ``MisconfiguredInternalTopicException`` and ``MissingInternalTopicsException``."""
 
 
 class LocalBrokerError(StreamsError):

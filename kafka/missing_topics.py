@@ -8,9 +8,19 @@ from confluent_kafka import Consumer
 
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError
 from penstock.common.log import logger
+from penstock.common.topics import has_internal_name
 from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, broker_errors
 
+_LOST = (
+    "what it held is lost with it, so do not create it by hand. Restore it from a backup of Kafka, or run "
+    "'penstock reset' to process all input again"
+)
 _PATIENCE_S = 30.0  # so long a broker that has just started may not know a topic
+
+
+def mend(topic: str) -> str:
+    """Returns what to do about a topic that is gone."""
+    return _LOST if has_internal_name(topic) else "create it again, or fix the topology"
 
 
 class MissingTopics:
@@ -42,9 +52,7 @@ class MissingTopics:
                 self._deadlines[topic] = now + _PATIENCE_S
                 continue
             if found.error is not None and found.error.code() in MISSING_TOPIC:
-                raise MissingTopicError(
-                    f"topic {topic!r} does not exist any more: create it again, or fix the topology"
-                )
+                raise MissingTopicError(f"topic {topic!r} does not exist any more: {mend(topic)}")
             del self._deadlines[topic]
 
     def keep(self, topics: set[str]) -> None:

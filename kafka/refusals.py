@@ -9,8 +9,10 @@ from confluent_kafka import KafkaError
 from penstock.common.errors import MissingTopicError, ProductionError, StreamsError
 from penstock.common.records import check_headers as check_headers
 from penstock.common.records import not_bytes as not_bytes
+from penstock.common.topics import has_internal_name
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
-from penstock.kafka.settings import RETRIABLE, UNREACHABLE
+from penstock.kafka.missing_topics import mend
+from penstock.kafka.settings import MISSING_TOPIC, RETRIABLE, UNREACHABLE
 
 Refused = Callable[[int, "str | None", "str | None", "int | None", "bytes | None"], StreamsError]
 """Makes the error for what the broker, or librdkafka, refuses: code, text, then topic, partition and key of the record.
@@ -26,7 +28,8 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
         return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {said}")
     if topic is None:
         return ProductionError(f"the producer has failed, what it had queued is not written: {said}")
-    what = f"the record cannot be written to topic {topic!r}: {said}{_HINTS.get(code, '')}"
+    hint = f": {mend(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
+    what = f"the record cannot be written to topic {topic!r}: {said}{hint}"
     return ProductionError(what, topic=topic, partition=partition, key=key)
 
 
@@ -51,7 +54,8 @@ def _said(code: int, text: str | None) -> str:
 def require_partitions(topic: str, partitions: int) -> int:
     """``partitions``, unless there are none: the topic does not exist."""
     if partitions == 0:
-        raise MissingTopicError(f"topic {topic!r} does not exist: create it before it is written")
+        how = mend(topic) if has_internal_name(topic) else "create it before it is written"
+        raise MissingTopicError(f"topic {topic!r} does not exist: {how}")
     return partitions
 
 

@@ -22,6 +22,7 @@ from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics import ensure_topics
+from penstock.kafka.known_topics import without_lost_topics
 from penstock.pipeline.cycle_host import CycleHost
 from penstock.pipeline.global_topics import GlobalTopics
 from penstock.pipeline.hand_over import write_records
@@ -75,7 +76,9 @@ def backfill(
     refuse_if_running(config, admin)
     progress("reading offsets from Kafka")
     topology = with_matched_topics(topology, config.application_id, existing)
-    topics = ensure_topics(admin, partial(plan_topics, topology, config))
+    topics = ensure_topics(
+        admin, without_lost_topics(admin, config.application_id, partial(plan_topics, topology, config))
+    )
     with closing(clients.consumer()) as consumer:
         plan = plan_backfill(topology, config, topics, admin, consumer)
     progress("starting Spark")

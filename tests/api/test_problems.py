@@ -137,6 +137,12 @@ def test_a_stuck_task_makes_the_application_not_ready_and_is_named_with_its_plac
     assert 'kafka_streams_stream_stuck_tasks{application_id="word-count"} 1.0' in client.get("/metrics").text
 
 
+def test_a_topic_that_is_gone_makes_the_application_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
+    read_side.current = replace(STATUS, missing_topic="topic 'app-counts-changelog' does not exist any more; stop it")
+    document = problem(client, "/readyz", 503, "missing-topic")
+    assert "topic 'app-counts-changelog' does not exist any more; stop it" in document["detail"]
+
+
 def test_a_store_that_cannot_be_read_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = StateStoreError("store counts: block checksum mismatch")
     assert problem(client, f"{STORE}/keys/a", 500, "store-failed")["detail"] == "store counts: block checksum mismatch"

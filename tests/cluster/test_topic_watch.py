@@ -188,6 +188,22 @@ def test_a_named_topic_that_is_gone_is_told_at_the_first_look_and_until_it_is_th
     assert kafka.watch.missing is None
 
 
+def test_a_changelog_that_is_deleted_is_told_at_the_next_look_with_the_ways_out() -> None:
+    kafka = Kafka(WORD_COUNT, {"lines": 1, "out": 1, "app-words-repartition": 1})
+    kafka.look()
+    assert kafka.watch.missing is None, "one that has never been there is not lost"
+    kafka.counts["app-counts-changelog"] = 1
+    kafka.look()
+    del kafka.counts["app-counts-changelog"]
+    kafka.look()
+    said = kafka.watch.missing or ""
+    assert said.startswith("topic 'app-counts-changelog' does not exist any more; stop the application; do not create")
+    assert "backup" in said
+    assert "penstock reset" in said
+    kafka.look(**{"app-counts-changelog": 1})
+    assert kafka.watch.missing is None
+
+
 def test_topics_are_looked_at_once_when_the_group_gives_less_than_a_task_reads() -> None:
     kafka = Kafka(by_pattern(), {"x-1": 1, "x-2": 1})
     kafka.look()
