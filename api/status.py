@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from penstock.cluster.found_partitioners import parted_topics, partitioners_of
-from penstock.cluster.read_side import ActorStatus, ApplicationStatus, ScalingStatus, StuckTask, TaskStatus
+from penstock.cluster.read_side import ActorStatus, ApplicationStatus, Rollout, ScalingStatus, StuckTask, TaskStatus
 from penstock.common.ids import TaskId
 
 
@@ -33,6 +33,7 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
         "stuck": [_stuck(task) for task in status.stuck],
         "partitioners": {topic: found.value for topic, found in partitioners_of(status.actors).items()},
         "parted_topics": [list(topics) for topics in parted_topics(status.actors)],
+        "rollout": _rollout(status.rollout),
         "scaling": None if status.scaling is None else scaling_body(status.scaling),
     }
 
@@ -40,6 +41,10 @@ def application_body(status: ApplicationStatus) -> dict[str, Any]:
 def _stuck(task: StuckTask) -> dict[str, Any]:
     where = {"topic": task.topic, "partition": task.partition, "offset": task.offset, "lag": task.lag}
     return {"task_id": str(task.task_id), "actor_id": task.actor_id, **where, "for_s": round(task.for_s, 1)}
+
+
+def _rollout(rollout: Rollout) -> dict[str, Any]:
+    return {**asdict(rollout), "phase": rollout.phase.value}
 
 
 def scaling_body(scaling: ScalingStatus) -> dict[str, Any]:
@@ -90,6 +95,7 @@ def _actor(actor: ActorStatus, silent: bool) -> dict[str, Any]:
         "node_id": actor.node_id,
         "pid": actor.pid,
         "epoch": actor.epoch,
+        "generation": actor.generation,
         "commits": actor.commits,
         "tasks": [str(task.task_id) for task in actor.tasks],
         "standbys": [{"task_id": str(standby.task_id), "lag": standby.lag} for standby in actor.standbys],

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.rolling import rollout_lines
 from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
@@ -48,7 +49,7 @@ class LiveView:
         lines: list[RenderableType] = [_headline(status)]
         if note:
             lines.append(Text(note))
-        lines += [Text(line, style="yellow") for line in waiting_lines(status)]
+        lines += [Text(line, style="yellow") for line in (*rollout_lines(status), *waiting_lines(status))]
         lines += [Text(str(stuck), style="red") for stuck in status.stuck]
         lines += [Text(line, style="red") for line in partitioner_lines(status)]
         lines.append(_table(status, tasks, rates))

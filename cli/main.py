@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli import applications, backfill, broker, describe, plan, query, reset, run, scale, topic
+from penstock.cli import applications, backfill, broker, deploy, describe, plan, query, reset, run, scale, topic
 from penstock.common.errors import StreamsError
 from penstock.common.version import version
 
@@ -27,6 +27,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     backfill.register,
     reset.register,
     plan.register,
+    deploy.register,
     scale.register,
 )
 

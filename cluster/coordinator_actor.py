@@ -130,9 +130,9 @@ class CoordinatorActor:
         no_session = _NO_SESSION if machine is not None and machine.session_lost else None
         periodic = self._periodic
         no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
-        failures = machine.waits_for if machine is not None else None
+        failures, room = (machine.waits_for, machine.makes_room) if machine is not None else (None, None)
         silent = self._dispatcher.silent if self._dispatcher is not None else None
-        reasons = [self._no_broker(), no_topic, no_session, failures, no_cpu, silent]
+        reasons = [self._no_broker(), no_topic, no_session, failures, room, no_cpu, silent]
         return "; ".join(reason for reason in reasons if reason is not None) or None
 
     def _no_broker(self) -> str | None:

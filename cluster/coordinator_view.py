@@ -43,6 +43,12 @@ class CoordinatorView:
         return self._rollouts.now
 
     @property
+    def makes_room(self) -> str | None:
+        """Why an actor of the old version ends before a new one has started; None if that is not so."""
+        name = self._rollouts.makes_room
+        return name and f"no CPU is free beside the actors of the old version: {name} makes room for a new one"
+
+    @property
     def plan(self) -> TaskPlan:
         """The tasks there are."""
         return self._owned.plan

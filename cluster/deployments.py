@@ -86,8 +86,12 @@ class Deployments:
                 return refused
             generation, proven = wanted.last + 1, machine.rollout.proven
             await self._keep_programs(generation, wanted.program, proven)
-            self._call = wanted.call
-            feed(Deploy(generation, wanted.watch_s))
+            begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
+            async with self._saving:
+                # Whoever hears that it is accepted must find it again, also after a restart.
+                await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
+                self._call = wanted.call
+                feed(Deploy(generation, wanted.watch_s))
             return None
 
     def _refused_at_once(self, wanted: Deployment, machine: Coordinator) -> str | None:

@@ -22,6 +22,7 @@ from penstock.actors.messages import (
     TaskState,
     TaskStatus,
 )
+from penstock.actors.rollout import Rollout, RolloutPhase
 from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
@@ -46,6 +47,8 @@ __all__ = [
     "RangeQuery",
     "ReadSide",
     "Reading",
+    "Rollout",
+    "RolloutPhase",
     "RowsQuery",
     "ScalingStatus",
     "SessionQuery",

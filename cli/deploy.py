@@ -1,0 +1,105 @@
+"""``penstock deploy``: a new version of a program takes the place of the one that runs, task by task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.deploy_plan import plan_deploy
+from penstock.cli.description import Description, description_of
+from penstock.cli.loading import load_application
+from penstock.cli.rolling import Progress, obstacles
+from penstock.cluster.read_side import ApplicationStatus, RolloutPhase
+from penstock.common.errors import ApplicationStateError
+
+if TYPE_CHECKING:
+    from penstock.cluster.kafka_streams import KafkaStreams
+
+_LOOK_EACH_S = 0.25
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``deploy`` on the root."""
+    app.command()(deploy)
+
+
+def deploy(
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The new version of an application that runs")],
+    watch: Annotated[
+        float, typer.Option(min=0, help="Seconds for which a failure of the new version brings the old one back")
+    ] = 60.0,
+) -> None:
+    """Replace the program of an application that runs, task by task; a version that fails is rolled back.
+
+    Exit code 0 when the new version has been watched for long enough; 1 when it is refused or was rolled back.
+    """
+    application = load_application(target)
+    from penstock.cluster import connections, deploying
+
+    connections.connect_to(application.application_id)
+    running = deploying.running_application(application.application_id)
+    _refuse_unlike(application, description_of(running.program.topology, running.program.config))
+    generation = deploying.begin_rollout(running, application, watch)
+    typer.echo(f"{application.application_id}: version {generation} is rolled out")
+    try:
+        follow(application.application_id, generation, statuses_of(running.coordinator))
+    except KeyboardInterrupt:
+        continues = f"The roll-out continues: 'penstock status {application.application_id}' shows it"
+        typer.echo(continues, err=True)
+        raise
+
+
+def _refuse_unlike(application: KafkaStreams, before: Description) -> None:
+    after = description_of(application.topology, application.config)
+    if found := obstacles(plan_deploy(before, after), before, after):
+        raise ApplicationStateError(
+            f"the new version of application {application.application_id!r} cannot take over task by task. Stop the "
+            "application and start the new version, or reset it where 'penstock plan' demands that:\n"
+            + "\n".join(f"  {line}" for line in found)
+        )
+
+
+def statuses_of(coordinator: Any) -> Iterator[ApplicationStatus]:
+    """The status again and again, also while the coordinator is being restarted."""
+    from penstock.cluster.control import status_of
+
+    while True:
+        try:
+            status = status_of(coordinator)
+        except ApplicationStateError as error:  # it is being restarted, and continues with the roll-out
+            typer.echo(str(error), err=True)
+        else:
+            if status is None:
+                raise ApplicationStateError("the application was ended during the roll-out")
+            yield status
+        time.sleep(_LOOK_EACH_S)
+
+
+def follow(application_id: str, generation: int, statuses: Iterator[ApplicationStatus]) -> None:
+    """Tell how the roll-out of version ``generation`` goes, until it is done. Raises ApplicationStateError when the
+    version was rolled back, or made way for another, or the application has ended."""
+    progress = Progress()
+    for status in statuses:
+        rollout = status.rollout
+        if rollout.last < generation:
+            continue  # a restarted coordinator has not begun yet
+        if rollout.last > generation:
+            raise ApplicationStateError(f"version {generation} made way for version {rollout.last}, deployed meanwhile")
+        for line in progress.lines(status):
+            typer.echo(line)
+        if status.state.has_ended:
+            raise ApplicationStateError(
+                f"application {application_id!r} ended during the roll-out in state {status.state.value}: "
+                f"{status.error or 'it was stopped'}"
+            )
+        if rollout.phase is RolloutPhase.ROLLED_BACK:
+            raise ApplicationStateError(
+                f"version {generation} of application {application_id!r} failed and was rolled back; version "
+                f"{rollout.generation} runs every task. It failed with: {rollout.reason}"
+            )
+        if rollout.phase is RolloutPhase.DONE:
+            typer.echo(f"{application_id}: version {generation} runs every task")
+            return

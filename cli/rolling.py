@@ -1,0 +1,121 @@
+"""Rolling upgrades: what stands against one, and what to tell of one that is under way. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.cli.deploy_plan import DeployPlan, Fate, StoreFate
+from penstock.cli.description import Description
+from penstock.cluster.read_side import ApplicationStatus, Rollout, RolloutPhase, TaskState
+from penstock.common.ids import TaskId
+
+
+def obstacles(found: DeployPlan, old: Description, new: Description) -> list[str]:
+    """Why ``new`` cannot take over the tasks of ``old`` one by one, in the words of ``penstock plan``; nothing if it
+    can. Both versions work side by side for a while, so tasks, stores and internal topics must be the same."""
+    lines = [
+        f"tasks {_tasks(it.was)} -> {_tasks(it.now)}: {_why(it.fate, it.note)}" for it in found.tasks if _bad(it.fate)
+    ]
+    lines += [
+        f"store {it.name}: {_why(it.fate, it.note)}"
+        for it in found.stores
+        if _bad(it.fate) and not _is_refilled(it, old, new)
+    ]
+    inner = [it for it in found.topics if it.use != "output"]
+    return lines + [f"{it.use} topic {it.name}: {_why(it.fate, it.note)}" for it in inner if _bad(it.fate)]
+
+
+def rollout_lines(status: ApplicationStatus) -> list[str]:
+    """What to tell of the last roll-out; nothing when it has ended well."""
+    rollout = status.rollout
+    if rollout.phase is RolloutPhase.DONE:
+        return []
+    if rollout.phase is RolloutPhase.ROLLED_BACK:
+        return [f"version {rollout.last} was rolled back to version {rollout.generation}: {rollout.reason}"]
+    moved = f"{len(moved_tasks(status))} of {status.task_count} tasks run it"
+    if rollout.phase is RolloutPhase.ROLLING_BACK:
+        return [f"version {rollout.last} is rolled back to version {rollout.generation}, {moved}: {rollout.reason}"]
+    return [f"version {rollout.generation}: {rollout.phase.value}, {moved}"]
+
+
+def moved_tasks(status: ApplicationStatus) -> dict[TaskId, str]:
+    """The tasks that run the current version, and the actors that have them."""
+    return {
+        task.task_id: actor.actor_id
+        for actor in status.actors
+        for task in actor.tasks
+        if actor.generation == status.rollout.generation
+        and task.state is TaskState.RUNNING
+        and status.placement.get(task.task_id) == actor.actor_id
+    }
+
+
+class Progress:
+    """Turns one status after the other into lines that were not told yet."""
+
+    def __init__(self) -> None:
+        self._rollout: Rollout | None = None
+        self._waiting: str | None = None
+        self._places: dict[TaskId, str] = {}
+        self._told: dict[TaskId, str] = {}
+
+    def lines(self, status: ApplicationStatus) -> Iterator[str]:
+        """What is new."""
+        rollout = status.rollout
+        if self._rollout is None or rollout.generation != self._rollout.generation:
+            self._told = {}
+        moved = moved_tasks(status)
+        if rollout.phase not in (RolloutPhase.STARTING, RolloutPhase.DONE, RolloutPhase.ROLLED_BACK):
+            yield from self._moves(moved, status)
+        if rollout != self._rollout:
+            self._rollout = rollout
+            yield from _phase(rollout, status.task_count)
+        if status.waiting != self._waiting and status.waiting is not None:
+            yield status.waiting
+        self._waiting = status.waiting
+        self._places |= status.placement
+
+    def _moves(self, moved: dict[TaskId, str], status: ApplicationStatus) -> Iterator[str]:
+        for task, actor in sorted(moved.items()):
+            if self._told.get(task) != actor:
+                self._told[task] = actor
+                before = self._places.get(task, "?")
+                way = actor if before == actor else f"{before} -> {actor}"
+                count = f"{len(self._told)} of {status.task_count}"
+                yield f"task {task}: {way}, {count} tasks run the {_which(status.rollout)}"
+
+
+def _phase(rollout: Rollout, tasks: int) -> Iterator[str]:
+    match rollout.phase:
+        case RolloutPhase.STARTING:
+            yield "stream actors of the new version start beside the old ones"
+        case RolloutPhase.WATCHING:
+            yield f"all {tasks} tasks run the new version; watching it for {rollout.watch_s:g} s"
+        case RolloutPhase.ROLLING_BACK:
+            yield f"the new version failed, and is rolled back: {rollout.reason}"
+        case _:
+            return
+
+
+def _which(rollout: Rollout) -> str:
+    return "old version again" if rollout.phase is RolloutPhase.ROLLING_BACK else "new version"
+
+
+def _bad(fate: Fate) -> bool:
+    return fate is not Fate.KEPT
+
+
+def _why(fate: Fate, note: str) -> str:
+    return f"{fate.value} ({note})" if note else fate.value
+
+
+def _is_refilled(store: StoreFate, old: Description, new: Description) -> bool:
+    """A store in memory is restored wherever its task goes, by this version as by any other."""
+    if store.fate is not Fate.RESTORED or store.was != store.now:
+        return False
+    was, now = old.stores[store.name][1], new.stores[store.name][1]
+    return not (was.persistent or now.persistent) and was.layout == now.layout and was.changelog == now.changelog
+
+
+def _tasks(number: int | None) -> str:
+    return "-" if number is None else f"{number}_*"

@@ -1,0 +1,156 @@
+"""What stands against a rolling upgrade, and what is told of one that is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import ActorStatus, ApplicationState, ApplicationStatus, TaskState, TaskStatus
+from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.api.status import application_body
+from penstock.cli.deploy import follow
+from penstock.cli.deploy_plan import plan_deploy
+from penstock.cli.description import Description
+from penstock.cli.rolling import Progress, obstacles, rollout_lines
+from penstock.common.errors import ApplicationStateError
+from penstock.common.ids import TaskId
+from tests.cli.test_deploy_plan import by_key, described, users, words
+
+TASKS = (TaskId(0, 0), TaskId(0, 1))
+
+
+def found(old: Description, new: Description) -> list[str]:
+    return obstacles(plan_deploy(old, new), old, new)
+
+
+def louder(builder: ps.StreamsBuilder) -> None:
+    """As ``words``, by other functions and to one more topic."""
+    text = ps.Serdes.string()
+    split = builder.stream("lines", ps.Consumed.with_(text, text)).flat_map_values(str.split).map_values(str.upper)
+    grouped = split.group_by(lambda _, word: word, ps.Grouped.with_(text, text))
+    counts = grouped.count(ps.Materialized.as_("counts")).to_stream()
+    counts.to("out", ps.Produced.with_(text, ps.Serdes.long()))
+    counts.to("loud", ps.Produced.with_(text, ps.Serdes.long()))
+
+
+def test_other_functions_and_other_output_topics_stand_against_nothing() -> None:
+    assert found(described(words()), described(louder)) == []
+
+
+def test_a_store_in_memory_may_stay_one() -> None:
+    in_memory: Any = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("counts"))
+    stored: Any = lambda builder: builder.stream("lines").group_by_key().count(in_memory)  # noqa: E731
+    assert found(described(stored), described(stored)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (words(), words("other"), "store counts: orphaned"),
+        (words(), words("other"), "changelog topic a-other-changelog: new"),
+        (by_key("counts"), by_key("counts", "others"), "input topic others: new"),
+        (by_key("counts"), users(), "store users: new"),
+    ],
+)
+def test_whatever_the_plan_does_not_keep_is_named(old: Any, new: Any, told: str) -> None:
+    assert any(line.startswith(told) for line in found(described(old), described(new)))
+
+
+def test_a_sub_topology_that_is_added_is_named() -> None:
+    lines = found(described(words()), described(words(), users()))
+    assert "tasks - -> 2_*: new" in lines or any(line.startswith("tasks -") for line in lines)
+
+
+def actor(name: str, generation: int, *tasks: TaskId) -> ActorStatus:
+    states = tuple(TaskStatus(task, TaskState.RUNNING) for task in tasks)
+    return ActorStatus(name, "node", 1, 1, states, generation=generation)
+
+
+def status(phase: RolloutPhase, *actors: ActorStatus, **fields: Any) -> ApplicationStatus:
+    placement = {task.task_id: each.actor_id for each in actors for task in each.tasks}
+    rollout = Rollout(2, 1, 2, phase, watch_s=60.0)
+    if phase in (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK):
+        rollout = replace(rollout, generation=1, reason="ValueError: bad")
+    elif phase is RolloutPhase.DONE:
+        rollout = replace(rollout, proven=2)
+    return ApplicationStatus("app", ApplicationState.RUNNING, 1, actors, placement, rollout=rollout, **fields)
+
+
+STARTING = status(RolloutPhase.STARTING, actor("stream/1", 1, *TASKS))
+MOVING = status(RolloutPhase.MOVING, actor("stream/1", 1, TASKS[1]), actor("stream/2", 2, TASKS[0]))
+WATCHING = status(RolloutPhase.WATCHING, actor("stream/2", 2, *TASKS))
+DONE = status(RolloutPhase.DONE, actor("stream/2", 2, *TASKS))
+ROLLING_BACK = status(RolloutPhase.ROLLING_BACK, actor("stream/1", 1, TASKS[1]), actor("stream/2", 2, TASKS[0]))
+ROLLED_BACK = status(RolloutPhase.ROLLED_BACK, actor("stream/1", 1, *TASKS))
+
+
+def test_each_task_is_told_once_with_the_actors_it_moves_between() -> None:
+    progress = Progress()
+    lines = [line for each in (STARTING, STARTING, MOVING, MOVING, WATCHING, DONE) for line in progress.lines(each)]
+    assert lines == [
+        "stream actors of the new version start beside the old ones",
+        "task 0_0: stream/1 -> stream/2, 1 of 2 tasks run the new version",
+        "task 0_1: stream/1 -> stream/2, 2 of 2 tasks run the new version",
+        "all 2 tasks run the new version; watching it for 60 s",
+    ]
+
+
+def test_what_is_waited_for_is_told_when_it_changes() -> None:
+    progress = Progress()
+    waiting = replace(STARTING, waiting="stream/1 makes room")
+    lines = [line for each in (STARTING, waiting, waiting, MOVING) for line in progress.lines(each)]
+    assert lines.count("stream/1 makes room") == 1
+
+
+def test_a_roll_back_is_told_with_its_reason() -> None:
+    progress = Progress()
+    lines = [line for each in (WATCHING, ROLLING_BACK, ROLLED_BACK) for line in progress.lines(each)]
+    assert "the new version failed, and is rolled back: ValueError: bad" in lines
+
+
+def test_the_command_ends_when_the_version_is_proven(capsys: pytest.CaptureFixture[str]) -> None:
+    follow("app", 2, iter([STARTING, MOVING, WATCHING, DONE]))
+    assert capsys.readouterr().out.splitlines()[-1] == "app: version 2 runs every task"
+
+
+def statuses(*those: ApplicationStatus) -> Iterator[ApplicationStatus]:
+    return iter(those)
+
+
+def test_the_command_fails_with_the_reason_of_a_roll_back() -> None:
+    with pytest.raises(ApplicationStateError, match=r"version 2 .* rolled back; version 1 runs .* ValueError: bad"):
+        follow("app", 2, statuses(STARTING, ROLLING_BACK, ROLLED_BACK))
+
+
+def test_the_command_fails_when_the_application_ends_or_another_version_is_deployed() -> None:
+    stopped = replace(MOVING, state=ApplicationState.NOT_RUNNING)
+    with pytest.raises(ApplicationStateError, match="ended during the roll-out in state NOT_RUNNING: it was stopped"):
+        follow("app", 2, statuses(MOVING, stopped))
+    with pytest.raises(ApplicationStateError, match="version 2 made way for version 3"):
+        follow("app", 2, statuses(replace(MOVING, rollout=Rollout(3, 1, 3, RolloutPhase.STARTING))))
+
+
+def test_a_coordinator_that_has_not_begun_again_is_waited_for() -> None:
+    restarted = ApplicationStatus("app", ApplicationState.CREATED, 0, (), {})
+    follow("app", 2, statuses(MOVING, restarted, WATCHING, DONE))
+
+
+def test_the_status_shows_a_roll_out_until_it_has_ended_well() -> None:
+    assert rollout_lines(MOVING) == ["version 2: moving, 1 of 2 tasks run it"]
+    assert rollout_lines(ROLLING_BACK) == [
+        "version 2 is rolled back to version 1, 1 of 2 tasks run it: ValueError: bad"
+    ]
+    assert rollout_lines(ROLLED_BACK) == ["version 2 was rolled back to version 1: ValueError: bad"]
+    assert rollout_lines(DONE) == []
+
+
+def test_json_has_the_roll_out_and_the_version_of_each_actor() -> None:
+    body = application_body(MOVING)
+    assert body["rollout"] == {
+        "generation": 2, "proven": 1, "last": 2, "phase": "moving", "reason": "", "watch_s": 60.0,
+    }  # fmt: skip
+    assert [each["generation"] for each in body["actors"]] == [1, 2]

@@ -1,0 +1,156 @@
+"""Which versions are taken, and what a restarted coordinator finds of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.actors import ray_kv
+from penstock.actors.messages import ApplicationSpec
+from penstock.actors.rollout import Deployment, Rollout, RolloutPhase
+from penstock.cluster import kept_rollout
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.deploy_rules import refusal
+from penstock.cluster.deployments import Deployments
+from penstock.cluster.events import Event, SetRollout
+from penstock.cluster.program_with_code import pickled_with_code
+from penstock.common.config import StreamsConfig
+from penstock.common.log import logger
+from penstock.common.version import version
+from penstock.topology.physical.topic_plan import plan_topics
+
+TOPICS = {"lines": 2, "others": 2, "app-counts-changelog": 2}
+
+
+def program(*, topic: str = "lines", store: str = "counts", loud: bool = False, **entries: Any) -> ApplicationSpec:
+    """A count of records by key."""
+    builder = ps.StreamsBuilder()
+    text = ps.Serdes.string()
+    stream = builder.stream(topic, ps.Consumed.with_(text, text))
+    if loud:
+        stream = stream.map_values(lambda value: value.upper())
+    stream.group_by_key().count(ps.Materialized.as_(store))
+    config = {"application.id": "app", **{key.replace("_", "."): value for key, value in entries.items()}}
+    return ApplicationSpec(builder.build(), StreamsConfig.of(config))
+
+
+@pytest.fixture(autouse=True)
+def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """What Ray keeps."""
+    there: dict[str, bytes] = {}
+
+    def put(key: str, value: str | bytes, *, overwrite: bool = True) -> None:
+        there[key] = value.encode() if isinstance(value, str) else value
+
+    monkeypatch.setattr(ray_kv, "put", put)
+    monkeypatch.setattr(ray_kv, "get", there.get)
+    monkeypatch.setattr(ray_kv, "delete", lambda key: there.pop(key, None))
+    return there
+
+
+class Host:
+    """A coordinator with its state machine, as far as its programs are concerned."""
+
+    def __init__(self, running: ApplicationSpec) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.deployments = Deployments(pickled_with_code(running), lambda: "a1", self._spawn, logger(__name__))
+        self.machine = Coordinator(plan_topics(running.topology, running.config, TOPICS).tasks, None, 1)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(asyncio.get_running_loop().create_task(work))
+
+    def feed(self, event: Event) -> None:
+        for instruction in self.machine.handle(event):
+            if isinstance(instruction, SetRollout):
+                self.deployments.rolled_out(instruction.rollout)
+
+    async def deploy(self, wanted: Deployment) -> str | None:
+        return await self.deployments.deploy(wanted, self.machine, self._topics, self.feed)
+
+    async def saved(self) -> None:
+        await asyncio.gather(*self._tasks)
+
+    @staticmethod
+    def _topics() -> Mapping[str, int]:
+        return TOPICS
+
+
+def wanted(spec: ApplicationSpec, **fields: Any) -> Deployment:
+    return replace(Deployment(pickled_with_code(spec), 1, version(), 60.0, "call 1"), **fields)
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        (program(loud=True), None),
+        (program(commit_interval_ms=7), None),
+        (program(topic="others"), "its tasks are others"),
+        (program(store="other"), "it has other internal topics"),
+        (program(processing_guarantee="exactly_once_v2"), "processing.guarantee"),
+        (program(num_standby_replicas=1), "num.standby.replicas"),
+    ],
+)
+def test_only_what_has_the_same_tasks_stores_and_shared_settings_may_take_over(
+    new: ApplicationSpec, why: str | None
+) -> None:
+    said = refusal(program(), new, TOPICS)
+    assert said is None if why is None else said is not None and why in said
+
+
+def test_a_version_is_kept_with_the_one_before_it_for_a_coordinator_that_is_restarted() -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        assert await host.deploy(wanted(program(loud=True))) is None
+        await host.saved()
+        restarted = Host(program())
+        spec = await restarted.deployments.load(restarted=True)
+        assert restarted.deployments.rollout == Rollout(2, 1, 2, RolloutPhase.STARTING, watch_s=60.0)
+        assert "MAPVALUES" in spec.topology.describe()
+        assert restarted.deployments.pickled(1) == host.deployments.pickled(1)
+        assert await restarted.deploy(wanted(program(loud=True))) is None, "Ray repeats the call"
+        assert restarted.deployments.rollout.last == 2
+
+    asyncio.run(play())
+
+
+def test_a_version_that_no_roll_back_needs_is_kept_no_longer(kept: dict[str, bytes]) -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        await host.deploy(wanted(program(loud=True)))
+        host.deployments.rolled_out(Rollout(2, 2, 2, RolloutPhase.DONE))
+        await host.saved()
+        assert kept_rollout.load_program("a1", 1) is None
+        assert kept_rollout.load_program("a1", 2) is not None
+        kept_rollout.delete("a1")
+        assert kept == {}
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"version": "0.0.1"}, "this is penstock 0.0.1. Stop it and start the new version"),
+        ({"last": 0}, "somebody else has deployed another version"),
+    ],
+)
+def test_a_version_for_another_penstock_or_compared_with_an_earlier_one_is_refused(
+    changed: dict[str, Any], why: str, kept: dict[str, bytes]
+) -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        said = await host.deploy(wanted(program(loud=True), **changed))
+        assert said is not None
+        assert why in said
+        assert host.machine.rollout == Rollout()
+        assert kept == {}
+
+    asyncio.run(play())

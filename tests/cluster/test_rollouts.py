@@ -1,0 +1,184 @@
+"""A new version of the program takes the place of the old one: one rule at a time."""
+
+from __future__ import annotations
+
+from penstock.actors.messages import ApplicationState
+from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.cluster.events import (
+    ActorAssigned,
+    ActorFailed,
+    ActorLost,
+    ActorReported,
+    ActorStopped,
+    ActorsWanted,
+    ActorUp,
+    AssignTasks,
+    ClusterResized,
+    Deploy,
+    GroupAssigned,
+    KillActor,
+    NoRoom,
+    SetRollout,
+    SetTimer,
+    StartActor,
+    StopActor,
+    Timer,
+    TimerFired,
+)
+from tests.cluster.coordinator_play import ALL, TASKS, Play
+
+
+def on_nodes(play: Play, *nodes: str) -> list[str]:
+    """As many actors as nodes are named, each on its node, with all tasks running."""
+    play(ActorsWanted(len(nodes)), ClusterResized(len(nodes)), GroupAssigned(ALL))
+    names = [start.actor_id for start in play.of(StartActor)]
+    play(*(ActorUp(name, node) for name, node in zip(names, nodes, strict=True)))
+    moves(play)
+    return names
+
+
+def moves(play: Play) -> int:
+    """Carry out all assignments and stops; the most tasks that were silent at a time, once all had run."""
+    silent, once_all = 0, play.machine.state is ApplicationState.RUNNING
+    while any(isinstance(it, AssignTasks | StopActor) for it in play.last):
+        given, stopped = play.of(AssignTasks), play.of(StopActor)
+        play(*(ActorAssigned(it.actor_id, it.epoch) for it in given), *(ActorStopped(it.actor_id) for it in stopped))
+        first = play.last
+        running = {task for actor in play.machine._actors.values() for task in actor.running}
+        silent = max(silent, len(TASKS) - len(running)) if once_all else 0
+        play(*(ActorReported(it.actor_id, it.tasks, it.epoch) for it in given))
+        play.last = first + play.last
+    return silent
+
+
+def deployed(play: Play, *nodes: str) -> list[str]:
+    """Version 2 is rolled out, and its actors are up on these nodes."""
+    play(Deploy(2, 60.0))
+    names = [start.actor_id for start in play.of(StartActor)]
+    play(*(ActorUp(name, node) for name, node in zip(names, nodes, strict=True)))
+    return names
+
+
+def phase(play: Play) -> RolloutPhase:
+    return play.machine.rollout.phase
+
+
+def test_a_new_actor_starts_beside_each_old_one_on_its_node() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    play(Deploy(2, 60.0))
+    assert {(start.generation, start.node) for start in play.of(StartActor)} == {(2, "a"), (2, "b")}
+    assert play.of(SetRollout) == [SetRollout(Rollout(2, 1, 2, RolloutPhase.STARTING, watch_s=60.0))]
+    assert not play.of(AssignTasks), "nothing moves before a new one is up"
+
+
+def test_tasks_stay_on_their_node_move_one_by_one_and_the_old_actors_end() -> None:
+    play = Play()
+    old = on_nodes(play, "a", "b")
+    where = {task: play.machine._actors[name].node for task, name in play.machine.placement.items()}
+    new = deployed(play, "a", "b")
+    assert phase(play) is RolloutPhase.MOVING
+    assert moves(play) <= 2, "one for each pair of actors"
+    assert set(play.machine.placement.values()) == set(new)
+    assert {task: play.machine._actors[name].node for task, name in play.machine.placement.items()} == where
+    assert not set(old) & set(play.machine.actors)
+    assert phase(play) is RolloutPhase.WATCHING
+
+
+def test_a_version_that_was_watched_for_long_enough_is_proven() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    deployed(play, "a", "b")
+    moves(play)
+    play(TimerFired(Timer.WATCHED))
+    assert play.of(SetRollout) == [SetRollout(Rollout(2, 2, 2, RolloutPhase.DONE, watch_s=60.0))]
+
+
+def test_a_failure_on_trial_brings_the_old_version_back_and_does_not_end_the_application() -> None:
+    play = Play()
+    old = on_nodes(play, "a", "b")
+    failed, _ = deployed(play, "a", "b")
+    under_way = play.last
+    play(ActorFailed(failed, "ValueError: bad"))
+    assert phase(play) is RolloutPhase.ROLLING_BACK
+    assert play.machine.state.is_live
+    play.last = under_way + play.last
+    moves(play)
+    assert set(play.machine.actors) == set(old)
+    assert play.of(SetRollout)[-1].rollout == Rollout(1, 1, 2, RolloutPhase.ROLLED_BACK, "ValueError: bad", 60.0)
+
+
+def test_a_failure_while_the_version_is_watched_brings_the_old_one_back_in_new_actors() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    failed, _ = deployed(play, "a", "b")
+    moves(play)
+    play(ActorFailed(failed, "ValueError: bad"))
+    assert {start.generation for start in play.of(StartActor)} == {1}
+
+
+def test_a_failure_of_a_proven_version_ends_the_application_as_ever() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    failed, _ = deployed(play, "a", "b")
+    moves(play)
+    play(TimerFired(Timer.WATCHED))
+    play(ActorFailed(failed, "ValueError: bad"))
+    assert play.machine.state is ApplicationState.PENDING_ERROR
+
+
+def test_two_lost_actors_are_replaced_and_with_the_third_the_version_is_rolled_back() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    (lost, _) = deployed(play, "a", "b")
+    for _ in range(2):
+        play(ActorLost(lost))
+        (lost,) = [start.actor_id for start in play.of(StartActor)]
+        assert phase(play) is RolloutPhase.MOVING
+    play(ActorLost(lost))
+    assert phase(play) is RolloutPhase.ROLLING_BACK
+
+
+def test_a_name_that_ray_still_has_counts_as_no_loss() -> None:
+    play = Play()
+    on_nodes(play, "a")
+    (lost,) = deployed(play, "a")
+    for _ in range(5):
+        play(ActorLost(lost, created=False))
+        (lost,) = [start.actor_id for start in play.of(StartActor)]
+    assert phase(play) is not RolloutPhase.ROLLING_BACK
+
+
+def test_without_a_free_cpu_the_tasks_of_one_old_actor_go_to_the_other_and_it_makes_room() -> None:
+    play = Play()
+    old = on_nodes(play, "a", "a")
+    play(Deploy(2, 60.0))
+    starting = [start.actor_id for start in play.of(StartActor)]
+    play(TimerFired(Timer.WAIT_FOR_ACTORS), NoRoom())
+    moves(play)
+    (left,) = set(play.machine.placement.values())
+    assert left in old
+    assert play.machine.actors == (left, *starting)
+    assert SetTimer(Timer.ROOM_TAKEN, 10_000) in play.last
+    assert play(NoRoom()) == [], "the new one needs some time to start"
+    play(ActorUp(starting[0], "a"))
+    moves(play)
+    assert set(play.machine.placement.values()) == {starting[0]}
+
+
+def test_an_actor_that_is_alone_ends_at_once_to_make_room() -> None:
+    play = Play()
+    (old,) = on_nodes(play, "a")
+    play(Deploy(2, 60.0))
+    assert StopActor(old) in play(NoRoom())
+
+
+def test_a_version_that_is_deployed_during_a_roll_out_replaces_the_one_on_trial() -> None:
+    play = Play()
+    on_nodes(play, "a")
+    play(Deploy(2, 60.0))
+    (starting,) = [start.actor_id for start in play.of(StartActor)]
+    play(Deploy(3, 60.0))
+    assert KillActor(starting) in play.last
+    assert {start.generation for start in play.of(StartActor)} == {3}
+    assert play.machine.rollout.proven == 1
