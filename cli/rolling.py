@@ -56,14 +56,14 @@ class Progress:
     def __init__(self) -> None:
         self._rollout: Rollout | None = None
         self._waiting: str | None = None
-        self._places: dict[TaskId, str] = {}
+        self._from: dict[TaskId, str] = {}
         self._told: dict[TaskId, str] = {}
 
     def lines(self, status: ApplicationStatus) -> Iterator[str]:
         """What is new."""
         rollout = status.rollout
         if self._rollout is None or rollout.generation != self._rollout.generation:
-            self._told = {}
+            self._told, self._from = {}, dict(status.placement)
         moved = moved_tasks(status)
         if rollout.phase not in (RolloutPhase.STARTING, RolloutPhase.DONE, RolloutPhase.ROLLED_BACK):
             yield from self._moves(moved, status)
@@ -73,13 +73,12 @@ class Progress:
         if status.waiting != self._waiting and status.waiting is not None:
             yield status.waiting
         self._waiting = status.waiting
-        self._places |= status.placement
 
     def _moves(self, moved: dict[TaskId, str], status: ApplicationStatus) -> Iterator[str]:
         for task, actor in sorted(moved.items()):
             if self._told.get(task) != actor:
                 self._told[task] = actor
-                before = self._places.get(task, "?")
+                before = self._from.get(task, actor)
                 way = actor if before == actor else f"{before} -> {actor}"
                 count = f"{len(self._told)} of {status.task_count}"
                 yield f"task {task}: {way}, {count} tasks run the {_which(status.rollout)}"

@@ -1,9 +1,9 @@
 """``python -m tests.cluster.simulate --seconds 60 --seed 7``, or ``make simulate-coordinator SECONDS=60 SEED=7``: plays
 random schedules on two cores for so long, and counts them.
 
-Each is 60 faults on a world of its own: coordinator and dispatcher are those that run live, actors, group, broker and
-clock are simulated. Odd seeds play ``exactly_once_v2``, even ones ``at_least_once``. A seed that breaks a promise is
-told, and is a test as soon as it stands in ``test_exactly_once_simulation.py`` or ``test_coordinator_simulation.py``.
+Each is 60 faults on a world of its own, then new versions of the program among 20 more. Coordinator and dispatcher are
+those that run live; actors, group, broker and clock are simulated. Odd seeds play ``exactly_once_v2``, even ones
+``at_least_once``. A seed that breaks a promise is told, and is a test as soon as it stands in ``test_exactly_once_simulation.py`` or ``test_coordinator_simulation.py``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.events import Event, Instruction
 from tests.cluster import test_coordinator_simulation as at_least_once
 from tests.cluster import test_exactly_once_simulation as exactly_once
+from tests.cluster.simulated_world import World
+from tests.cluster.test_rollout_simulation import rolled_out_among_faults
 from tests.cluster.virtual_time import run
 
 _CORES = 2
 _ROUNDS = 60
+_MORE_ROUNDS = 20
 
 
 def main(
@@ -47,7 +50,8 @@ def main(
     schedules = totals["schedules"]
     typer.echo(
         f"{schedules:,} schedules in {spent:.0f} s, {schedules / spent * 60:,.0f} a minute on {_CORES} cores, "
-        f"{schedules / totals['ms of a core'] * _CORES * 60_000:,.0f} were they free: of each {_ROUNDS} faults, "
+        f"{schedules / totals['ms of a core'] * _CORES * 60_000:,.0f} were they free: "
+        f"of each {_ROUNDS + _MORE_ROUNDS} faults, "
         f"{totals['events'] / schedules:,.0f} events of the coordinator, "
         f"{totals['simulated s'] / schedules:,.0f} simulated seconds"
     )
@@ -79,12 +83,17 @@ def play_for(first: int, step: int, seconds: float) -> tuple[Counter[str], dict[
 
 
 async def schedule(seed: int) -> float:
-    """Faults, then rest: every task runs, each once, and nothing that was committed is lost or doubled. Returns how
-    many seconds it would have taken."""
+    """Faults, then rest: every task runs, each once, and nothing that was committed is lost or doubled. Then new
+    versions of the program among a third as many faults, and rest on one of them. Returns how many seconds it would
+    have taken."""
+    world: World
     if seed % 2:
-        await exactly_once.at_rest(await exactly_once.troubled(seed, _ROUNDS))
+        world = await exactly_once.troubled(seed, _ROUNDS)
+        await exactly_once.at_rest(world)
     else:
-        await at_least_once.at_rest(await at_least_once.troubled(seed, _ROUNDS))
+        world = await at_least_once.troubled(seed, _ROUNDS)
+        await at_least_once.at_rest(world)
+    await rolled_out_among_faults(world, _MORE_ROUNDS)
     return asyncio.get_running_loop().time()
 
 

@@ -57,6 +57,24 @@ def asked_all_the_time(address: str) -> Iterator[Counter[int]]:
         asking.join()
 
 
+@contextmanager
+def sent_all_the_time(it: WordCount) -> Iterator[None]:
+    """Lines come as long as the block lasts."""
+    stop = threading.Event()
+
+    def send() -> None:
+        while not stop.is_set():
+            it.send(LINES)
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        sending.join()
+
+
 def test_a_new_version_takes_over_during_input_and_each_count_is_exact(
     word_count: Callable[[], WordCount], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,23 +85,11 @@ def test_a_new_version_takes_over_during_input_and_each_count_is_exact(
     app.wait_until_running()
     eventually(it.complete, "the counts of the first version")
     before = {actor.actor_id for actor in app.status().actors}
-    stop = threading.Event()
-
-    def send() -> None:
-        while not stop.is_set():
-            it.send(LINES)
-
-    sending = threading.Thread(target=send)
-    sending.start()
     address = f"{app.status().http_address}/v1/applications/{it.application_id}/stores/counts/keys/a"
-    try:
-        with asked_all_the_time(address) as seen:
-            running = running_application(it.application_id)
-            generation = begin_rollout(running, second_version(it, lambda line: [*line.split(), "new"]), watch_s=1)
-            follow(it.application_id, generation, statuses_of(running.coordinator))
-    finally:
-        stop.set()
-        sending.join()
+    with sent_all_the_time(it), asked_all_the_time(address) as seen:
+        running = running_application(it.application_id)
+        generation = begin_rollout(running, second_version(it, lambda line: [*line.split(), "new"]), watch_s=1)
+        follow(it.application_id, generation, statuses_of(running.coordinator))
     assert set(seen) <= {200, 503}, "it answers, or asks to be asked again while the task moves"
     assert seen[200]
     status = app.status()
@@ -111,8 +117,8 @@ def test_a_version_that_fails_is_rolled_back_and_each_count_is_exact(word_count:
 
     running = running_application(it.application_id)
     generation = begin_rollout(running, second_version(it, fail), watch_s=60)
-    it.send(LINES)
-    with pytest.raises(ps.ApplicationStateError, match=r"rolled back(.|\n)*the new version has a mistake"):
+    refused = pytest.raises(ps.ApplicationStateError, match=r"rolled back(.|\n)*the new version has a mistake")
+    with sent_all_the_time(it), refused:
         follow(it.application_id, generation, statuses_of(running.coordinator))
     eventually(it.complete, "the counts, by the first version")
     status = app.status()

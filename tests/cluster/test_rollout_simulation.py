@@ -38,6 +38,25 @@ async def until_phase(world: World, phase: RolloutPhase) -> None:
     await world.until(lambda: world.rollout.phase is phase, f"phase {phase.value}")
 
 
+async def rolled_out_among_faults(world: World, rounds: int) -> None:
+    """Versions are deployed, good and bad ones, whatever befalls the application meanwhile; it comes to rest on one."""
+    world.calm = False
+    faults = [
+        world.deploy, world.deploy, world.deploy, world.lose_an_actor, world.resize, world.regroup, world.restart,
+        world.broker_outage, world.lose_session, world.lose_a_node, world.want, world.drain,
+    ]  # fmt: skip
+    for _ in range(rounds):
+        await world.let_pass(world.rng.uniform(0, world.rng.choice([1, 8, 20])))
+        world.rng.choice(faults)()
+    await at_rest(world)
+    await world.let_pass(2)  # until then it may be settled without a task
+    await world.settle(lambda: over(world), "one version")
+    (generation,) = generations(world)
+    assert generation == world.rollout.generation == world.rollout.proven
+    assert generation not in world.bad
+    assert world.error is None
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_version_takes_over_every_task_and_the_old_actors_end(kind: type[World], seed: int) -> None:
@@ -133,19 +152,7 @@ def test_whatever_happens_the_application_comes_to_rest_on_one_version(kind: typ
     async def play() -> None:
         world = kind(seed)
         await world.start_coordinator()
-        faults = [
-            world.deploy, world.deploy, world.deploy, world.lose_an_actor, world.resize, world.regroup, world.restart,
-            world.broker_outage, world.lose_session, world.lose_a_node, world.want, world.drain,
-        ]  # fmt: skip
-        for _ in range(80):
-            await world.let_pass(world.rng.uniform(0, world.rng.choice([1, 8, 20])))
-            world.rng.choice(faults)()
-        await at_rest(world)
-        await world.settle(lambda: over(world), "one version")
-        (generation,) = generations(world)
-        assert generation == world.rollout.generation == world.rollout.proven
-        assert generation not in world.bad
-        assert world.error is None
+        await rolled_out_among_faults(world, rounds=80)
 
     run(play())
 
