@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-latency lock clean environment jars
+.PHONY: help demo demo-backfill test test-long check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -64,6 +64,9 @@ bench-failover: environment jars  ## kill -9 of the busiest stream actor: how lo
 	@$(RUN) -m benchmarks.failover $(if $(MEGABYTES),--megabytes $(MEGABYTES)) $(if $(STANDBYS),--standbys $(STANDBYS)) \
 		$(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(KILLS),--kills $(KILLS)) $(if $(LOSE_DISK),--lose-disk) \
 		$(if $(JAVA),--java) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
+
+bench-rollout: environment jars  ## deploy a new version on three nodes: how long each task is silent, some 3 minutes; CPUS=2 of each node, GUARANTEE=…
+	@$(RUN) -m benchmarks.rollout $(if $(CPUS),--cpus $(CPUS)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
 bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s and at half of capacity, through a kill -9, side by side with Kafka Streams, some 5 minutes; GUARANTEE=…
 	@$(RUN) -m benchmarks.latency $(if $(RATE),--rate $(RATE)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) \

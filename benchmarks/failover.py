@@ -28,7 +28,7 @@ from benchmarks.rig import broker
 from penstock.kafka.clients import ConfluentClients
 
 STEADY_S = 5.0
-_VALUE_BYTES = 500
+VALUE_BYTES = 500
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Failover:
 
 def fill(clients: ConfluentClients, topic: str, records: int) -> None:
     """Write the records that the state is made of."""
-    producer, value = clients.producer(), os.urandom(_VALUE_BYTES)
+    producer, value = clients.producer(), os.urandom(VALUE_BYTES)
     for number in range(records):
         producer.send(topic, b"key-%d" % number, b"%d " % number + value, 1)
         if not number % 1000:
@@ -100,7 +100,7 @@ def main(
             source = source_of(output)
             create_topics(clients, output, tasks)
             with console.status(f"Filling the store: {megabytes} MB"):
-                fill(clients, source, megabytes * 1_000_000 // _VALUE_BYTES)
+                fill(clients, source, megabytes * 1_000_000 // VALUE_BYTES)
             with deployed(work, address, setting, output, jdk, session, lose_disk) as deployment:
                 deployment.until_at_rest()
                 pulse = Pulse(clients, source, output, tasks, per_second)

@@ -28,6 +28,7 @@ from benchmarks.deployment import (
 )
 from benchmarks.measure import BenchmarkError
 from benchmarks.penstock_side import ENVIRONMENT, NAME
+from penstock.cluster.deploying import begin_rollout, running_application
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.testing.chaos.rays_lines import leave_out_rays_lines
@@ -99,15 +100,21 @@ class PenstockDeployment(Deployment):
     def mend(self) -> None:
         """The coordinator does."""
 
+    def roll_out(self) -> None:
+        """Deploy the program again, as another version; returns when all tasks run it and the old actors are gone."""
+        again = ps.KafkaStreams(topology(self.output), self._app.config.entries())
+        generation = begin_rollout(running_application(self._app.application_id), again, watch_s=0.0)
+        self._until(lambda status: status.rollout.generation == generation and status.rollout.phase.is_over)
+
 
 @contextmanager
 def penstock_deployment(
-    work: Path, address: str, setting: Setting, output: str, lose_disk: bool = False
+    work: Path, address: str, setting: Setting, output: str, lose_disk: bool = False, cpus: int = 1
 ) -> Iterator[PenstockDeployment]:
-    """penstock with a stream actor on each node; all ends with the block."""
+    """penstock with a stream actor on each node, which has so many ``cpus``; all ends with the block."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     os.environ.update(ENVIRONMENT)
-    settings: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100_000_000, "include_dashboard": False}
+    settings: dict[str, Any] = {"num_cpus": cpus, "object_store_memory": 100_000_000, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=settings)
     application_id, state = f"{output}-penstock", work / "penstock-state"
     try:

@@ -3,7 +3,8 @@ random schedules on two cores for so long, and counts them.
 
 Each is 60 faults on a world of its own, then new versions of the program among 20 more. Coordinator and dispatcher are
 those that run live; actors, group, broker and clock are simulated. Odd seeds play ``exactly_once_v2``, even ones
-``at_least_once``. A seed that breaks a promise is told, and is a test as soon as it stands in ``test_exactly_once_simulation.py`` or ``test_coordinator_simulation.py``.
+``at_least_once``. A seed that breaks a promise is told, and is a test as soon as it stands in
+``test_exactly_once_simulation.py`` or ``test_coordinator_simulation.py``.
 """
 
 from __future__ import annotations
