@@ -80,6 +80,7 @@ class ActorBody(_Body):
     node_id: str
     pid: int
     epoch: int
+    generation: int = Field(description="The version of the program that it runs.")
     commits: int
     tasks: list[str]
     standbys: list[StandbyBody]
@@ -110,6 +111,17 @@ class ScalingBody(_Body):
     counts: list[ActorCountBody]
 
 
+class RolloutBody(_Body):
+    """How far the application has come from one version of its program to the next."""
+
+    generation: int = Field(description="The version that stream actors are to run; the application starts with 1.")
+    proven: int = Field(description="The last version that has worked: it takes over again if a newer one fails.")
+    last: int = Field(description="The highest number of a version so far.")
+    phase: Literal["starting", "moving", "watching", "done", "rolling back", "rolled back"]
+    reason: str = Field(description="Why a version was rolled back.")
+    watch_s: float = Field(description="Seconds for which a new version is watched when all tasks run it.")
+
+
 class ApplicationBody(_Body):
     """An application."""
 
@@ -133,6 +145,7 @@ class ApplicationBody(_Body):
         description="Topics that are joined, or merged, although different partitioners wrote them: results are "
         "missing."
     )
+    rollout: RolloutBody
     scaling: ScalingBody | None = Field(description="null before it has tasks.")
 
 
