@@ -104,7 +104,8 @@ class Wiring:
     one by one. ``undecoded_key`` is the serde of keys that it receives as bytes, None when it receives them decoded;
     ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes.
     ``sink_key_serdes``: the key serdes of the sinks among its children. A processor
-    of the user's adds itself to ``processors`` and its schedules to ``punctuations``.
+    of the user's adds itself to ``processors`` and its schedules to ``punctuations``. ``looks_behind_caches``: a
+    look-up gives what downstream was told last, not the update that waits in a cache.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Wiring:
     hands_on_bytes: bool
     sink_key_serdes: tuple[Serde[Any], ...] = ()
     sender_of: SenderOf | None = None
+    looks_behind_caches: bool = False
 
     def sender(self, topic: str) -> Send:
         """How this node, a sink, sends to ``topic``."""

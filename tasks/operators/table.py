@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.common.windows import Windowed
@@ -12,7 +13,7 @@ from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.updates import forward_updates, materialize
 from penstock.tasks.wiring import Store, StreamEdge, TableEdge, Wiring
-from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operator import TableOperator, ValueGetter
 from penstock.topology.physical.operators import (
     FilterGetter,
     MapValuesGetter,
@@ -22,6 +23,7 @@ from penstock.topology.physical.operators import (
     TableSource,
     TableToStream,
 )
+from penstock.topology.physical.table_join_operators import TableJoinGetter
 
 Getter = Callable[[Any], Entry]
 """From a key, in the form in which the node that looks receives it, to the table's entry: value and timestamp.
@@ -146,7 +148,44 @@ def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
         row = key if key_bytes is None else key_bytes(key)
         return dirty_get(row) or clean_get(row) or load(row)
 
-    return look_up
+    return _behind_the_cache(store, key_bytes, look_up) if wiring.looks_behind_caches else look_up
+
+
+def _behind_the_cache(store: Store, key_bytes: Callable[[Any], bytes] | None, look_up: Getter) -> Getter:
+    """``look_up``; for a key whose update waits in the cache of ``store``: the entry that downstream was told last."""
+    buffer = store.buffer
+    if not buffer.caching:
+        return look_up
+    dirty, committed, decode, flushed_before = buffer.dirty, buffer.committed, buffer.decode, buffer.load_not_committed
+
+    def look_behind(key: Any) -> Entry:
+        row = key if key_bytes is None else key_bytes(key)
+        if row not in dirty:
+            return look_up(key)
+        flushed = flushed_before(row)
+        if flushed is not ABSENT:
+            return flushed
+        data = committed.get(row)
+        return ABSENT if data is None else decode(data)
+
+    return look_behind
+
+
+def getter_behind_caches(spec: ValueGetter, wiring: Wiring) -> Getter | None:
+    """The look-up of ``spec`` that gives what downstream was told last, not the updates that wait in caches. None if
+    no cache can hold an update back, or if the look-up cannot tell: of windows, or by code of the user's with state."""
+    if not any(wiring.stores[name].opened.context.caching for name in spec.stores) or not _looks_behind(spec, wiring):
+        return None
+    getter: Getter = make_closure(spec, replace(wiring, looks_behind_caches=True))
+    return getter
+
+
+def _looks_behind(spec: ValueGetter, wiring: Wiring) -> bool:
+    if isinstance(spec, StoreGetter):
+        return not isinstance(wiring.stores[spec.store].opened, ExpiringStateStore)
+    if isinstance(spec, TableJoinGetter):
+        return _looks_behind(spec.left, wiring) and _looks_behind(spec.right, wiring)
+    return isinstance(spec, (FilterGetter, MapValuesGetter)) and _looks_behind(spec.source, wiring)
 
 
 def _windowed_getter(store: Store) -> Getter:

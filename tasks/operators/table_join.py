@@ -7,7 +7,7 @@ from typing import Any
 from penstock.state.row_formats import Entry
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
-from penstock.tasks.operators.table import Getter
+from penstock.tasks.operators.table import Getter, getter_behind_caches
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import TableEdge, Wiring
@@ -16,12 +16,18 @@ from penstock.topology.physical.table_join_operators import TableJoinGetter, Tab
 
 @closure_of(TableTableJoin)
 def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
-    """The other table's value is the one at this moment; the result has the larger of the two timestamps."""
+    """The other table's value is the one at this moment; the result has the larger of the two timestamps.
+
+    In an inner join, if caches hold deletions of both sides back, neither finds a value of the other when it is
+    flushed, and in Kafka Streams the result stays for ever. Here the side that is flushed first looks behind the other
+    one's cache, and deletes the result.
+    """
     forward, context, name = wiring.forward_change, wiring.context, wiring.name
     failed = wiring.failed_at(*wiring.stores.values())
     joiner, reversed, send_old_values = spec.joiner, spec.reversed, spec.send_old_values
     keeps_own, keeps_other = spec.keeps_own, spec.keeps_other
     look_up: Getter = make_closure(spec.other, wiring)
+    look_behind = None if keeps_own or keeps_other else getter_behind_caches(spec.other, wiring)
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if key is None:
@@ -31,8 +37,12 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
             entry = look_up(key)
             other = entry[0]
             if other is None:
-                if not keeps_own or (new is None and old is None):
+                if new is None and look_behind is not None:
+                    other = look_behind(key)[0]
+                if other is None and (not keeps_own or (new is None and old is None)):
                     return
+                if entry[1] > timestamp and not keeps_own:
+                    timestamp = entry[1]
                 joins_nothing = False
             else:
                 if entry[1] > timestamp:

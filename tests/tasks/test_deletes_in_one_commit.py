@@ -1,0 +1,158 @@
+"""The result of a table join that caches hold back is deleted with its two sides, in whichever commit they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from tests.tasks.bench import Bench, Sent
+
+STRING = ps.Serdes.string()
+STRINGS = ps.Consumed.with_(STRING, STRING)
+CONFIG = {"default.key.serde": STRING, "default.value.serde": STRING}
+Rows = dict[str, str]
+Table = ps.KTable[Any, Any]
+
+
+def pair(left: Any, right: Any) -> str:
+    return f"({left},{right})"
+
+
+def bench(join: Callable[..., Table], *cached: bool) -> Bench:
+    """``out`` of tables ``l``, ``r`` and ``s``, each with a cache or without."""
+    builder = ps.StreamsBuilder()
+    tables = []
+    for name, has_cache in zip("lrs", cached or (True, True, True), strict=True):
+        kept: ps.Materialized[Any, Any] = ps.Materialized.as_(name.upper())
+        tables.append(builder.table(name, STRINGS, kept if has_cache else kept.with_caching_disabled()))
+    join(*tables).to_stream().to("out")
+    return Bench(builder, CONFIG)
+
+
+def told(sent: list[Sent]) -> list[tuple[str | None, int]]:
+    """Values and timestamps of the results."""
+    return [
+        (None if each.value is None else each.value.decode(), each.timestamp) for each in sent if each.topic == "out"
+    ]
+
+
+def inner(left: Table, right: Table, _: Table) -> Table:
+    return left.join(right, pair)
+
+
+@pytest.mark.parametrize("order", ["lr", "rl"])
+def test_both_sides_deleted_within_a_commit_take_the_result_along(order: str) -> None:
+    it = bench(inner)
+    it.feed("l", ("k", "a", 1))
+    it.feed("r", ("k", "b", 2))
+    assert set(told(it.commit())) == {("(a,b)", 2)}
+    for number, side in enumerate(order):
+        it.feed(side, ("k", None, 10 + number))
+    assert told(it.commit()) == [(None, 11)], "once, with the larger of the two timestamps"
+    assert told(it.commit()) == []
+
+
+def test_a_row_that_never_had_a_result_has_no_deletion() -> None:
+    it = bench(inner)
+    it.feed("l", ("k", "a", 1))
+    it.commit()
+    it.feed("r", ("k", "b", 2), ("k", None, 3))
+    it.feed("l", ("k", None, 4))
+    assert told(it.commit()) == []
+
+
+def test_without_caches_each_deletion_is_told_as_it_comes() -> None:
+    it = bench(inner, False, False, False)
+    it.feed("l", ("k", "a", 1))
+    assert told(it.feed("r", ("k", "b", 2))) == [("(a,b)", 2)]
+    assert told(it.feed("l", ("k", None, 3))) == [(None, 3)]
+    assert told(it.feed("r", ("k", None, 4))) == []
+    assert told(it.commit()) == []
+
+
+@pytest.mark.parametrize("cached", [(True, False, True), (False, True, True)])
+@pytest.mark.parametrize("order", ["lr", "rl"])
+def test_one_cache_is_enough_to_hold_a_deletion_back(cached: tuple[bool, bool, bool], order: str) -> None:
+    it = bench(inner, *cached)
+    it.feed("l", ("k", "a", 1))
+    it.feed("r", ("k", "b", 2))
+    it.commit()
+    results = [each for side in order for each in told(it.feed(side, ("k", None, 3)))] + told(it.commit())
+    assert results == [(None, 3)]
+
+
+def plain(left: Rows, right: Rows, third: Rows) -> Rows:
+    return {key: pair(left[key], right[key]) for key in left.keys() & right.keys()}
+
+
+def kept(left: Rows, right: Rows, third: Rows) -> Rows:
+    return {key: pair(left[key], right.get(key)) for key in left}
+
+
+def both(left: Rows, right: Rows, third: Rows) -> Rows:
+    return {key: pair(left.get(key), right.get(key)) for key in left.keys() | right.keys()}
+
+
+def mapped(left: Rows, right: Rows, third: Rows) -> Rows:
+    return {key: pair(left[key], right[key] + "!") for key in left.keys() & right.keys() if left[key] != "b"}
+
+
+def thrice(left: Rows, right: Rows, third: Rows) -> Rows:
+    return {key: pair(third[key], value) for key, value in plain(left, right, third).items() if key in third}
+
+
+def by_foreign_key(left: Rows, right: Rows, third: Rows) -> Rows:
+    return {key: pair(value, right[value]) for key, value in left.items() if value in right}
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Table], Callable[[Rows, Rows, Rows], Rows]]] = {
+    "inner": (inner, plain),
+    "left": (lambda left, right, third: left.left_join(right, pair), kept),
+    "outer": (lambda left, right, third: left.outer_join(right, pair), both),
+    "mapped": (
+        lambda left, right, third: left.filter(lambda key, value: value != "b").join(
+            right.map_values(lambda value: value + "!"), pair
+        ),
+        mapped,
+    ),
+    "of a join": (lambda left, right, third: third.join(left.join(right, pair), pair), thrice),
+    "by foreign key": (lambda left, right, third: left.join(right, lambda value: value, pair), by_foreign_key),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_results_are_those_of_the_tables_whatever_a_commit_has_together(program: str) -> None:
+    join, expected = PROGRAMS[program]
+    for seed in range(60):
+        random = Random(seed)
+        builder = ps.StreamsBuilder()
+        tables = [builder.table(name, STRINGS, ps.Materialized.as_(name.upper())) for name in "lrs"]
+        join(*tables).to_stream().to("out", ps.Produced.with_(STRING, STRING))
+        rows: dict[str, Rows] = {name: {} for name in "lrs"}
+        found: Rows = {}
+        with ps.TopologyTestDriver(builder.build(), CONFIG) as driver:
+            sources = {name: driver.create_input_topic(name, STRING, STRING) for name in "lrs"}
+            commit, driver._commit = driver._commit, lambda: None  # type: ignore[method-assign]
+            for _ in range(14):
+                if random.random() < 0.3:
+                    commit()
+                    driver._work()
+                name, key, value = random.choice("lrs"), random.choice("ab"), random.choice(["a", "b", None])
+                sources[name].pipe_input(key, value, 1)
+                rows[name].pop(key, None)
+                if value is not None:
+                    rows[name][key] = value
+            driver._commit = commit  # type: ignore[method-assign]
+            for _ in range(3):
+                commit()
+                driver._work()
+            for each, result in driver.create_output_topic("out", STRING, STRING).read_key_values_to_list():
+                assert each is not None
+                found.pop(each, None)
+                if result is not None:
+                    found[each] = result
+        assert found == expected(*rows.values()), f"seed {seed}"
