@@ -247,6 +247,7 @@ class HostedTask(StoredTask):
             self.meters.process.spent_s,
             self.meters.partitioners.partitioners,
             self.meters.partitioners.parted,
+            counted.dropped_by_handlers,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:

@@ -91,6 +91,8 @@ class TaskStatus:
     """The source topics that another partitioner than Kafka's default is known to have written."""
     parted: tuple[tuple[str, ...], ...] = ()
     """Topics that are joined, or merged, although different partitioners wrote them: results are missing."""
+    dropped_by_handlers: int = 0
+    """Those of ``dropped_records`` that a handler of exceptions dropped, and reported as it liked."""
 
     @property
     def restore_seconds_left(self) -> float | None:

@@ -120,6 +120,7 @@ class TaskMeters:
             dropped_records_total=before.dropped_records_total + counted.dropped_records_total,
             punctuate_total=before.punctuate_total + counted.punctuate_total,
             enforced_processing_total=before.enforced_processing_total + counted.enforced_processing_total,
+            dropped_by_handlers=before.dropped_by_handlers + counted.dropped_by_handlers,
         )
 
     def restored(self, total: int) -> int:

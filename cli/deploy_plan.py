@@ -257,8 +257,27 @@ def _inputs(sub: Subtopology, program: Description) -> frozenset[str]:
 
 def _renamed(store: Store, generated: frozenset[str]) -> str:
     if store.name in generated:
-        return "its name was generated, and changes with the operators before it: name it by Materialized.as_"
+        return f"its name was generated, and changes with the operators before it: name it by {_named_by(store)}"
     return ""
+
+
+_NAMED_BY_KIND = {
+    "suppression buffer": "Suppressed.….with_name",
+    "deduplication": "Deduplicated.as_",
+    "outer join": "StreamJoined.as_",
+    "buffer of a stream-table join": "Joined.as_",
+}
+_NAMED_BY_PREFIX = {
+    "KSTREAM-JOIN": "StreamJoined.as_",
+    "KSTREAM-OUTER": "StreamJoined.as_",
+    "KTABLE-FK-JOIN-SUBSCRIPTION": "TableJoined.as_",
+}
+
+
+def _named_by(store: Store) -> str:
+    """The option that gives a store of the DSL its name."""
+    by_prefix = (option for prefix, option in _NAMED_BY_PREFIX.items() if store.name.startswith(prefix))
+    return _NAMED_BY_KIND.get(store.kind) or next(by_prefix, "Materialized.as_")
 
 
 # ---- tasks ----

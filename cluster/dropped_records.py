@@ -1,7 +1,8 @@
-"""Says in the log that tasks drop records: late ones, those without a key that an operator needs, and others that are
-counted in ``dropped-records-total``.
+"""Reports in the log that tasks drop records: late ones, those without a key that an operator needs, and others.
 
 Kafka Streams writes a line for each such record. Here a line tells of all that a task has dropped since the last one.
+Records that a handler of exceptions drops are left out: the handler has reported them, as ``LogAndContinue`` does. The
+metric ``dropped-records-total`` counts all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class DroppedRecords:
     def reported(self, status: ActorStatus) -> None:
         """A line for each task that has dropped more than was told, one in half a minute at most."""
         now = self._clock()
-        mine = {(status.actor_id, task.task_id): task.dropped_records for task in status.tasks}
+        mine = {
+            (status.actor_id, task.task_id): task.dropped_records - task.dropped_by_handlers for task in status.tasks
+        }
         for task in [task for task in self._told if task[0] == status.actor_id and task not in mine]:
             del self._told[task]
         for task, dropped in mine.items():

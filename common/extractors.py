@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import Any, Protocol
 
 from penstock.common.errors import InvalidTimestampError
@@ -74,3 +75,16 @@ class UsePartitionTimeOnInvalidTimestamp:
                 key=record.key,
             )
         return broker_timestamp if broker_timestamp >= 0 else partition_time
+
+
+class WallclockTimestampExtractor:
+    """The time at which the record is read, whatever its own timestamp. Mirrors ``WallclockTimestampExtractor``.
+
+    A record that is processed again, after a failure or in a backfill, has another time then.
+    """
+
+    def __call__(
+        self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata
+    ) -> int:
+        """The clock of the machine (ms)."""
+        return time_ns() // 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Generic, NamedTuple
 
 from typing_extensions import TypeVar
@@ -10,6 +11,16 @@ K = TypeVar("K", covariant=True)
 
 LARGEST_TIMESTAMP = (1 << 63) - 1
 """Java's ``Long.MAX_VALUE``: the end of a window that would end later."""
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _time(ms: int) -> datetime:
+    try:
+        return _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        raise OverflowError(f"no datetime can tell {ms} ms since 1970: it is after the year 9999") from None
 
 
 class Window(NamedTuple):
@@ -21,6 +32,14 @@ class Window(NamedTuple):
 
     start: int
     end: int
+
+    def start_time(self) -> datetime:
+        """The start in UTC. Raises OverflowError for a time after the year 9999."""
+        return _time(self.start)
+
+    def end_time(self) -> datetime:
+        """The end in UTC. Raises OverflowError for a time after the year 9999, as that of a window without an end."""
+        return _time(self.end)
 
 
 class Windowed(NamedTuple, Generic[K]):

@@ -45,6 +45,7 @@ from penstock.common.extractors import (
     LogAndSkipOnInvalidTimestamp,
     TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
 )
 from penstock.common.handlers import (
     ExceptionHandler,
@@ -278,6 +279,7 @@ __all__ = [
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
+    "WallclockTimestampExtractor",
     "Window",
     "WindowKeyQuery",
     "WindowRangeQuery",

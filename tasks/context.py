@@ -104,6 +104,7 @@ class TaskContext:
         "_source",
         "application_id",
         "commit_requested",
+        "dropped_by_handlers",
         "dropped_records",
         "emit_interval_ms",
         "handler",
@@ -130,6 +131,7 @@ class TaskContext:
         self.stream_time = -1
         self.wall_ms = 0
         self.dropped_records = 0
+        self.dropped_by_handlers = 0
         self.commit_requested = False
         self.emit_interval_ms = EMIT_INTERVAL_MS
         self.remembered: dict[str, Remembered] = {}
@@ -210,7 +212,12 @@ class TaskContext:
         error.__cause__ = cause
         if response_of(self.handler, error) is HandlerResponse.FAIL:
             raise error
+        self.handler_dropped()
+
+    def handler_dropped(self) -> None:
+        """A handler of exceptions has decided to drop a record."""
         self.dropped_records += 1
+        self.dropped_by_handlers += 1
 
     def _error(self, kind: Callable[..., RecordError], what: str, operator: str, key: Any) -> RecordError:
         at = self.metadata()

@@ -208,7 +208,7 @@ class RecordQueue:
                 if isinstance(error, DeserializationError) and (
                     response_of(self._handler, error) is HandlerResponse.RESUME
                 ):
-                    self._context.dropped_records += 1
+                    self._context.handler_dropped()
                     continue
                 result.error = error
                 return result

@@ -380,7 +380,7 @@ class Task:
         """Counters so far."""
         counted = self._processed, self._context.dropped_records, self._context.stream_time
         punctuated = sum(queue.called for queue in self._punctuations.values())
-        return TaskMetrics(*counted, punctuated, self._group.enforced)
+        return TaskMetrics(*counted, punctuated, self._group.enforced, self._context.dropped_by_handlers)
 
     def close(self) -> None:
         """Close processors and stores, all of them, whatever raises. What is not committed is gone."""

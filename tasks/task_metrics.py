@@ -15,3 +15,5 @@ class TaskMetrics:
     punctuate_total: int = 0
     enforced_processing_total: int = field(default=0, compare=False)
     """How often an empty partition was waited for in vain: a matter of how often the host calls."""
+    dropped_by_handlers: int = field(default=0, compare=False)
+    """Those of the dropped records that a handler of exceptions dropped, which reports them as it likes."""

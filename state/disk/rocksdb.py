@@ -84,7 +84,6 @@ def _options() -> Options:
     options.set_compression_type(DBCompressionType.lz4())
     # Bounds what a killed process leaves to be replayed.
     options.set_max_total_wal_size(64 << 20)
-    options.set_skip_stats_update_on_db_open(True)
     options.set_stats_dump_period_sec(0)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1 << 20)

@@ -154,6 +154,38 @@ def test_a_generated_name_that_changes_is_explained() -> None:
     assert plan.loses
 
 
+def test_each_kind_of_store_is_named_by_its_own_option() -> None:
+    strings = ps.Serdes.string()
+    windows = ps.TimeWindows.of_size_and_grace(10, 5)
+    joined = ps.JoinWindows.of_time_difference_and_grace(10, 5)
+
+    def program(builder: ps.StreamsBuilder) -> None:
+        stream = builder.stream("lines", ps.Consumed.with_(strings, strings))
+        counts = stream.group_by_key(ps.Grouped.with_(strings, strings)).windowed_by(windows).count()
+        counts.suppress(ps.Suppressed.until_window_closes(ps.BufferConfig.unbounded()))
+        stream.outer_join(
+            builder.stream("others", ps.Consumed.with_(strings, strings)),
+            lambda left, right: left,
+            joined,
+            ps.StreamJoined.with_(strings, strings, strings),
+        )
+        table = builder.table("a", ps.Consumed.with_(strings, strings))
+        table.join(builder.table("b", ps.Consumed.with_(strings, strings)), lambda it: it, lambda one, other: one)
+
+    plan = plan_deploy(described(program), described(users()))
+    options = {each.name: each.note.rsplit(" ", 1)[-1] for each in plan.stores if "name it by" in each.note}
+    assert {name.split("-0")[0]: option for name, option in options.items()} == {
+        "KSTREAM-AGGREGATE-STATE-STORE": "Materialized.as_",
+        "KTABLE-SUPPRESS-STATE-STORE": "Suppressed.….with_name",
+        "KSTREAM-OUTERTHIS": "StreamJoined.as_",
+        "KSTREAM-OUTEROTHER": "StreamJoined.as_",
+        "KSTREAM-OUTERSHARED": "StreamJoined.as_",
+        "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE": "TableJoined.as_",
+        "a-STATE-STORE": "Materialized.as_",
+        "b-STATE-STORE": "Materialized.as_",
+    }
+
+
 def test_another_application_id_takes_over_nothing() -> None:
     plan = plan_deploy(described(words()), described(words(), application_id="b"))
     assert [(each.name, each.fate, each.was, each.now) for each in plan.stores] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from structlog.testing import capture_logs
@@ -53,3 +54,16 @@ def test_a_task_on_another_actor_is_another_count() -> None:
     assert heard("stream/2", _0_0=1) == [{"task": "0_0", "records": 1, "since_the_task_began": 1}]
     heard("stream/1")
     assert heard("stream/1", _0_0=2) == [{"task": "0_0", "records": 2, "since_the_task_began": 2}]
+
+
+def test_what_a_handler_dropped_is_not_reported_again() -> None:
+    heard = Heard()
+    by_handler = TaskStatus(TaskId(0, 0), TaskState.RUNNING, dropped_records=5, dropped_by_handlers=5)
+    with capture_logs() as said:
+        heard.dropped.reported(ActorStatus("stream/1", "node", 1, 1, (by_handler,)))
+    assert said == []
+    heard.now += 31
+    with capture_logs() as said:
+        late = replace(by_handler, dropped_records=7)
+        heard.dropped.reported(ActorStatus("stream/1", "node", 1, 1, (late,)))
+    assert [line["records"] for line in said] == [2]

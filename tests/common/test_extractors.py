@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.common.extractors import (
     LogAndSkipOnInvalidTimestamp,
     TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
 )
 from penstock.common.records import Record, RecordMetadata
 
@@ -69,3 +71,9 @@ def test_a_null_key_is_no_hindrance() -> None:
     with pytest.raises(InvalidTimestampError) as refused:
         FailOnInvalidTimestamp()(Record(None, None, 0), -1, -1, AT)
     assert "key" not in str(refused.value)
+
+
+def test_the_wall_clock_is_the_time_of_every_record() -> None:
+    before = time_ns() // 1_000_000
+    times = [extract(WallclockTimestampExtractor(), broker_timestamp, 7) for broker_timestamp in (-1, 0, 1 << 62)]
+    assert before <= times[0] <= times[1] <= times[2] <= time_ns() // 1_000_000

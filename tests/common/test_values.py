@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.murmur2 import murmur2, partition_for
 from penstock.common.records import NO_HEADERS, Record, RecordBatch
 from penstock.common.time import to_epoch_ms, to_ms
+from penstock.common.windows import LARGEST_TIMESTAMP, Window
 
 
 def test_ids_are_written_as_kafka_streams_writes_them() -> None:
@@ -142,3 +143,11 @@ def test_murmur2_is_that_of_the_java_client(key: bytes, signed: int) -> None:
 @given(st.binary(), st.integers(1, 1000))
 def test_every_key_has_a_partition(key: bytes, partitions: int) -> None:
     assert 0 <= partition_for(key, partitions) < partitions
+
+
+def test_the_ends_of_a_window_as_times() -> None:
+    window = Window(1_500, 86_400_000)
+    assert window.start_time() == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
+    assert window.end_time() == datetime(1970, 1, 2, tzinfo=UTC)
+    with pytest.raises(OverflowError, match="after the year 9999"):
+        Window(0, LARGEST_TIMESTAMP).end_time()

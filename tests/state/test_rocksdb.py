@@ -181,3 +181,11 @@ def test_a_wipe_cut_short_by_a_crash_is_finished_at_the_next_start(
     assert stores.changelog_offset("a") is None
     assert list(stores.store("a").scan(None, None)) == []
     stores.close()
+
+
+def test_the_number_of_entries_is_known_again_after_a_restart(tmp_path: Path) -> None:
+    filled(tmp_path, "a", rows=5000)
+    for _ in range(2):  # once they are replayed from the log, then they are in files
+        stores = opened(tmp_path, "a")
+        assert stores.store("a").approximate_num_entries() == 5000
+        stores.close()
