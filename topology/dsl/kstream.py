@@ -248,7 +248,11 @@ class KStream(KStreamProcessors[K, V]):
 
     # ---- topics ----
 
-    def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None:
+    @overload
+    def to(self, topic: str | TopicNameExtractor, produced: Produced[K, V] | None = None) -> None: ...
+    @overload
+    def to(self: KStream[K, VR | None], topic: str | TopicNameExtractor, produced: Produced[K, VR]) -> None: ...
+    def to(self, topic: str | TopicNameExtractor, produced: Produced[Any, Any] | None = None) -> None:
         """Write every record, nulls included, to ``topic``, which must exist. Mirrors ``to``.
 
         ``topic`` may be a function of (key, value, RecordContext) that names the topic of each record. Serdes that

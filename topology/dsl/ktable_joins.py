@@ -50,7 +50,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         other: KTable[KO, VO],
         foreign_key_extractor: Callable[[V], KO | None],
         joiner: Callable[[V, VO], VR],
-        table_joined: TableJoined[K, KO] | None = None,
+        table_joined: TableJoined[K, KO] | Materialized[K, VR] | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     @overload
@@ -59,7 +59,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         other: KTable[KO, VO],
         foreign_key_extractor: Callable[[K, V], KO | None],
         joiner: Callable[[V, VO], VR],
-        table_joined: TableJoined[K, KO] | None = None,
+        table_joined: TableJoined[K, KO] | Materialized[K, VR] | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     def join(self, other: KTable[Any, Any], *functions: Any, **options: Any) -> KTable[K, Any]:
@@ -123,7 +123,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         other: KTable[KO, VO],
         foreign_key_extractor: Callable[[V], KO | None],
         joiner: Callable[[V, VO | None], VR],
-        table_joined: TableJoined[K, KO] | None = None,
+        table_joined: TableJoined[K, KO] | Materialized[K, VR] | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     @overload
@@ -132,7 +132,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         other: KTable[KO, VO],
         foreign_key_extractor: Callable[[K, V], KO | None],
         joiner: Callable[[V, VO | None], VR],
-        table_joined: TableJoined[K, KO] | None = None,
+        table_joined: TableJoined[K, KO] | Materialized[K, VR] | None = None,
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     def left_join(self, other: KTable[Any, Any], *functions: Any, **options: Any) -> KTable[K, Any]:

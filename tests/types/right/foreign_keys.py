@@ -36,3 +36,6 @@ assert_type(
     ),
     ps.KTable[str, float],
 )
+named: ps.Materialized[str, str] = ps.Materialized.as_("joined")
+assert_type(orders.left_join(people, lambda order: 7, lambda order, name: name or "nobody", named), ps.KTable[str, str])
+assert_type(orders.join(people, lambda order: 7, lambda order, name: name, named), ps.KTable[str, str])

@@ -57,3 +57,12 @@ lines.to("out", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string()))
 lines.to("out", ps.Produced.with_(value_serde=ps.Serdes.string()))
 lines.to("out", ps.Produced.as_("sink").with_key_serde(ps.Serdes.string()))
 lines.to(lambda key, value, context: f"out-{context.partition}")
+
+
+def shortened(line: str | None) -> str | None:
+    return line and line[:3]
+
+
+# Serdes never see None, so that of text is right for text or None.
+lines.map_values(shortened).to("out", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string()))
+lines.map_values(shortened).to("out")

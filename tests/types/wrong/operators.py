@@ -34,6 +34,7 @@ lines.map_values(len).map_values(lambda length: length.upper())  # error
 lines.to("out", ps.Produced.with_(ps.Serdes.long(), ps.Serdes.string()))  # error
 lines.to("out", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.long()))  # error
 amounts.map(lambda key, value: (value, key)).to("out", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.long()))  # error
+lines.map_values(lambda line: line or None).to("out", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.long()))  # error
 lines.repartition(ps.Repartitioned.with_(ps.Serdes.long(), ps.Serdes.string()))  # error
 lines.to(topic=7)  # error
 
