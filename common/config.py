@@ -47,6 +47,12 @@ _ELSEWHERE = {
     "rack.aware.assignment.strategy": "only standbys are placed by rack: 'rack.aware.assignment.tags'",
     "probing.rebalance.interval.ms": "a task moves as soon as its copy has caught up, without another rebalance",
     "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
+    "processing.exception.handler.global.enabled": "it is always on: 'processing.exception.handler' also decides about "
+    "the processors of global stores",
+    "errors.dead.letter.queue.topic.name": "there is no dead letter queue yet: docs/NOT_YET.md",
+    "log.summary.interval.ms": "there is no summary in the log: 'penstock status' and /metrics tell it at any time",
+    "task.timeout.ms": "there is no such limit: a task waits for its broker however long that is away",
+    "rocksdb.config.setter": "RocksDB's options are fixed: 'statestore.memory.max.bytes' bounds the memory of stores",
     "production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
     "default.production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
     "uncaught.exception.handler": "call KafkaStreams.set_uncaught_exception_handler()",

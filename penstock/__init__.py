@@ -98,13 +98,19 @@ from penstock.topology.dsl.windowed_cogrouped_kstream import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
-from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
+from penstock.topology.fixed_key_processor import (
+    ContextualFixedKeyProcessor,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+)
 from penstock.topology.join_windows import JoinWindows
 from penstock.topology.materialized import Materialized, StoreType
 from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
 from penstock.topology.printed import Printed
 from penstock.topology.processor import (
     Cancellable,
+    ContextualProcessor,
     ProcessingContext,
     Processor,
     ProcessorContext,
@@ -154,6 +160,8 @@ __all__ = [
     "ConfigError",
     "ConnectedStoreProvider",
     "Consumed",
+    "ContextualFixedKeyProcessor",
+    "ContextualProcessor",
     "CountQuery",
     "Deduplicated",
     "DeserializationError",

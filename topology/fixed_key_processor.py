@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from typing_extensions import override
+
 from penstock.common.records import NO_HEADERS, Headers
 from penstock.common.time import event_time
 from penstock.common.windows import LARGEST_TIMESTAMP
@@ -97,6 +99,21 @@ class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
 
     def close(self) -> None:
         """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+
+
+class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
+    """A :class:`FixedKeyProcessor` that keeps its context, for ``self.context``. Mirrors
+    ``ContextualFixedKeyProcessor``.
+
+    One that has an ``init`` of its own calls ``super().init(context)`` in it.
+    """
+
+    context: FixedKeyProcessorContext[KIn, VOut]
+    """There from ``init`` on."""
+
+    @override
+    def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
+        self.context = context
 
 
 FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[KIn, VIn, VOut]]

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from typing_extensions import override
+
 from penstock.common.errors import TopologyError
 from penstock.common.ids import TaskId
 from penstock.common.records import Headers, Record, RecordMetadata
@@ -136,6 +138,20 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
 
     def close(self) -> None:
         """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+
+
+class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
+    """A :class:`Processor` that keeps its context, for ``self.context``. Mirrors ``ContextualProcessor``.
+
+    One that has an ``init`` of its own calls ``super().init(context)`` in it.
+    """
+
+    context: ProcessorContext[KOut, VOut]
+    """There from ``init`` on."""
+
+    @override
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        self.context = context
 
 
 ProcessorSupplier = Callable[[], Processor[KIn, VIn, KOut, VOut]]

@@ -125,6 +125,11 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("default.production.exception.handler", "no such handler yet"),
         ("uncaught.exception.handler", "set_uncaught_exception_handler"),
         ("group.protocol", "assigns the tasks"),
+        ("processing.exception.handler.global.enabled", "it is always on"),
+        ("errors.dead.letter.queue.topic.name", "no dead letter queue yet"),
+        ("log.summary.interval.ms", "'penstock status'"),
+        ("task.timeout.ms", "however long"),
+        ("rocksdb.config.setter", "'statestore.memory.max.bytes'"),
     ],
 )
 def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advice: str) -> None:
