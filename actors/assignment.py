@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import Future
 
@@ -13,7 +12,7 @@ from penstock.actors.guarantee import Guarantee
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.standbys import Standbys
-from penstock.actors.steps import PATIENCE_S, Steps
+from penstock.actors.steps import Steps
 from penstock.common.ids import Sources
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
@@ -59,7 +58,7 @@ class Assignment:
                 yield from self._abort(error)
                 yield from self._guarantee.reopening()
             yield from self._tasks.open({task_id: sources[task_id] for task_id in added})
-        yield from self._begin(PATIENCE_S)
+        yield from self._begin()
         self._standbys.open(standbys)
 
     def suspend(self, epoch: int, done: Future[None]) -> Steps[None]:
@@ -91,19 +90,19 @@ class Assignment:
             yield from self._abort(TransactionAbortedError(reason))
 
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        """Go on from the last commit. Tasks that have run outlive every outage of the broker."""
+        """Continue from the last commit."""
         yield from self._abort(error)
-        yield from self._begin(math.inf)
+        yield from self._begin()
 
     def _begin_all_the_same(self) -> Steps[None]:
         """An order that comes too late may have kept tasks from beginning, in the belief that it would begin them."""
-        yield from self._begin(math.inf)
+        yield from self._begin()
 
     def _abort(self, error: UndeliveredError) -> Steps[None]:
         self._commits.aborted()
         yield from self._tasks.abort(error)
 
-    def _begin(self, patience_s: float) -> Steps[None]:
-        answer = yield from self._tasks.begin(patience_s)
+    def _begin(self) -> Steps[None]:
+        answer = yield from self._tasks.begin()
         if not answer.accepted:
             yield from self.drop_refused(list(self._tasks.by_id.values()), answer.reason)

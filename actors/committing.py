@@ -9,7 +9,7 @@ from penstock.actors.commit_stops import StopWatch
 from penstock.actors.guarantee import ANSWER_SLICE_S, Guarantee
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
-from penstock.actors.steps import Steps
+from penstock.actors.steps import SOON_S, Steps
 from penstock.common.ids import TopicPartition
 from penstock.kafka.contracts import RecordProducer
 
@@ -21,7 +21,7 @@ def delivery(producer: RecordProducer) -> Steps[None]:
     sent = producer.mark()
     while not sent.delivered():
         producer.flush(_FLUSH_SLICE_S)
-        yield 0.0
+        yield SOON_S
 
 
 class Commit:
@@ -99,7 +99,7 @@ class Commit:
             self._producer.poll()
             return ANSWER_SLICE_S
         self._producer.flush(_FLUSH_SLICE_S)
-        return 0.0
+        return SOON_S
 
     def _note_changelog_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         for hosted in self._running:

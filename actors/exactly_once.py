@@ -77,7 +77,7 @@ class ExactlyOnce(Guarantee):
                 yield from self._answer(producer, producer.init_transactions(), "take the transactional id")
             except (BrokerUnreachableError, TransactionAbortedError) as error:
                 self._close_when_free(producer)
-                wait.goes_on(error)
+                wait.continues(error)
                 yield _AGAIN_S
             else:
                 wait.is_over()
@@ -130,9 +130,13 @@ class ExactlyOnce(Guarantee):
         yield from self._take_id()
 
     def _hear_whether_it_may(self) -> Steps[None]:
-        """Another may have taken the id because this actor is no part of the application any more: then it is not taken
-        back, for whoever has it now would have to begin anew."""
-        asked = self._ask({})
+        """Raises RefusedError if this actor is no part of the application any more: then it must not take its id back,
+        since the actor that has it now would have to begin again.
+
+        The coordinator answers at once, even while it waits for this actor to confirm an assignment. Only a coordinator
+        that is away does not; an order shows as well that the actor is still part of the application.
+        """
+        asked = self._ask({}, presence=True)
         while not self._is_awaited():
             if asked.done():
                 if not (answer := asked.result()).accepted:

@@ -139,7 +139,7 @@ class GlobalStores:
 
     def _opening(self) -> Steps[None]:
         self._opened = yield from retry_while_unavailable(self._open, self._clock)
-        self._opened.task.init(self._clock.wall_ms())
+        self._open_ones.task.init(self._clock.wall_ms())
         yield from retry_while_unavailable(self._begin, self._clock)
 
     def _open(self) -> _Opened:

@@ -16,9 +16,18 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.contracts import RecordProducer, UndeliveredError
 
 T = TypeVar("T")
-Ask = Callable[[Mapping[TopicPartition, CommittedOffset]], "Future[CommitAnswer]"]
-"""Asks the coordinator. At least once it lets Kafka have the offsets; exactly once there are none, and it says as which
-member of the group the actor may commit."""
+
+
+class Ask(Protocol):
+    """Asks the coordinator."""
+
+    def __call__(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], presence: bool = False
+    ) -> Future[CommitAnswer]:
+        """At least once, Kafka has the offsets when the answer comes. Exactly once there are none, and the coordinator
+        answers as which member of the group the actor may commit, when the actor has confirmed its last assignment.
+        With ``presence`` it answers at once if the actor is still part of the application."""
+
 
 ANSWER_SLICE_S = 0.005
 _AGAIN_S = 0.2

@@ -92,14 +92,13 @@ class HostedTask(StoredTask):
         self.state = state
 
     def begin(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Where its sources begin is known; restoring comes next."""
+        """Its sources begin here; restoring comes next. May be called again before that."""
         self.starts = starts
         self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
         for tp, start in starts.items():
             if start.lost is not None:
                 self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
         self.state_manager.goes_on_from(self._resume_from())
-        self.become(TaskState.RESTORING)
 
     def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:
         return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -86,7 +85,7 @@ class HostedTasks:
 
     def open(self, sources: Sources) -> Steps[None]:
         """Open these; :meth:`begin` must follow."""
-        opened = yield from self._opening.open(sources, self.by_id)
+        opened = yield from self._opening.open(sources, self.by_id, self._is_superseded)
         self.meters.tasks_created += len(opened)
 
     def abort(self, error: UndeliveredError) -> Steps[None]:
@@ -117,32 +116,39 @@ class HostedTasks:
             self._restoration.forget(hosted)
             self._globals.forget(hosted)
             renewing = partial(self._opening.renew, hosted)
-            self.by_id[hosted.id] = yield from retry_while_unavailable(renewing, self._clock, math.inf)
+            renewed = yield from retry_while_unavailable(renewing, self._clock)
+            assert renewed is not None  # nothing supersedes it
+            self.by_id[hosted.id] = renewed
 
-    def begin(self, patience_s: float) -> Steps[CommitAnswer]:
-        """Those that are open and did nothing yet: find out where they go on from, restore what their stores lack,
-        start those that lack nothing. Or the refusal to commit for the actor's tasks: then they must be dropped."""
+    def begin(self) -> Steps[CommitAnswer]:
+        """Those that are open and did nothing yet: find out where they continue, restore what their stores lack, start
+        those that lack nothing. Or the refusal to commit for the actor's tasks: then they must be dropped.
+
+        Waits for a broker without limit. An order that comes meanwhile ends the wait, and the next assignment begins
+        the rest.
+        """
         while True:
             try:
-                return (yield from self._begin(patience_s))
+                return (yield from self._begin())
             except UndeliveredError as error:  # a processor's init has sent something
                 yield from self.abort(error)
 
-    def _begin(self, patience_s: float) -> Steps[CommitAnswer]:
+    def _begin(self) -> Steps[CommitAnswer]:
         opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]
         if not opened:
             return CommitAnswer(True)
         answer = yield from self._find_seat()
         if answer is None or not answer.accepted:
             return answer or CommitAnswer(True)  # superseded: the next assignment begins them
-        for wait_s in self._opening.find_starts(opened, patience_s):
-            yield wait_s
-            if self._is_superseded():
-                # Most likely a topic is gone, of which nobody can say any more where it begins.
-                return answer
+        if not (yield from self._opening.find_starts(opened, self._is_superseded)):
+            return answer
         for hosted in opened:
             beginning = partial(self._restoration.begin, hosted)
-            if not (yield from retry_while_unavailable(beginning, self._clock, patience_s)):
+            restores = yield from retry_while_unavailable(beginning, self._clock, self._is_superseded)
+            if restores is None:
+                return answer
+            hosted.become(TaskState.RESTORING)
+            if not restores:
                 self.start(hosted)
             yield 0.0
         return answer
@@ -190,4 +196,8 @@ class HostedTasks:
         for hosted in [*ready, *admitted]:
             self.start(hosted)
         stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
-        return busy or followed, [retry_while_unavailable(begin_again, self._clock) for begin_again in stale]
+        # One that an order supersedes is still overtaken, and is given out by the next round.
+        return busy or followed, [self._begin_again(begin_again) for begin_again in stale]
+
+    def _begin_again(self, begin_again: Callable[[], None]) -> Steps[None]:
+        yield from retry_while_unavailable(begin_again, self._clock, self._is_superseded)

@@ -161,6 +161,9 @@ class ActorStatus:
     idle_s: float = 0.0
     generation: int = 1
     """The version of the program that it runs, as :class:`~penstock.actors.rollout.Rollout` counts them."""
+    waits: bool = False
+    """What it does now waits for an answer from outside: of a broker, of the coordinator, or of another process that
+    has the stores of a task. It lives, and continues when the answer comes."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,9 @@ class CommitRequest:
     epoch: int
     offsets: Mapping[TopicPartition, tuple[int, str]]
     number: int = 0
+    presence: bool = False
+    """Exactly once, the actor only asks if it is still part of the application. The coordinator answers at once, under
+    whatever epoch: an actor that carries out an assignment has not confirmed its epoch yet."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
@@ -30,6 +30,7 @@ class SourceReader:
         self._limit = limit
         self._owner: dict[TopicPartition, HostedTask] = {}
         self._paused: set[TopicPartition] = set()
+        self._lost: dict[TopicPartition, int] = {}
         self._fetched_s = 0.0
 
     def assign(self, running: Sequence[HostedTask]) -> None:
@@ -40,6 +41,7 @@ class SourceReader:
             self._consumer.resume(gone)
             self._paused -= gone
         self._owner = owner
+        self._lost = {tp: at for tp, at in self._lost.items() if tp in owner}
         self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in owner.items()})
 
     def is_due(self, running: Sequence[HostedTask]) -> bool:
@@ -114,15 +116,22 @@ class SourceReader:
 
     def lost_positions(self) -> dict[TopicPartition, int]:
         """Positions whose records retention has deleted before they were read: see :meth:`reset`."""
-        return self._consumer.lost_positions()
+        lost, self._lost = {**self._lost, **self._consumer.lost_positions()}, {}
+        return lost
 
-    def reset(self, lost: Mapping[TopicPartition, int]) -> Steps[None]:
-        """Go on where the reset policy of each source says; at the end of one that has become shorter."""
+    def reset(self, lost: Mapping[TopicPartition, int], is_superseded: Callable[[], bool]) -> Steps[None]:
+        """Go on where the reset policy of each source says; at the end of one that has become shorter. If it
+        ``is_superseded`` while no broker answers, these positions are given out as lost again."""
         policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
-        beginnings = yield from retry_while_unavailable(
-            lambda: self._consumer.fetch_beginning_offsets(policies), self._clock
-        )
-        ends = yield from retry_while_unavailable(lambda: self._consumer.fetch_end_offsets(policies), self._clock)
+
+        def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+            return self._consumer.fetch_beginning_offsets(policies), self._consumer.fetch_end_offsets(policies)
+
+        found = yield from retry_while_unavailable(ask, self._clock, is_superseded)
+        if found is None:
+            self._lost.update({tp: lost[tp] for tp in policies})
+            return
+        beginnings, ends = found
         for tp, policy in policies.items():
             was, beginning, end = lost[tp], beginnings[tp], ends[tp]
             if was > end:

@@ -1,6 +1,8 @@
 """Long operations of the stream loop, cut into steps: between two of them it answers queries.
 
-A step is a generator's ``yield``: the seconds the loop may sleep (and answer queries) before it goes on; 0 for none.
+A step is a generator's ``yield``: the seconds the loop may sleep (and answer queries) before the operation continues.
+0 means that it has work to do. Above 0, it waits for an answer from outside: of a broker, of the coordinator, or of
+another process. The actor tells the coordinator so (``ActorStatus.waits``), which does not end an actor that waits.
 """
 
 from __future__ import annotations
@@ -9,21 +11,25 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.actors.clock import Clock
-from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, UnknownTopicError
 from penstock.common.log import logger
 
 T = TypeVar("T")
 Steps = Generator[float, None, T]
 
 PATIENCE_S = 120.0
-"""So long may the broker, or another process with the task's stores, keep an actor waiting before it gives up."""
+"""So long may another process keep the stores of a task before the actor gives up (the coordinator ends a process that
+does not answer within 45 s), and so long may brokers that answer not know a topic. For a broker that does not answer an
+actor waits without limit."""
+SOON_S = 0.0005
+"""Waits for an answer that may come at any moment."""
 _RETRY_S = 0.2
 _LOCK_IS_ORDINARY_S = 5.0
 """So long a task that moves may need to let go of its stores, which another actor of the node waits for."""
 
 
 class WaitLog:
-    """What is said of one wait: once that it lasts, and once that it is over, however often is tried in between."""
+    """Logs one wait: once that it lasts, and once that it is over, however many attempts come in between."""
 
     def __init__(self, what: str, clock: Clock) -> None:
         self._what = what
@@ -31,7 +37,7 @@ class WaitLog:
         self._begun_s = clock.monotonic_s()
         self._told = False
 
-    def goes_on(self, error: Exception) -> None:
+    def continues(self, error: Exception) -> None:
         """An attempt has failed."""
         ordinary = isinstance(error, StateStoreLockedError) and self._waited_s() < _LOCK_IS_ORDINARY_S
         if not self._told and not ordinary:
@@ -47,18 +53,34 @@ class WaitLog:
         return self._clock.monotonic_s() - self._begun_s
 
 
-def retry_while_unavailable(call: Callable[[], T], clock: Clock, patience_s: float = PATIENCE_S) -> Steps[T]:
-    """The result of ``call``; tried again, for so long, while no broker answers or another process has stores."""
-    deadline = clock.monotonic_s() + patience_s
+def never() -> bool:
+    """Returns that nothing supersedes a wait."""
+    return False
+
+
+def retry_while_unavailable(
+    call: Callable[[], T], clock: Clock, is_superseded: Callable[[], bool] = never
+) -> Steps[T | None]:
+    """Returns the result of ``call``. Tries again while no broker answers, without limit, and for PATIENCE_S while
+    another process has the stores or brokers do not know a topic. Returns None, after at least one attempt, if
+    ``is_superseded``: the next order to the actor decides what becomes of the operation."""
     wait = WaitLog("a task waits for the broker, or for its stores", clock)
+    limited_since_s: float | None = None
     while True:
         try:
             found = call()
         except (BrokerUnreachableError, StateStoreLockedError) as error:
-            if clock.monotonic_s() >= deadline:
-                raise
-            wait.goes_on(error)
+            if isinstance(error, StateStoreLockedError | UnknownTopicError):
+                now_s = clock.monotonic_s()
+                limited_since_s = now_s if limited_since_s is None else limited_since_s
+                if now_s - limited_since_s >= PATIENCE_S:
+                    raise
+            else:
+                limited_since_s = None
+            wait.continues(error)
         else:
             wait.is_over()
             return found
+        if is_superseded():
+            return None
         yield _RETRY_S

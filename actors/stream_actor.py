@@ -17,8 +17,8 @@ from typing import Any
 
 import ray
 from ray import cloudpickle
-from ray.exceptions import RayError, RayTaskError
 
+from penstock.actors.commit_calls import CommitCalls
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -36,10 +36,6 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 
-COORDINATOR_PATIENCE_S = 300.0
-"""So long may the coordinator be away while a commit waits; then the actor ends (``max.poll.interval.ms``)."""
-_COMMIT_CALL_S = 30.0
-_COMMIT_AGAIN_S = 0.2
 # The loop holds the interpreter while it works: so long does a query wait until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
 _COLLECT_AFTER_OBJECTS = 50_000
@@ -93,32 +89,18 @@ class StreamActor:
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
 
+        async def call(request: CommitRequest) -> CommitAnswer | None:
+            answer: CommitAnswer | None = await asyncio.wrap_future(coordinator.commit.remote(request).future())
+            return answer
+
+        calls = CommitCalls(self._actor_id, call, self._log)
+
         def committer(request: CommitRequest) -> Future[CommitAnswer]:
-            return asyncio.run_coroutine_threadsafe(self._commit(coordinator, request), events)
+            return asyncio.run_coroutine_threadsafe(calls.commit(request), events)
 
         node, who = ray.get_runtime_context().get_node_id(), process_id(spec.application_id, spec.config.state_dir)
         clients = ConfluentClients.of(spec.config)
         return StreamLoop(spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who)
-
-    async def _commit(self, coordinator: Any, request: CommitRequest) -> CommitAnswer:
-        """The coordinator's answer. It may be restarted meanwhile, so the request is repeated: it is idempotent."""
-        deadline = asyncio.get_running_loop().time() + COORDINATOR_PATIENCE_S
-        while True:
-            try:
-                call = asyncio.wrap_future(coordinator.commit.remote(request).future())
-                answer: CommitAnswer = await asyncio.wait_for(call, _COMMIT_CALL_S)
-            except RayTaskError:
-                raise  # the coordinator lives, and has an error in itself
-            except (RayError, TimeoutError) as error:
-                if asyncio.get_running_loop().time() >= deadline:
-                    raise ApplicationStateError(
-                        f"actor {self._actor_id} cannot commit: the coordinator has not answered for "
-                        f"{COORDINATOR_PATIENCE_S:.0f} s ({type(error).__name__})"
-                    ) from error
-                self._log.warning("coordinator unreachable, retrying commit", error=repr(error))
-                await asyncio.sleep(_COMMIT_AGAIN_S)
-            else:
-                return answer
 
     def _started(self) -> StreamLoop:
         if self._loop is None:

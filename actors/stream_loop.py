@@ -83,6 +83,7 @@ class StreamLoop:
         self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None
         self._asked = 0  # commits
+        self._waits = False
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         self._begun_s = self._clock.monotonic_s()
         root = spec.config.state_dir / spec.application_id
@@ -209,10 +210,12 @@ class StreamLoop:
             if self._job is None:
                 return self._round()
             try:
-                return next(self._job)
+                next_s = next(self._job)
             except StopIteration:
                 self._job = None
-                return 0.0
+                next_s = 0.0
+            self._waits = next_s > 0
+            return next_s
         except UndeliveredError as error:
             self._job = self._current = None
             self._commits.abandon()
@@ -258,7 +261,7 @@ class StreamLoop:
                 self._reader.update_caught_up(hosted, batch.partition)
         self._current = None
         if lost := self._reader.lost_positions():
-            self._jobs.append(self._reader.reset(lost))
+            self._jobs.append(self._reader.reset(lost, self._jobs.is_awaited))
         return fetched
 
     def _process(self, now_ms: int) -> bool:
@@ -297,6 +300,7 @@ class StreamLoop:
         commit, or take too much memory."""
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(blocks_records=not free)
+        self._waits = wait_s > 0
         if answer is not None:
             if not answer.accepted:
                 self._jobs.appendleft(self._assignment.drop_refused(commit.tasks, answer.reason))
@@ -306,9 +310,11 @@ class StreamLoop:
         self._commits.stops.resume()
         return min(wait_s, self._round())
 
-    def _ask_to_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Future[CommitAnswer]:
+    def _ask_to_commit(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], presence: bool = False
+    ) -> Future[CommitAnswer]:
         self._asked += 1
-        asked = self._committer(CommitRequest(self._actor_id, self._assignment.epoch, offsets, self._asked))
+        asked = self._committer(CommitRequest(self._actor_id, self._assignment.epoch, offsets, self._asked, presence))
         asked.add_done_callback(lambda _: self._mailbox.wake())
         return asked
 
@@ -345,6 +351,7 @@ class StreamLoop:
             measured=measured,
             running_s=now_s - self._begun_s,
             idle_s=self._mailbox.idle_s,
+            waits=self._waits,
         )
 
     # ---- end ----

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.actors.clock import Clock
@@ -43,9 +43,12 @@ class TaskOpening:
         self._globals = global_stores
         self._clock = clock
 
-    def open(self, sources: Sources, tasks: dict[TaskId, HostedTask]) -> Steps[list[HostedTask]]:
-        """The tasks of these ids; each stands in ``tasks`` as soon as it is open. One that has a standby here takes its
-        stores."""
+    def open(
+        self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
+    ) -> Steps[list[HostedTask]]:
+        """Opens the tasks of these ids; each is in ``tasks`` as soon as it is open. One that has a standby here takes
+        its stores. If ``is_superseded`` while another process has the stores of a task, the rest is left to the next
+        assignment."""
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
@@ -55,7 +58,10 @@ class TaskOpening:
                 hosted = promote(standby, producer, self._budget, stores)
             else:
                 opening = partial(open_hosted_task, program, task_id, producer, self._budget, reads, stores)
-                hosted = yield from retry_while_unavailable(opening, self._clock)
+                found = yield from retry_while_unavailable(opening, self._clock, is_superseded)
+                if found is None:
+                    break
+                hosted = found
             tasks[task_id] = hosted
             opened.append(hosted)
             yield 0.0
@@ -65,22 +71,29 @@ class TaskOpening:
         """The same task as it was at the last commit. May be called again after an error."""
         return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
 
-    def find_starts(self, opened: Sequence[HostedTask], patience_s: float) -> Steps[None]:
-        """Find out where their sources begin, and what their sinks must know; restoring comes next."""
+    def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
+        """Finds out where their sources begin, and what their sinks must know; restoring comes next. Returns False if
+        ``is_superseded`` while no broker answers, or none knows a topic any more."""
         watched = {topic for hosted in opened for topic in self._watched(hosted)}
         asked = watched.union(*(hosted.state_manager.program.partitioned_topics for hosted in opened))
         counts = {}
         for topic in asked:
             # The producer remembers it. A record that were the first to ask could not wait for a broker.
             asking = partial(self._partitions, topic)
-            counts[topic] = yield from retry_while_unavailable(asking, self._clock, patience_s)
+            count = yield from retry_while_unavailable(asking, self._clock, is_superseded)
+            if count is None:
+                return False
+            counts[topic] = count
         for hosted in opened:
             hosted.meters.partitioners.begin({topic: counts[topic] for topic in self._watched(hosted)})
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         finding = partial(start_positions, self._consumer, self._admin, resets)
-        starts = yield from retry_while_unavailable(finding, self._clock, patience_s)
+        starts = yield from retry_while_unavailable(finding, self._clock, is_superseded)
+        if starts is None:
+            return False
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
+        return True
 
     def _watched(self, hosted: HostedTask) -> frozenset[str]:
         """The topics whose keys matter to the task, unless the program itself has another partitioner for them."""

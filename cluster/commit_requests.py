@@ -102,6 +102,8 @@ class CommitRequests:
         reason = self._refusal_reason(request)
         if reason is not None:
             self._refuse(request, reason)
+        elif request.presence:
+            self._accept(AcceptCommit(request))
         elif not self._exactly_once:
             self._say(CommitOffsets(request))
         elif self._may_be_member(request):

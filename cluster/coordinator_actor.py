@@ -52,6 +52,7 @@ from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.physical.topic_plan import TopicPlan
 
+ANSWER_WITHIN_S = 20.0
 _CHECK_BROKER_S = 2.0
 _ASK_HTTP_S = 10.0
 _NOTE_EACH_S = 3600.0
@@ -145,9 +146,17 @@ class CoordinatorActor:
         it = self._dispatcher
         return metadata_of(self._deployments.spec, it.machine, it.handles, partitioners_of(it.statuses))
 
-    async def commit(self, request: CommitRequest) -> CommitAnswer:
-        """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal."""
-        # After a restart the actors' commits arrive before the machine stands again.
+    async def commit(self, request: CommitRequest) -> CommitAnswer | None:
+        """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal.
+        Returns None if neither is known within ANSWER_WITHIN_S: the actor asks again. So calls do not pile up here
+        while no broker answers."""
+        try:
+            return await asyncio.wait_for(self._answer_to(request), ANSWER_WITHIN_S)
+        except TimeoutError:
+            return None
+
+    async def _answer_to(self, request: CommitRequest) -> CommitAnswer:
+        # After a restart the actors' commits arrive before the machine is there again.
         await asyncio.wait({self._beginning})
         if self._dispatcher is None:
             return CommitAnswer(False, self._error or "the application has ended")

@@ -6,7 +6,6 @@ It sees them only by the protocols in ``environment.py``, so that a simulation d
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any, TypeVar, assert_never
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
-from penstock.actors.orders import Assign, Stop, Suspend
+from penstock.actors.orders import Assign, Suspend
 from penstock.cluster import events
 from penstock.cluster.actor_watch import ActorWatch, status_of
 from penstock.cluster.coordinator import Coordinator
@@ -28,6 +27,7 @@ from penstock.cluster.environment import (
     CommitRefusedError,
     Environment,
 )
+from penstock.cluster.overdue import OverdueOrders, stopped
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.silence import Silence
 from penstock.common.errors import ConfigError, KafkaRefusedError, StreamsError
@@ -64,6 +64,7 @@ class Dispatcher:
             self._lost,
             self._spawn,
         )
+        self._overdue = OverdueOrders(self._loop.time)
         self._timers: dict[events.Timer, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._asked: dict[tuple[str, int], list[asyncio.Future[CommitAnswer]]] = {}
@@ -104,13 +105,18 @@ class Dispatcher:
                     self._internal_error(error)
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
-        """Commit for an actor; returns when Kafka has the offsets, or with the refusal. May be called repeatedly."""
+        """Commit for an actor; returns when Kafka has the offsets, or with the refusal. May be called repeatedly, and
+        be cancelled."""
         if self._closed:
             return CommitAnswer(False, "the application has ended")
         answer: asyncio.Future[CommitAnswer] = self._loop.create_future()
-        self._asked.setdefault((request.actor_id, request.number), []).append(answer)
-        self.feed(events.CommitRequested(request))
-        return await answer
+        waiting = self._asked.setdefault((request.actor_id, request.number), [])
+        waiting.append(answer)
+        try:
+            self.feed(events.CommitRequested(request))
+            return await answer
+        finally:
+            waiting.remove(answer)
 
     def suspend(self) -> asyncio.Task[None]:
         """The group rebalances: have all actors commit what they have done, and suspend their tasks until they are
@@ -145,7 +151,7 @@ class Dispatcher:
 
     async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
-            await handle.insist(Suspend(epoch), math.inf)
+            await handle.insist(Suspend(epoch))
         except StreamsError as error:  # whoever watches it hears of its end
             self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
 
@@ -179,7 +185,7 @@ class Dispatcher:
                 self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
                 self._log.info("stopping actor", actor=name)
-                self._spawn(self._call(name, lambda it: it.insist(Stop()), partial(events.ActorStopped, name)))
+                self._spawn(self._call(name, stopped, partial(events.ActorStopped, name)))
             case events.KillActor(name):
                 self._log.info("killing actor", actor=name)
                 self._kill(name)
@@ -243,7 +249,13 @@ class Dispatcher:
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
         order, assigned = Assign(epoch, sources, followed), events.ActorAssigned(name, epoch)
-        self._spawn(self._call(name, lambda it: it.insist(order), lambda _: assigned))
+        self._overdue.sent(name)
+
+        def confirmed(_: bool) -> events.Event:
+            self._overdue.carried_out(name)
+            return assigned
+
+        self._spawn(self._call(name, lambda it: it.insist(order), confirmed))
 
     async def _call(
         self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, T]], success: Callable[[T], events.Event]
@@ -290,6 +302,7 @@ class Dispatcher:
     def _kill(self, name: str) -> bool:
         """Kill the actor's process, so that it holds no tasks, and forget it; whether it was there."""
         handle = self._handles.pop(name, None)
+        self._overdue.carried_out(name)
         if handle is not None:
             handle.kill()
         return handle is not None
@@ -344,6 +357,8 @@ class Dispatcher:
             del self._statuses[name]
 
     def _heard(self, handle: ActorHandle, status: ActorStatus) -> None:
+        if (reason := self._overdue.reported(status)) is not None:
+            return self._lost(handle.actor_id, reason)
         self._statuses[handle.actor_id] = status
         self._environment.reported(status)
         if self._pausing.contradicts(status):

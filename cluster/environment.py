@@ -49,7 +49,8 @@ class NodeAnswer(Enum):
 
 
 RELEASE_S = 120.0
-"""Releasing means committing, and a commit may wait for a broker that is coming back; after this the actor is ended."""
+"""An actor that works so long on an assignment, and waits neither for a broker nor for the coordinator, is ended. One
+that must stop is ended after so long whatever it waits for."""
 
 
 class ToldActor(Protocol):
@@ -72,10 +73,9 @@ class ActorHandle(ToldActor, Protocol):
     async def start(self, slot: int) -> str:
         """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
 
-    async def insist(self, order: Order, within_s: float = RELEASE_S) -> bool:
-        """The same, but an actor that does not answer in time is ended: nobody knows whether it still has tasks that it
-        was to release. ``math.inf``: it may wait for a broker for hours; who does not want to wait any longer cancels
-        the call."""
+    async def insist(self, order: Order) -> bool:
+        """The same, however long the actor takes: it may wait for a broker for hours. The caller cancels the call when
+        it does not want to wait any longer."""
 
     async def wait(self) -> ActorEnd:
         """Returns when the actor's loop ends: why."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import Any
 
 import ray
@@ -15,7 +14,6 @@ from penstock.actors.messages import ActorEnd, ActorStatus
 from penstock.actors.orders import Order
 from penstock.actors.stream_actor import StreamActor
 from penstock.cluster.environment import (
-    RELEASE_S,
     ActorEndedError,
     ActorFailedError,
     ActorHandle,
@@ -90,20 +88,15 @@ class StreamActorHandle(ActorHandle):
             raise ActorSilentError(f"actor {self.actor_id} does not answer") from error
 
     @override
-    async def insist(self, order: Order, within_s: float = RELEASE_S) -> bool:
-        deadline = asyncio.get_running_loop().time() + within_s
+    async def insist(self, order: Order) -> bool:
         while True:
-            left_s = None if within_s == math.inf else max(deadline - asyncio.get_running_loop().time(), 0)
             ref = asyncio.wrap_future(self.ray_handle.tell.remote(order).future())
             try:
-                in_doubt: bool = await self._answer(asyncio.wait_for(ref, left_s))
-                return in_doubt
+                in_doubt: bool = await self._answer(ref)
             except ActorUnavailableError:
                 await asyncio.sleep(_AGAIN_S)
-            except TimeoutError:
-                self.kill()
-                what = type(order).__name__.lower()
-                raise ActorLostError(f"{what} was not answered within {within_s:.0f} s") from None
+            else:
+                return in_doubt
 
     @override
     async def wait(self) -> ActorEnd:

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError, UnknownTopicError
 
 REQUEST_TIMEOUT_S = 8.0
 """How long one question to the broker may take: with the connection attempts around it this stays below 10 s."""
@@ -221,7 +221,7 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
     if code in RETRIABLE:
         return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {said}")
     if code in MISSING_TOPIC:
-        return BrokerUnreachableError(
+        return UnknownTopicError(
             f"cannot {what}: {said}. A broker that has just started says so too; if it lasts, create the topic again"
         )
     return StreamsError(f"cannot {what}: {said}")

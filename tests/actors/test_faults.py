@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 import penstock as ps
 from penstock.actors.messages import TaskState, TaskStatus
+from penstock.actors.steps import never
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -133,7 +134,7 @@ def lost_with_records_waiting(tmp_path: Path) -> tuple[Rig, StreamLoop]:
         hosted.add(batch)
     rig.write("in", *(("k", "gone", 3) for _ in range(3)))
     rig.clients.admin().delete_records({IN: 5})
-    assert list(loop._reader.reset({IN: 2})) == []
+    assert list(loop._reader.reset({IN: 2}, never)) == []
     return rig, loop
 
 
@@ -319,5 +320,5 @@ def test_a_paused_partition_whose_position_is_lost_is_resumed_before_it_is_read_
     monkeypatch.setattr(loop._consumer, "resume", lambda partitions: calls.append(f"resume {list(partitions)}"))
     monkeypatch.setattr(loop._consumer, "seek", lambda tp, offset: calls.append(f"seek {tp} {offset}"))
     rig.clients.admin().delete_records({IN: 4000})
-    assert list(loop._reader.reset({IN: 300})) == []
+    assert list(loop._reader.reset({IN: 300}, never)) == []
     assert calls == [f"resume {[IN]}", f"seek {IN} 4000"]

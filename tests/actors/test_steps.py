@@ -9,11 +9,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, StreamsError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, StreamsError, UnknownTopicError
 from tests.actors.rig import ManualClock
 
 LOCKED = StateStoreLockedError("the stores of 0_1 are open elsewhere")
-UNKNOWN = BrokerUnreachableError("cannot ask for offsets: Local: Unknown partition (_UNKNOWN_PARTITION)")
+UNKNOWN = UnknownTopicError("cannot ask for offsets: Local: Unknown partition (_UNKNOWN_PARTITION)")
+AWAY = BrokerUnreachableError("no broker answers")
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def lines() -> Iterator[list[Any]]:
         yield lines
 
 
-def result(steps: Steps[str], clock: ManualClock) -> str:
+def result(steps: Steps[str | None], clock: ManualClock) -> str:
     """Of steps whose pauses pass at once."""
     try:
         while True:
@@ -73,6 +74,35 @@ def test_the_next_outage_is_said_as_well(clock: ManualClock, lines: list[Any]) -
 
 
 @pytest.mark.parametrize("error", [LOCKED, UNKNOWN])
-def test_what_lasts_for_too_long_is_an_error(clock: ManualClock, error: StreamsError) -> None:
+def test_stores_locked_and_topics_unknown_for_too_long_are_an_error(clock: ManualClock, error: StreamsError) -> None:
+    assert after(119, error, clock) == "found"
     with pytest.raises(type(error)):
-        after(130, error, clock)
+        after(121, error, clock)
+
+
+def test_an_outage_is_waited_for_without_limit(clock: ManualClock) -> None:
+    assert after(100_000, AWAY, clock) == "found"
+
+
+def test_an_outage_in_between_begins_the_patience_with_an_unknown_topic_again(clock: ManualClock) -> None:
+    errors = iter([UNKNOWN] * 500 + [AWAY] + [UNKNOWN] * 500)
+
+    def call() -> str:
+        if (error := next(errors, None)) is not None:
+            raise error
+        return "found"
+
+    assert result(retry_while_unavailable(call, clock), clock) == "found"
+
+
+def test_an_order_ends_a_wait(clock: ManualClock) -> None:
+    def call() -> str:
+        raise AWAY
+
+    steps = retry_while_unavailable(call, clock, lambda: clock.now_ms >= 1_001_000)
+    assert result(steps, clock) == "None"
+    assert clock.now_ms == 1_001_000
+
+
+def test_an_operation_that_is_superseded_is_tried_once_all_the_same(clock: ManualClock) -> None:
+    assert result(retry_while_unavailable(lambda: "found", clock, lambda: True), clock) == "found"

@@ -252,7 +252,7 @@ class SimulatedHandle:
             raise ActorSilentError("it does not answer")
         return await self.insist(order)
 
-    async def insist(self, order: Order, within_s: float = 0.0) -> bool:
+    async def insist(self, order: Order) -> bool:
         await self._twice(lambda: self._actor.take(order))
         return False
 

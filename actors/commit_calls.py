@@ -1,0 +1,61 @@
+"""How a stream actor reaches the coordinator with its commits, however long that is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ray.exceptions import ActorDiedError, RayError, RayTaskError
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.messages import CommitAnswer, CommitRequest
+from penstock.common.errors import ApplicationStateError
+
+CALL_S = 30.0
+"""The coordinator answers each call within 20 s, with None while it has no other answer: a call that takes longer is
+lost."""
+GONE_S = 300.0
+"""Ray restarts the coordinator for ever, and makes calls wait meanwhile. One that Ray calls dead for so long is gone for
+good, and with it the application."""
+_AGAIN_S = 0.2
+
+
+class CommitCalls:
+    """Repeats each commit until the coordinator answers it. A commit is idempotent, and the coordinator may be away, or
+    be restarted, for any time: the actor waits."""
+
+    def __init__(
+        self, actor_id: str, call: Callable[[CommitRequest], Coroutine[Any, Any, CommitAnswer | None]], log: BoundLogger
+    ) -> None:
+        """``call`` asks the coordinator once; None is that it has no answer yet."""
+        self._actor_id = actor_id
+        self._call = call
+        self._log = log
+
+    async def commit(self, request: CommitRequest) -> CommitAnswer:
+        """Returns the coordinator's answer. Raises ApplicationStateError when Ray calls the coordinator dead for
+        GONE_S."""
+        clock_s = asyncio.get_running_loop().time
+        dead_since_s: float | None = None
+        told = False
+        while True:
+            try:
+                answer = await asyncio.wait_for(self._call(request), CALL_S)
+            except RayTaskError:
+                raise  # the coordinator lives, and has an error in itself
+            except (RayError, TimeoutError) as error:
+                dead_since_s = (dead_since_s or clock_s()) if isinstance(error, ActorDiedError) else None
+                if dead_since_s is not None and clock_s() - dead_since_s >= GONE_S:
+                    raise ApplicationStateError(
+                        f"actor {self._actor_id} cannot commit: Ray calls the coordinator dead for {GONE_S:.0f} s "
+                        f"({type(error).__name__}): start the application again"
+                    ) from error
+                if not told:
+                    told = True
+                    self._log.warning("coordinator unreachable, commit waits for it", error=repr(error))
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                dead_since_s = None
+                if answer is not None:
+                    return answer

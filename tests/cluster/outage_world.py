@@ -1,0 +1,498 @@
+"""The production coordinator, dispatcher and stream loops on the fake broker, in virtual time.
+
+The broker, one leader, or the coordinator may be away for any time. Clients behave as librdkafka does meanwhile: records
+expire, and a call about a transaction fails after its own time-out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from structlog.stdlib import BoundLogger
+from structlog.testing import ReturnLogger
+from typing_extensions import override
+
+import penstock as ps
+from penstock.actors.clock import Clock
+from penstock.actors.commit_calls import CommitCalls
+from penstock.actors.exactly_once import transactional_id
+from penstock.actors.messages import (
+    ActorEnd,
+    ActorStatus,
+    ApplicationSpec,
+    ApplicationState,
+    CommitAnswer,
+    CommitRequest,
+    TaskState,
+)
+from penstock.actors.orders import Assign, Order
+from penstock.actors.stream_loop import StreamLoop
+from penstock.cluster import events
+from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator_actor import ANSWER_WITHIN_S
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.environment import ActorEndedError, ActorHandle, ActorLostError
+from penstock.cluster.pausing import Pausing
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, StreamsError
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import KafkaClients
+from penstock.kafka.contracts import (
+    Admin,
+    GroupMember,
+    RecordConsumer,
+    RecordProducer,
+    TransactionAbortedError,
+    TransactionalProducer,
+)
+from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_clients import FakeClients
+from penstock.testing.fake_producers import FakeProducer, FakeTransactionalProducer
+from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
+
+T = TypeVar("T")
+APPLICATION, SEAT = "app", "seat"
+PARTITIONS = 4
+IN = [TopicPartition("in", number) for number in range(PARTITIONS)]
+QUIET = BoundLogger(ReturnLogger(), [], {})
+SESSION_S = 45.0
+REJOIN_S = 1.0
+"""The group hands out its partitions so long after the broker is back."""
+MESSAGE_TIMEOUT_S = 120.0
+INIT_S, END_S, ABORT_S = 10.0, 10.0, 5.0
+"""``kafka/transactions.py``"""
+_LOOK_S = 0.5
+_IDLE_S, _AWAY_S = 0.1, 2.0
+
+
+def topology() -> ps.Topology:
+    """Counts the records of ``in`` per key, and adds to each count the name that a global table has for the key."""
+    string = ps.Serdes.string()
+    builder = ps.StreamsBuilder()
+    in_memory = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("names-store"))
+    names = builder.global_table("names", ps.Consumed.with_(string, string), in_memory)
+    (
+        builder.stream("in", ps.Consumed.with_(string, string))
+        .group_by_key()
+        .count(ps.Materialized.as_(ps.Stores.in_memory_key_value_store("counts")))
+        .to_stream()
+        .left_join(names, lambda key, _: key, lambda count, name: f"{name}:{count}")
+        .to("out", ps.Produced.with_(string, string))
+    )
+    return builder.build()
+
+
+class VirtualClock(Clock):
+    """The time of the event loop."""
+
+    def wall_ms(self) -> int:
+        return 1_000_000 + int(1000 * self.monotonic_s())
+
+    def monotonic_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class _Expiring(FakeProducer):
+    """Gives up what no broker has taken for ``lives_s``."""
+
+    lives_s = MESSAGE_TIMEOUT_S
+    _waits_since_s: float | None = None
+
+    @override
+    def poll(self) -> None:
+        super().poll()
+        now_s = asyncio.get_running_loop().time()
+        if not self._queue:
+            self._waits_since_s = None
+        elif self._waits_since_s is None:
+            self._waits_since_s = now_s
+        elif now_s - self._waits_since_s >= self.lives_s:
+            self._waits_since_s = None
+            self.expire()
+
+
+class _Transactional(_Expiring, FakeTransactionalProducer):
+    """Answers late, or not at all, while the broker is away."""
+
+    lives_s = END_S
+
+    @override
+    def init_transactions(self) -> Future[None]:
+        return self._begun(super().init_transactions, INIT_S, BrokerUnreachableError("no id: nobody answers"))
+
+    @override
+    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
+        error = TransactionAbortedError("no commit: nobody answers", producer_is_spent=True)
+        return self._begun(partial(super().commit_transaction, offsets, group_metadata), END_S, error)
+
+    @override
+    def abort_transaction(self) -> Future[None]:
+        error = TransactionAbortedError("no abort: nobody answers", producer_is_spent=True)
+        return self._begun(super().abort_transaction, ABORT_S, error)
+
+    def _begun(self, call: Callable[[], Future[None]], within_s: float, late: StreamsError) -> Future[None]:
+        if self._broker.answers:
+            return call()
+        done: Future[None] = Future()
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
+
+        def look() -> None:
+            if self._broker.answers:
+                asked = call()
+                error = asked.exception()
+                if error is None:
+                    done.set_result(None)
+                else:
+                    done.set_exception(error)
+            elif loop.time() >= until_s:
+                done.set_exception(late)
+            else:
+                loop.call_later(_LOOK_S, look)
+
+        look()
+        return done
+
+
+@dataclass(frozen=True)
+class Clients(KafkaClients):
+    """Those of the fake broker, except for the producers."""
+
+    fake: FakeClients
+
+    @override
+    def consumer(self) -> RecordConsumer:
+        return self.fake.consumer()
+
+    @override
+    def restore_consumer(self) -> RecordConsumer:
+        return self.fake.restore_consumer()
+
+    @override
+    def producer(self) -> RecordProducer:
+        return _Expiring(self.fake.broker)
+
+    @override
+    def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
+        return _Transactional(self.fake.broker, APPLICATION, transactional_id)
+
+    @override
+    def admin(self) -> Admin:
+        return self.fake.admin()
+
+    @override
+    def group_member(self, instance: str) -> GroupMember:
+        return self.fake.group_member(instance)
+
+
+class LivingActor(ActorHandle):
+    """A stream loop, and the calls to it."""
+
+    def __init__(self, world: OutageWorld, name: str) -> None:
+        self.actor_id = name
+        self.ray_handle = None
+        self.loop: StreamLoop | None = None
+        self.killed = self.died_by_itself = False
+        self._world = world
+        self._died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @override
+    async def start(self, slot: int) -> str:
+        if self.loop is None:
+            loop, calls = asyncio.get_running_loop(), CommitCalls(self.actor_id, self._world.call_coordinator, QUIET)
+
+            def commit(request: CommitRequest) -> Future[CommitAnswer]:
+                asked: Future[CommitAnswer] = Future()
+                task = loop.create_task(calls.commit(request))
+                task.add_done_callback(lambda it: None if it.cancelled() else asked.set_result(it.result()))
+                return asked
+
+            config = self._world.config.model_copy(update={"state_dir": self._world.directory / self.actor_id})
+            spec = ApplicationSpec(self._world.topology, config)
+            self.loop = StreamLoop(
+                spec, self.actor_id, self._world.clients, commit, VirtualClock(), f"node of {self.actor_id}", slot
+            )
+            self._world.spawn(self._go_round(self.loop))
+        await self._answer(self.loop.take(Assign(0, {}, {})))
+        return f"node of {self.actor_id}"
+
+    async def _go_round(self, loop: StreamLoop) -> None:
+        while not loop.finished.done() and not self.killed:
+            for _ in range(200):
+                wait_s = loop.step()
+                self._world.look()
+                if wait_s > 0 or loop.finished.done():
+                    break
+            await asyncio.sleep(max(wait_s, _AWAY_S if self._world.broker.down else _IDLE_S))
+
+    async def _answer(self, asked: Future[T]) -> T:
+        answer = asyncio.wrap_future(asked)
+        answer.add_done_callback(lambda it: None if it.cancelled() else it.exception())
+        await asyncio.wait({answer, self._died}, return_when=asyncio.FIRST_COMPLETED)
+        if self.killed:
+            raise ActorLostError("its process is gone")
+        try:
+            return answer.result()
+        except ApplicationStateError as error:
+            raise ActorEndedError(str(error)) from error
+
+    def _started(self) -> StreamLoop:
+        assert self.loop is not None
+        return self.loop
+
+    @override
+    async def tell(self, order: Order) -> bool:
+        await self._answer(self._started().take(order))
+        return self._started().in_doubt
+
+    insist = tell
+
+    @override
+    async def wait(self) -> ActorEnd:
+        loop = self._started()
+        error = await self._answer(loop.finished)
+        return ActorEnd(error, loop.uncaught.response, loop.in_doubt)
+
+    @override
+    async def status(self) -> ActorStatus | None:
+        return await self._answer(self._started().status())
+
+    @override
+    async def heartbeat(self) -> bool:
+        return not self.killed
+
+    @override
+    def kill(self) -> None:
+        self._world.ended.append(self.actor_id)
+        self._die()
+
+    def die(self) -> None:
+        """As by SIGKILL: nothing is closed in good order, but another may open the stores."""
+        self.died_by_itself = True
+        self._die()
+
+    def _die(self) -> None:
+        if not self.killed:
+            self.killed = True
+            self._died.set_result(None)
+            if self.loop is not None and not self.loop.finished.done():
+                self.loop._guarantee.close = lambda: None  # type: ignore[method-assign]  # nothing is aborted
+                self.loop._finish("killed")
+
+
+class OutageWorld:
+    """One application of ``actors`` stream actors; also the environment of its dispatcher."""
+
+    def __init__(self, directory: Path, exactly_once: bool, actors: int = 2) -> None:
+        self.directory, self.exactly_once, self.cpus = directory, exactly_once, actors
+        self.broker = FakeBroker()
+        self.clients = Clients(FakeClients(APPLICATION, self.broker, read_committed=exactly_once))
+        guarantee = "exactly_once_v2" if exactly_once else "at_least_once"
+        self.config = StreamsConfig.of(
+            {"application.id": APPLICATION, "state.dir": directory, "commit.interval.ms": 100,
+             "processing.guarantee": guarantee}
+        )  # fmt: skip
+        self.topology = topology()
+        self.plan = TaskPlan((SubtopologyTasks(1, {"in": PARTITIONS}, stateful=True),))
+        topics = [NewTopic(name, PARTITIONS) for name in ("in", "out", "app-counts-changelog")]
+        self.clients.admin().create_topics([*topics, NewTopic("names", 1)])
+        self.ended: list[str] = []
+        """Every actor that the coordinator has ended, in order."""
+        self.actors: dict[str, LivingActor] = {}
+        self.states: list[ApplicationState] = []
+        self.dispatcher: Dispatcher | None = None
+        self.begins_when: Callable[[], bool] | None = None
+        """The outage of the broker begins after the step of a stream loop after which this holds."""
+        self.sent = 0
+        self._incarnation = 0
+        self._in_session = False
+        self._seated = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._errors: list[BaseException] = []
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._errors.append(error)
+
+    def look(self) -> None:
+        """A stream loop has made a step."""
+        if self.begins_when is not None and self.begins_when():
+            self.begins_when, self.broker.down = None, True
+
+    # ---- the application ----
+
+    def write_names(self) -> None:
+        """The rows of the global table."""
+        for tp in IN:
+            key = f"k{tp.partition}"
+            self.broker.append("names", FakeRecord(key.encode(), f"name of {key}".encode(), 1, None))
+
+    def resize(self, cpus: int) -> None:
+        """Ray has so many CPUs: so many actors, if there are as many tasks."""
+        self.cpus = cpus
+        assert self.dispatcher is not None
+        self.dispatcher.feed(events.ClusterResized(cpus))
+
+    def regroup(self) -> None:
+        """The group gives all partitions to this member again, in another generation."""
+        assert self.dispatcher is not None
+        self._in_session = False  # until the next look
+
+    @property
+    def dead(self) -> set[str]:
+        """The actors whose process has ended by itself."""
+        return {name for name, actor in self.actors.items() if actor.died_by_itself}
+
+    def write(self, each: int = 3) -> None:
+        """So many records of one key for each partition."""
+        self.sent += each
+        for tp in IN:
+            for _ in range(each):
+                self.broker.append("in", FakeRecord(f"k{tp.partition}".encode(), b"x", 1, None), tp.partition)
+
+    def counts(self) -> dict[str, list[int]]:
+        """The counts of each key in ``out``, as a reader of committed records sees them."""
+        found: dict[str, list[int]] = {}
+        for record in self.broker.records("out"):
+            name, count = (record.value or b"").decode().split(":")
+            assert name == f"name of {(record.key or b'').decode()}"
+            found.setdefault((record.key or b"").decode(), []).append(int(count))
+        return found
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all records are counted, and committed."""
+        counts = self.counts()
+        committed = self.broker.group(APPLICATION).offsets
+        return all(
+            counts.get(f"k{tp.partition}", [0])[-1] >= self.sent
+            and tp in committed
+            and committed[tp].offset >= self.broker.log(tp).end
+            for tp in IN
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the state is RUNNING."""
+        return self.dispatcher is not None and self.dispatcher.machine.state is ApplicationState.RUNNING
+
+    @property
+    def loops(self) -> list[StreamLoop]:
+        """Of all actors that live."""
+        return [it.loop for it in self.actors.values() if it.loop is not None and not it.killed]
+
+    def has_task(self, state: TaskState) -> bool:
+        """Whether a task of an actor that lives is in this state."""
+        return any(hosted.state is state for loop in self.loops for hosted in loop._tasks.values())
+
+    async def until(self, condition: Callable[[], bool], what: str, limit_s: float) -> float:
+        """Waits until ``condition`` holds; returns how long it took."""
+        begun_s = asyncio.get_running_loop().time()
+        while not condition():
+            assert not self._errors, self._errors
+            took_s = asyncio.get_running_loop().time() - begun_s
+            assert took_s < limit_s, f"after {took_s:.1f} s it does not hold yet that {what}"
+            await asyncio.sleep(0.1)
+        return asyncio.get_running_loop().time() - begun_s
+
+    # ---- the coordinator ----
+
+    async def start_coordinator(self) -> None:
+        """Begin, or begin again, with the actors that live."""
+        self._incarnation += 1
+        pausing = Pausing(_keep, QUIET)
+        machine = Coordinator(self.plan, 1, 1_000_000 * self._incarnation, self.exactly_once)
+        dispatcher = Dispatcher(machine, self, pausing, QUIET)
+        await dispatcher.recover([it for it in self.actors.values() if not it.killed and it.loop is not None])
+        self.dispatcher, self._in_session = dispatcher, False
+        dispatcher.feed(events.ClusterResized(self.cpus))
+        self.spawn(self._check_actors(dispatcher))
+        self.spawn(self._sit_in_the_group(dispatcher))
+
+    def end_coordinator(self) -> None:
+        """Its process dies: what it was asked is never answered."""
+        assert self.dispatcher is not None
+        dispatcher, self.dispatcher = self.dispatcher, None
+        self._incarnation += 1
+        dispatcher.close()
+
+    async def _check_actors(self, dispatcher: Dispatcher) -> None:
+        while self.dispatcher is dispatcher:
+            await dispatcher.check_actors()
+            await asyncio.sleep(_AWAY_S if self.broker.down else _LOOK_S)
+
+    async def _sit_in_the_group(self, dispatcher: Dispatcher) -> None:
+        """As the member does: a session ends when it has heard nothing for its time."""
+        away_s = 0.0
+        while self.dispatcher is dispatcher:
+            await asyncio.sleep(_LOOK_S)
+            if self.dispatcher is not dispatcher:
+                return
+            away_s = 0.0 if self.broker.answers else away_s + _LOOK_S
+            if away_s >= SESSION_S and self._in_session:
+                self._in_session = False
+                dispatcher.feed(events.GroupAssigned(None))
+            if not away_s and not self._in_session:
+                await asyncio.sleep(REJOIN_S - _LOOK_S)
+                if self.broker.answers and self.dispatcher is dispatcher:
+                    member = self.broker.join(APPLICATION, SEAT, ["in"])
+                    self._in_session = True
+                    metadata = self.broker.metadata(APPLICATION, SEAT, member)
+                    dispatcher.feed(events.GroupAssigned(frozenset(IN), metadata))
+
+    async def call_coordinator(self, request: CommitRequest) -> CommitAnswer | None:
+        """As ``CoordinatorActor.commit``, over Ray: while there is no coordinator, calls wait for it."""
+        while self.dispatcher is None:
+            await asyncio.sleep(_LOOK_S)
+        incarnation = self._incarnation
+        try:
+            answer = await asyncio.wait_for(self.dispatcher.commit(request), ANSWER_WITHIN_S)
+        except TimeoutError:
+            return None
+        return answer if incarnation == self._incarnation else None
+
+    # ---- the environment of the dispatcher ----
+
+    def create_actor(self, actor_id: str) -> ActorHandle:
+        self.actors[actor_id] = LivingActor(self, actor_id)
+        return self.actors[actor_id]
+
+    async def commit(self, offsets: Offsets) -> None:
+        waited_s = 0.0
+        while not self.broker.answers:
+            await asyncio.sleep(_LOOK_S)
+            waited_s += _LOOK_S
+            if waited_s >= 60:
+                raise StreamsError("no answer")
+        if not self._in_session:
+            raise StreamsError("no session")
+        self.broker.group(APPLICATION).offsets.update(
+            {tp: CommittedOffset(committed.offset, committed.metadata) for tp, committed in offsets.items()}
+        )
+
+    async def fence(self, slot: int) -> None:
+        producer = self.clients.transactional_producer(transactional_id(APPLICATION, "", slot))
+        await asyncio.wrap_future(producer.init_transactions())
+
+    def reported(self, status: ActorStatus) -> None:
+        pass
+
+    def entered(self, state: ApplicationState, error: str | None) -> None:
+        self.states.append(state)
+
+
+async def _keep(paused: bool) -> None:
+    pass
