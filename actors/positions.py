@@ -14,8 +14,8 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 class Start:
     """The first offset to read, the partition's end when that was decided, what was committed if it still holds.
 
-    ``lost``: what was committed, where the records behind it are deleted, so that reading begins at ``offset`` instead.
-    What its metadata tells of time still holds.
+    ``lost``: what was committed, if the log does not have that offset any more, so that reading begins at ``offset``
+    instead. What its metadata tells of time still holds.
     """
 
     offset: int
@@ -49,11 +49,44 @@ def start_positions(
         if found is not None and begin <= found.offset <= logged.get(tp, end):
             starts[tp] = Start(found.offset, max(found.offset, end), found)
             continue
+        lost = None
+        to = end if policy == "latest" else begin
         if found is not None:
-            logger(__name__).warning(
-                "committed offset out of range, applying the reset policy",
-                partition=str(tp), committed=found.offset, beginning=begin, end=end, policy=policy,
-            )  # fmt: skip
-        deleted = found if found is not None and found.offset < begin else None
-        starts[tp] = Start(end if policy == "latest" else begin, end, lost=deleted)
+            to = position_after_loss(found.offset, begin, end, logged.get(tp, end), policy)
+            log_loss("committed offset", tp, found.offset, begin, end, policy, to)
+            lost = found
+        starts[tp] = Start(to, max(to, end), lost=lost)
     return starts
+
+
+def position_after_loss(was: int, beginning: int, end: int, log_end: int, policy: str) -> int:
+    """Returns where to continue after the position ``was``, which the log does not have.
+
+    In front of ``beginning`` retention has deleted records before they were read: the reset policy decides. Behind
+    ``log_end`` the log has become shorter, and all that is left was read: its end, as Kafka's consumer continues where
+    the logs part (KIP-320). ``end`` is that of the records that may be read, in front of transactions that are open.
+    """
+    if was > log_end:
+        return log_end
+    if was >= beginning:
+        return was  # the log has grown again meanwhile
+    return end if policy == "latest" else beginning
+
+
+def log_loss(what: str, partition: TopicPartition, was: int, beginning: int, end: int, policy: str, to: int) -> None:
+    """Logs that a position, or a committed offset, is not in the log any more: ``offsets_lost`` were not read before,
+    ``offsets_gone`` were."""
+    if was > to:
+        why = (
+            f"{what} beyond the end of the partition, continuing at its end: a leader without the last records was "
+            "elected (see unclean.leader.election.enable), or the topic was created again (then reset the application)"
+        )
+    else:
+        why = (
+            f"{what} out of range, applying the reset policy: records were deleted before they were read; raise the "
+            "topic's retention, or process faster"
+        )
+    logger(__name__).error(
+        why, topic=partition.topic, partition=partition.partition, position=was, beginning=beginning, end=end,
+        policy=policy, new_position=to, offsets_lost=max(0, to - was), offsets_gone=max(0, was - to),
+    )  # fmt: skip

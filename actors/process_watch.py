@@ -26,16 +26,24 @@ _ANSWER_S = 10.0
 _END_S = 60.0
 
 
+_SAME_S = 30.0
+"""psutil computes a creation time from the system's clock, which may be corrected meanwhile. A number that was given to
+another process belongs to one that was created DEAD_S later, or more."""
+
+
 class Process(NamedTuple):
-    """Where an actor lives."""
+    """The process of an actor. ``created_s`` tells it from a later process with the same number: seconds since 1970, as
+    psutil reports them on its node."""
 
     node_id: str
     pid: int
+    created_s: float
 
 
 def own_process() -> Process:
-    """That of the actor that calls it."""
-    return Process(str(ray.get_runtime_context().get_node_id()), os.getpid())
+    """Returns that of the actor that calls it."""
+    own = psutil.Process()
+    return Process(str(ray.get_runtime_context().get_node_id()), own.pid, own.create_time())
 
 
 class ProcessWatch:
@@ -82,24 +90,25 @@ def _ask(actor: Any) -> Any:
 def _end_there(actor: Any, process: Process) -> bool:
     there = NodeAffinitySchedulingStrategy(process.node_id, soft=False)
     remote: Any = ray.remote(end_if_silent).options(num_cpus=0, scheduling_strategy=there, enable_task_events=False)
-    ended: bool = ray.get(remote.remote(actor, process.pid), timeout=_END_S)
+    ended: bool = ray.get(remote.remote(actor, process), timeout=_END_S)
     return ended
 
 
-def end_if_silent(actor: Any, pid: int) -> bool:
-    """End it, on its own node, unless it answers from there: who watches may be cut off itself."""
+def end_if_silent(actor: Any, process: Process) -> bool:
+    """End it, on its own node, unless the actor answers from there: the watching process may be cut off itself."""
     try:
         ray.get(_ask(actor), timeout=_ANSWER_S)
     except (GetTimeoutError, ActorUnavailableError):
-        return _kill(pid)
+        return _kill(process)
     return False
 
 
-def _kill(pid: int) -> bool:
+def _kill(process: Process) -> bool:
     try:
-        if not psutil.Process(pid).cmdline()[0].startswith("ray::"):
+        found = psutil.Process(process.pid)
+        if not found.cmdline()[0].startswith("ray::") or abs(found.create_time() - process.created_s) > _SAME_S:
             return False  # the number has another process now
-        os.kill(pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
     except (psutil.Error, ProcessLookupError, IndexError):
         return False  # it has ended
     return True

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from penstock.actors.clock import Clock
 from penstock.actors.hosted_task import HostedTask
+from penstock.actors.positions import log_loss, position_after_loss
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.common.ids import TopicPartition
-from penstock.common.log import logger
 from penstock.common.measures import Meter
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import RecordConsumer
+from penstock.kafka.contracts import Admin, RecordConsumer
 
 _PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
 _STARVING_S = 0.02
+_Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, int]]
 
 
 class SourceReader:
     """The consumer of an actor, and which of its tasks reads what. ``limit``: ``buffered.records.per.partition``."""
 
-    def __init__(self, consumer: RecordConsumer, clock: Clock, limit: int) -> None:
+    def __init__(self, consumer: RecordConsumer, admin: Admin, clock: Clock, limit: int) -> None:
         self.consumer = self._consumer = consumer
         self.polls = Meter()
         """How long each poll took."""
         self.polled = Meter()
         """How many records each has brought."""
+        self._admin = admin
         self._clock = clock
         self._limit = limit
         self._owner: dict[TopicPartition, HostedTask] = {}
@@ -120,41 +122,28 @@ class SourceReader:
         return lost
 
     def reset(self, lost: Mapping[TopicPartition, int], is_superseded: Callable[[], bool]) -> Steps[None]:
-        """Go on where the reset policy of each source says; at the end of one that has become shorter. If it
+        """Continue after ``lost`` positions, see :func:`~penstock.actors.positions.position_after_loss`. If it
         ``is_superseded`` while no broker answers, these positions are given out as lost again."""
         policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
 
-        def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-            return self._consumer.fetch_beginning_offsets(policies), self._consumer.fetch_end_offsets(policies)
-
-        found = yield from retry_while_unavailable(ask, self._clock, is_superseded)
+        found = yield from retry_while_unavailable(lambda: self._ask(policies, lost), self._clock, is_superseded)
         if found is None:
             self._lost.update({tp: lost[tp] for tp in policies})
             return
-        beginnings, ends = found
+        beginnings, ends, log_ends = found
         for tp, policy in policies.items():
             was, beginning, end = lost[tp], beginnings[tp], ends[tp]
-            if was > end:
-                # What is left was all read. Kafka's consumer, too, goes on where the logs part.
-                to = end
-                what = (
-                    "position beyond the end of the partition, going on at its end: a leader without the last records "
-                    "was elected (see unclean.leader.election.enable), or the topic was created anew (then reset the "
-                    "application)"
-                )
-            else:
-                to = end if policy == "latest" else beginning
-                what = (
-                    "position out of range, applying the reset policy: records were deleted before they were read; "
-                    "raise the topic's retention, or process faster"
-                )
-            logger(__name__).error(
-                what,
-                task=str(self._owner[tp].id), topic=tp.topic, partition=tp.partition,
-                position=was, beginning=beginning, end=end, policy=policy,
-                new_position=to, offsets_lost=max(0, to - was),
-            )  # fmt: skip
+            to = position_after_loss(was, beginning, end, log_ends.get(tp, end), policy)
+            log_loss("position", tp, was, beginning, end, policy, to)
             self._owner[tp].skip(tp, was, to)
             if tp in self._paused:
                 self._resume(tp)
             self._consumer.seek(tp, to)
+
+    def _ask(self, partitions: Iterable[TopicPartition], lost: Mapping[TopicPartition, int]) -> _Ends:
+        """Returns beginnings, ends, and the ends of the logs if positions are behind those of the records that may be
+        read."""
+        beginnings = self._consumer.fetch_beginning_offsets(partitions)
+        ends = self._consumer.fetch_end_offsets(partitions)
+        beyond = [tp for tp, end in ends.items() if lost[tp] > end]
+        return beginnings, ends, self._admin.high_watermarks(beyond) if beyond else {}

@@ -92,7 +92,7 @@ class StreamLoop:
         asks = self._ask_to_commit, self._jobs.is_awaited, self._clock
         self._guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
-        self._reader = SourceReader(self._consumer, self._clock, spec.config.buffered_records_per_partition)
+        self._reader = SourceReader(self._consumer, admin, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(
             clients.restore_consumer,
             admin,

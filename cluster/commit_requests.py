@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from penstock.actors.messages import CommitRequest
-from penstock.cluster.actor_record import ActorRecord
+from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.events import (
     AcceptCommit,
     CommitFailed,
@@ -133,7 +133,7 @@ class CommitRequests:
 
     def _refusal_reason(self, request: CommitRequest) -> str | None:
         actor = self._actors.get(request.actor_id)
-        if actor is None:
+        if actor is None or actor.phase is Phase.FENCING:
             return f"actor {request.actor_id} is no longer part of the application"
         if self._exactly_once:
             return None

@@ -358,7 +358,8 @@ class Dispatcher:
 
     def _heard(self, handle: ActorHandle, status: ActorStatus) -> None:
         if (reason := self._overdue.reported(status)) is not None:
-            return self._lost(handle.actor_id, reason)
+            self._lost(handle.actor_id, reason)
+            return
         self._statuses[handle.actor_id] = status
         self._environment.reported(status)
         if self._pausing.contradicts(status):

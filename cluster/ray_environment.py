@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import closing
 
 from typing_extensions import override
 
@@ -68,12 +67,11 @@ class RayEnvironment(Environment):
 
     @override
     async def fence(self, slot: int) -> None:
-        def take_id() -> None:
+        def fence() -> None:
             name = transactional_id(self._clients.group, self._process_id, slot)
-            with closing(self._clients.transactional_producer(name)) as producer:
-                producer.init_transactions().result()
+            self._clients.take_id(name, f"fence the owner of {name!r}")
 
-        await asyncio.to_thread(take_id)
+        await asyncio.to_thread(fence)
 
     @override
     async def node(self, node_id: str) -> NodeAnswer:

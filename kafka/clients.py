@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -94,8 +93,14 @@ class ConfluentClients(KafkaClients):
                 tried.append(security)
                 ConfluentAdmin(self.bootstrap_servers, security).reach()
         if self.exactly_once:
-            with closing(self.transactional_producer(f"{self.group}-try-out")) as producer:
-                producer.init_transactions().result()
+            self.take_id(f"{self.group}-try-out", "try out exactly once")
+
+    def take_id(self, transactional_id: str, what: str) -> None:
+        """Take ``transactional_id``, for a moment: Kafka takes nothing more of its last owner. ``what`` is for the
+        error. Raises BrokerUnreachableError, also when librdkafka does not return, and KafkaRefusedError."""
+        from penstock.kafka.transactions import take_id
+
+        take_id(self.transactional_producer(transactional_id), what)
 
     @override
     def consumer(self) -> RecordConsumer:

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Tpo
 from typing_extensions import override
 
-from penstock.common.errors import KafkaRefusedError
+from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError
 from penstock.common.ids import Offsets
 from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer
@@ -146,6 +146,24 @@ def commit_timeout_s(settings: Mapping[str, Any]) -> float:
 def answers_within_s(settings: Mapping[str, Any]) -> float:
     """See the contract."""
     return max(commit_timeout_s(settings), _INIT_S) + _LATE_S
+
+
+def take_id(producer: TransactionalProducer, what: str) -> None:
+    """Takes the ``transactional.id`` of ``producer``: Kafka takes nothing more of its last owner. Then closes the
+    producer. Raises BrokerUnreachableError after ``answers_within_s``: a call of librdkafka may never return. Then the
+    producer stays open until the call returns, since a client that a call is in must not be destroyed."""
+    asked = producer.init_transactions()
+    try:
+        asked.result(producer.answers_within_s)
+    except TimeoutError:
+        asked.add_done_callback(lambda _: producer.close())
+        raise BrokerUnreachableError(
+            f"cannot {what}: librdkafka has not returned for {producer.answers_within_s:.0f} s"
+        ) from None
+    except BaseException:
+        producer.close()
+        raise
+    producer.close()
 
 
 def _settle(done: Future[None], call: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.settings import as_streams_error
+from penstock.testing.fake_broker import TransactionState
 from tests.actors.rig import APPLICATION, CHANGELOG, STRING, Rig, count_of, pass_through, settle, states
 
 IN = TopicPartition("in", 0)
@@ -180,6 +181,57 @@ def test_a_topic_that_is_shorter_than_what_was_read_is_read_on_at_its_end(
     assert "position beyond the end of the partition" in said
     assert "records were deleted before they were read" not in said
     assert the_task(loop).lost_records == 0
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_a_topic_that_is_shorter_than_what_was_committed_is_read_on_at_its_end_by_a_start_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: str, guarantee: str
+) -> None:
+    rig = Rig(tmp_path, pass_through(policy), processing_guarantee=guarantee)
+    rig.broker.group(APPLICATION).offsets[IN] = CommittedOffset(0)
+    loop = rig.running()
+    rig.write("in", *(("k", f"v{number}", number + 1) for number in range(5)))
+    settle(loop)
+    rig.commit(loop)
+    rig.stop(loop)
+    assert rig.committed() == 5
+    del rig.broker.log(IN).records[3:]  # what a leader that was elected uncleanly never had
+    loop = rig.running()
+    rig.write("in", ("k", "after", 9))
+    settle(loop)
+    rig.commit(loop)
+    values = [record.value for record in rig.broker.records("out")]
+    assert values == [b"V0", b"V1", b"V2", b"V3", b"V4", b"AFTER"], "nothing is processed twice"
+    assert rig.committed() == 4
+    said = "".join(capfd.readouterr())
+    assert "committed offset beyond the end of the partition, continuing at its end" in said
+    assert "offsets_gone=2" in said.replace("\x1b[0m", "").replace("\x1b[35m", "").replace("\x1b[36m", "")
+
+
+def test_a_position_behind_a_log_that_lacks_the_end_of_a_transaction_continues_behind_its_records(
+    tmp_path: Path,
+) -> None:
+    """They were processed when the transaction had ended."""
+    rig = Rig(tmp_path, pass_through("earliest"), processing_guarantee="exactly_once_v2")
+    stranger = rig.clients.transactional_producer("stranger")
+    stranger.init_transactions()
+    stranger.begin_transaction()
+    stranger.send("in", b"k", b"once", 1, None, 0)
+    stranger.commit_transaction({}, b"")
+    loop = rig.running()
+    settle(loop)
+    rig.commit(loop)
+    (record,) = rig.broker.log(IN).records[:1]
+    assert record.transaction is not None
+    record.transaction.state = TransactionState.OPEN
+    del rig.broker.log(IN).records[1:]
+    settle(loop)
+    record.transaction.state = TransactionState.COMMITTED
+    rig.write("in", ("k", "after", 9))
+    settle(loop)
+    rig.commit(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"ONCE", b"AFTER"]
 
 
 def test_a_changelog_that_deletes_records_before_they_are_restored_is_restored_from_its_new_beginning(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, NodeDiedError
@@ -20,7 +21,7 @@ from penstock.common.log import logger
 from tests.cluster.virtual_time import run
 from tests.waiting import eventually
 
-HERE = Process("node", 7)
+HERE = Process("node", 7, 1000.0)
 
 
 class Actor:
@@ -87,11 +88,11 @@ def test_who_stands_still_is_ended_once_and_watched_again_when_it_has_another_pr
         (line,) = logged
         assert line["event"] == "process stood still, ended; Ray restarts it"
         assert (line["what"], line["pid"]) == ("coordinator", 7)
-        it.actor.lives = Process("node", 8)
+        it.actor.lives = Process("node", 8, 1100.0)
         await it.watch_for(60)
         it.actor.lives = None
         await it.watch_for(100)
-        assert it.ended == [HERE, Process("node", 8)]
+        assert it.ended == [HERE, Process("node", 8, 1100.0)]
 
     run(play())
 
@@ -131,6 +132,11 @@ def process_called(title: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+def known(process: subprocess.Popen[bytes]) -> Process:
+    """As an actor in this process reports itself."""
+    return Process("node", process.pid, psutil.Process(process.pid).create_time())
+
+
 def answers(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
     def get(*_: object, **__: object) -> Process:
         if error is not None:
@@ -146,15 +152,25 @@ def test_who_does_not_answer_on_its_own_node_either_is_killed(
 ) -> None:
     answers(monkeypatch, error)
     with process_called("ray::CoordinatorActor") as process:
-        eventually(lambda: end_if_silent(Actor(), process.pid), "it has its title, and is killed")
+        eventually(lambda: end_if_silent(Actor(), known(process)), "it has its title, and is killed")
         assert process.wait(10) == -9
-        assert not end_if_silent(Actor(), process.pid), "it has ended"
+        assert not end_if_silent(Actor(), HERE._replace(pid=process.pid)), "it has ended"
 
 
 def test_who_answers_on_its_own_node_and_who_has_the_number_now_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with process_called("ray::CoordinatorActor") as process, process_called("another program") as other:
         answers(monkeypatch, None)
-        assert not end_if_silent(Actor(), process.pid)
+        assert not end_if_silent(Actor(), known(process))
         answers(monkeypatch, GetTimeoutError())
-        assert not end_if_silent(Actor(), other.pid)
+        assert not end_if_silent(Actor(), known(other))
         assert (process.poll(), other.poll()) == (None, None)
+
+
+def test_another_process_of_ray_that_was_given_the_number_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers(monkeypatch, GetTimeoutError())
+    with process_called("ray::StreamActor") as other:
+        has_title = lambda: psutil.Process(other.pid).cmdline()[0] == "ray::StreamActor"  # noqa: E731
+        eventually(has_title, "it has its title")
+        watched = known(other)
+        assert not end_if_silent(Actor(), watched._replace(created_s=watched.created_s - DEAD_S))
+        assert other.poll() is None

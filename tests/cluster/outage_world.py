@@ -1,7 +1,7 @@
 """The production coordinator, dispatcher and stream loops on the fake broker, in virtual time.
 
-The broker, one leader, or the coordinator may be away for any time. Clients behave as librdkafka does meanwhile: records
-expire, and a call about a transaction fails after its own time-out.
+The broker, or the coordinator, may be away for any time. Clients behave as librdkafka does meanwhile: records expire,
+and a call about a transaction fails after its own time-out.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from penstock.actors.messages import (
 from penstock.actors.orders import Assign, Order
 from penstock.actors.stream_loop import StreamLoop
 from penstock.cluster import events
+from penstock.cluster.actor_record import Phase
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import ANSWER_WITHIN_S
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.environment import ActorEndedError, ActorHandle, ActorLostError
+from penstock.cluster.environment import ActorEndedError, ActorHandle, ActorLostError, NodeAnswer
 from penstock.cluster.pausing import Pausing
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, StreamsError
@@ -76,7 +77,7 @@ def topology() -> ps.Topology:
     """Counts the records of ``in`` per key, and adds to each count the name that a global table has for the key."""
     string = ps.Serdes.string()
     builder = ps.StreamsBuilder()
-    in_memory = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("names-store"))
+    in_memory: Any = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("names-store"))
     names = builder.global_table("names", ps.Consumed.with_(string, string), in_memory)
     (
         builder.stream("in", ps.Consumed.with_(string, string))
@@ -235,7 +236,8 @@ class LivingActor(ActorHandle):
     async def _answer(self, asked: Future[T]) -> T:
         answer = asyncio.wrap_future(asked)
         answer.add_done_callback(lambda it: None if it.cancelled() else it.exception())
-        await asyncio.wait({answer, self._died}, return_when=asyncio.FIRST_COMPLETED)
+        waiting: set[asyncio.Future[Any]] = {answer, self._died}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if self.killed:
             raise ActorLostError("its process is gone")
         try:
@@ -394,6 +396,12 @@ class OutageWorld:
         """Of all actors that live."""
         return [it.loop for it in self.actors.values() if it.loop is not None and not it.killed]
 
+    @property
+    def is_assigning(self) -> bool:
+        """Whether an actor that is up has not confirmed its last assignment."""
+        actors = self.dispatcher.machine._actors.values() if self.dispatcher is not None else ()
+        return any(actor.phase is Phase.UP and not actor.settled for actor in actors)
+
     def has_task(self, state: TaskState) -> bool:
         """Whether a task of an actor that lives is in this state."""
         return any(hosted.state is state for loop in self.loops for hosted in loop._tasks.values())
@@ -486,6 +494,9 @@ class OutageWorld:
     async def fence(self, slot: int) -> None:
         producer = self.clients.transactional_producer(transactional_id(APPLICATION, "", slot))
         await asyncio.wrap_future(producer.init_transactions())
+
+    async def node(self, node_id: str) -> NodeAnswer:
+        return NodeAnswer.ANSWERS
 
     def reported(self, status: ActorStatus) -> None:
         pass

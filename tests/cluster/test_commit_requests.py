@@ -9,6 +9,7 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.events import (
     AcceptCommit,
     ActorAssigned,
+    ActorLost,
     ActorUp,
     AssignTasks,
     ClusterResized,
@@ -22,6 +23,7 @@ from penstock.cluster.events import (
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 PLAN = TaskPlan((SubtopologyTasks(0, {"in": 1}),))
+PLAN_OF_TWO = TaskPlan((SubtopologyTasks(0, {"in": 2}),))
 (TASK,) = PLAN.partitions
 FIRST_EPOCH = 100
 OFFSETS = dict.fromkeys(PLAN.partitions[TASK], (5, ""))
@@ -63,3 +65,38 @@ def assigned(machine: Coordinator, instructions: list[Instruction]) -> int:
     assert found.tasks == {TASK}
     machine.handle(ActorAssigned("stream/1", found.epoch))
     return found.epoch
+
+
+def test_an_actor_hears_at_once_that_it_is_part_of_the_application_before_it_confirms_an_assignment() -> None:
+    machine = Coordinator(PLAN_OF_TWO, 2, 10, exactly_once=True)
+    partitions = PLAN_OF_TWO.reads
+    for event in (
+        GroupAssigned(partitions, b"generation 1"),
+        ClusterResized(1),
+        ActorUp("stream/1", "node"),
+        ActorAssigned("stream/1", 10),
+        GroupAssigned(frozenset(sorted(partitions)[:1]), b"generation 2"),  # assigned again, under 11
+    ):
+        machine.handle(event)
+    assert machine.epoch == 11
+    seat = CommitRequest("stream/1", 10, {}, 1)
+    assert machine.handle(CommitRequested(seat)) == []
+    present = CommitRequest("stream/1", 10, {}, 2, presence=True)
+    refused, accepted = machine.handle(CommitRequested(present))
+    assert isinstance(refused, RefuseCommit)  # nobody waits for the earlier question any more
+    assert accepted == AcceptCommit(present)
+
+
+def test_an_actor_that_is_lost_hears_that_it_is_not_part_of_the_application() -> None:
+    machine = Coordinator(PLAN_OF_TWO, 2, 10, exactly_once=True)
+    for event in (
+        GroupAssigned(PLAN_OF_TWO.reads, b"generation 1"),
+        ClusterResized(1),
+        ActorUp("stream/1", "node"),
+        ActorAssigned("stream/1", 10),
+        ActorLost("stream/1"),
+    ):
+        machine.handle(event)
+    asked = CommitRequest("stream/1", 10, {}, 1, presence=True)
+    (refused,) = machine.handle(CommitRequested(asked))
+    assert isinstance(refused, RefuseCommit)

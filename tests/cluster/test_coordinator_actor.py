@@ -69,7 +69,7 @@ class LivingActor:
         await asyncio.Event().wait()
         return ActorEnd()
 
-    async def tell(self, order: Order, within_s: float = 0.0) -> bool:
+    async def tell(self, order: Order) -> bool:
         if isinstance(order, Pause):
             self.paused = order.paused
         elif isinstance(order, Stop):
@@ -283,7 +283,9 @@ def test_a_commit_before_there_is_a_seat_in_the_group_is_answered() -> None:
             False, "the coordinator is not a member of the group yet"
         )
         await coordinator.stop()
-        assert not (await coordinator.commit(request)).accepted
+        answer = await coordinator.commit(request)
+        assert answer is not None
+        assert not answer.accepted
 
     run(play())
 

@@ -88,7 +88,7 @@ async def at_assignment(world: OutageWorld) -> None:
     await working(world)
     world.write()
     world.resize(3)
-    await away(world, lambda: any(loop._job is not None and loop._tasks for loop in world.loops))
+    await away(world, lambda: world.is_assigning)
 
 
 async def at_a_rebalance(world: OutageWorld) -> None:
@@ -141,3 +141,26 @@ async def resumes(world: OutageWorld, what: str) -> None:
             assert counts[-1] == world.sent
     for actor in world.actors.values():
         actor.die()
+
+
+@pytest.mark.parametrize("guarantee", ["at least once", "exactly once"])
+@pytest.mark.parametrize("with_the_broker", [False, True])
+def test_a_coordinator_that_is_away_ends_no_actor_and_work_resumes(
+    with_the_broker: bool, guarantee: str, tmp_path: Path
+) -> None:
+    for length_s in LENGTHS:
+        run(no_coordinator(tmp_path / str(length_s), guarantee == "exactly once", with_the_broker, length_s))
+
+
+async def no_coordinator(directory: Path, exactly_once: bool, with_the_broker: bool, length_s: float) -> None:
+    world = OutageWorld(directory, exactly_once)
+    await working(world)
+    world.write()
+    world.resize(3)
+    await asyncio.sleep(0.1)
+    world.broker.down = with_the_broker
+    world.end_coordinator()
+    await asyncio.sleep(length_s)
+    world.broker.down = False
+    await world.start_coordinator()
+    await resumes(world, f"{length_s} s")

@@ -43,7 +43,7 @@ class Handle:
     async def start(self, slot: int) -> str:
         return "node"
 
-    async def tell(self, order: Order, within_s: float = 0.0) -> bool:
+    async def tell(self, order: Order) -> bool:
         if isinstance(order, Assign):
             self.epoch, self.tasks = order.epoch, tuple(order.sources)
         elif isinstance(order, Stop):
