@@ -89,11 +89,7 @@ class StreamActor:
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
 
-        async def call(request: CommitRequest) -> CommitAnswer | None:
-            answer: CommitAnswer | None = await asyncio.wrap_future(coordinator.commit.remote(request).future())
-            return answer
-
-        calls = CommitCalls(self._actor_id, call, self._log)
+        calls = self._commit_calls(coordinator)
 
         def committer(request: CommitRequest) -> Future[CommitAnswer]:
             return asyncio.run_coroutine_threadsafe(calls.commit(request), events)
@@ -101,6 +97,13 @@ class StreamActor:
         node, who = ray.get_runtime_context().get_node_id(), process_id(spec.application_id, spec.config.state_dir)
         clients = ConfluentClients.of(spec.config)
         return StreamLoop(spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who)
+
+    def _commit_calls(self, coordinator: Any) -> CommitCalls:
+        async def call(request: CommitRequest) -> CommitAnswer | None:
+            answer: CommitAnswer | None = await asyncio.wrap_future(coordinator.commit.remote(request).future())
+            return answer
+
+        return CommitCalls(self._actor_id, call, self._log)
 
     def _started(self) -> StreamLoop:
         if self._loop is None:

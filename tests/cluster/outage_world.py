@@ -32,6 +32,7 @@ from penstock.actors.messages import (
     TaskState,
 )
 from penstock.actors.orders import Assign, Order
+from penstock.actors.rollout import Rollout
 from penstock.actors.stream_loop import StreamLoop
 from penstock.cluster import events
 from penstock.cluster.actor_record import Phase
@@ -293,7 +294,7 @@ class OutageWorld:
     """One application of ``actors`` stream actors; also the environment of its dispatcher."""
 
     def __init__(self, directory: Path, exactly_once: bool, actors: int = 2) -> None:
-        self.directory, self.exactly_once, self.cpus = directory, exactly_once, actors
+        self.directory, self.exactly_once, self.wanted = directory, exactly_once, actors
         self.broker = FakeBroker()
         self.clients = Clients(FakeClients(APPLICATION, self.broker, read_committed=exactly_once))
         guarantee = "exactly_once_v2" if exactly_once else "at_least_once"
@@ -342,11 +343,11 @@ class OutageWorld:
             key = f"k{tp.partition}"
             self.broker.append("names", FakeRecord(key.encode(), f"name of {key}".encode(), 1, None))
 
-    def resize(self, cpus: int) -> None:
-        """Ray has so many CPUs: so many actors, if there are as many tasks."""
-        self.cpus = cpus
+    def scale(self, count: int) -> None:
+        """A user wants so many actors."""
+        self.wanted = count
         assert self.dispatcher is not None
-        self.dispatcher.feed(events.ClusterResized(cpus))
+        self.dispatcher.feed(events.ActorsWanted(count))
 
     def regroup(self) -> None:
         """The group gives all partitions to this member again, in another generation."""
@@ -422,11 +423,12 @@ class OutageWorld:
         """Begin, or begin again, with the actors that live."""
         self._incarnation += 1
         pausing = Pausing(_keep, QUIET)
-        machine = Coordinator(self.plan, 1, 1_000_000 * self._incarnation, self.exactly_once)
+        machine = Coordinator(self.plan, 2, 1_000_000 * self._incarnation, self.exactly_once)
         dispatcher = Dispatcher(machine, self, pausing, QUIET)
         await dispatcher.recover([it for it in self.actors.values() if not it.killed and it.loop is not None])
         self.dispatcher, self._in_session = dispatcher, False
-        dispatcher.feed(events.ClusterResized(self.cpus))
+        dispatcher.feed(events.ClusterResized(PARTITIONS))
+        dispatcher.feed(events.ActorsWanted(self.wanted))
         self.spawn(self._check_actors(dispatcher))
         self.spawn(self._sit_in_the_group(dispatcher))
 
@@ -474,7 +476,7 @@ class OutageWorld:
 
     # ---- the environment of the dispatcher ----
 
-    def create_actor(self, actor_id: str) -> ActorHandle:
+    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
         self.actors[actor_id] = LivingActor(self, actor_id)
         return self.actors[actor_id]
 
@@ -499,6 +501,9 @@ class OutageWorld:
         return NodeAnswer.ANSWERS
 
     def reported(self, status: ActorStatus) -> None:
+        pass
+
+    def rolled_out(self, rollout: Rollout) -> None:
         pass
 
     def entered(self, state: ApplicationState, error: str | None) -> None:

@@ -87,7 +87,7 @@ async def at_fence(world: OutageWorld) -> None:
 async def at_assignment(world: OutageWorld) -> None:
     await working(world)
     world.write()
-    world.resize(3)
+    world.scale(3)
     await away(world, lambda: world.is_assigning)
 
 
@@ -156,7 +156,7 @@ async def no_coordinator(directory: Path, exactly_once: bool, with_the_broker: b
     world = OutageWorld(directory, exactly_once)
     await working(world)
     world.write()
-    world.resize(3)
+    world.scale(3)
     await asyncio.sleep(0.1)
     world.broker.down = with_the_broker
     world.end_coordinator()

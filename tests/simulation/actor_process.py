@@ -52,9 +52,11 @@ class SimulatedStreamActor(StreamActor):
     def committer(self, coordinator: Any) -> Callable[[CommitRequest], Future[CommitAnswer]]:
         """Asks the coordinator beside the loop."""
 
+        calls = self._commit_calls(coordinator)
+
         def ask(request: CommitRequest) -> Future[CommitAnswer]:
             answer: Future[CommitAnswer] = Future()
-            self._process.spawn(_settle(self._commit(coordinator, request), answer))
+            self._process.spawn(_settle(calls.commit(request), answer))
             return answer
 
         return ask
