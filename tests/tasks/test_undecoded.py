@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.errors import DeserializationError, ProcessingError
+from penstock.common.errors import ConfigError, DeserializationError, ProcessingError
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
 from penstock.common.records import Record, RecordMetadata
@@ -190,7 +190,7 @@ def test_a_handler_that_forgets_to_answer_drops_nothing() -> None:
     builder.stream("in", STRINGS).map_values(lambda value: 1 // 0)
     bench = Bench(builder, {"processing.exception.handler": lambda error: None})
     bench.add("in", ("k", "v", 1))
-    with pytest.raises(ProcessingError):
+    with pytest.raises(ConfigError, match="returned None: return HandlerResponse"):
         bench.run()
     assert bench.dropped == 0
 
