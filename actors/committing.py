@@ -75,14 +75,15 @@ class Commit:
         self._note_changelog_ends(before_flush.ends())
         if not self.tasks:
             return CommitAnswer(True)
-        offsets = {tp: offset for hosted in self.tasks for tp, offset in hosted.snapshot.items()}
+        ends = flushed.ends()
+        offsets = {tp: offset for hosted in self.tasks for tp, offset in hosted.to_commit(ends).items()}
         answer = yield from self._guarantee.commit(offsets)
         if answer.accepted:
             for hosted in self.tasks:
-                for _ in hosted.has_committed(flushed.ends(), self._clock.wall_ms()):
+                for _ in hosted.has_committed(self._clock.wall_ms()):
                     yield 0.0
                 yield 0.0
-        self._note_changelog_ends(flushed.ends())
+        self._note_changelog_ends(ends)
         return answer
 
     def _flush(self) -> Steps[None]:

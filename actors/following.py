@@ -18,8 +18,8 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 
 class Following:
-    """All standbys of an actor. Their replays go on when the stores have what was there at the beginning, but for
-    source topics: those are followed as far as the active task has processed them."""
+    """All standbys of an actor. Their replays continue when the stores have what was there at the beginning, except
+    those that are held: these are followed as far as the active task has committed."""
 
     def __init__(
         self,
@@ -36,8 +36,6 @@ class Following:
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
         self._ends_at_ms = 0
-        self._held: set[TopicPartition] = set()
-        """The source topics that are paused: all that the active task has processed of them is here."""
 
     def _events_of(self, standby: StandbyTask, store: str, tp: TopicPartition) -> RestoreEvents:
         if self._listener is None:
@@ -54,14 +52,18 @@ class Following:
         """Whether anything is being followed."""
         return bool(self._replays.by_partition)
 
-    def begin(self, standby: StandbyTask) -> None:
-        """Follow its changelogs. May be called again after an error."""
+    def begin(self, standby: StandbyTask) -> bool:
+        """Follow its changelogs; False if no commit tells yet how far. May be called again, also after an error."""
         if not standby.changelogs:
-            return
-        for store, tp, position, end, _ in self._starts.find(standby, self._replays.consumer):
+            return True
+        starts, untold = self._starts.find(standby, self._replays.consumer), standby.untold
+        if any(start.partition in untold and start.position < start.logged for start in starts):
+            return False
+        for store, tp, position, end, _, _ in starts:
             # What comes behind the first end is fetched once: nobody reads it again.
-            self._replays.add(standby, store, tp, position, end, followed=store not in standby.source_changelogs)
+            self._replays.add(standby, store, tp, position, end, followed=store not in standby.held)
         self._replays.assign()
+        return True
 
     def step(self) -> bool:
         """Follow for one slice; whether there were records."""
@@ -70,8 +72,8 @@ class Following:
             if not replay.caught_up:
                 replay.caught_up = True
                 self._replays.tell_end(replay)
-            if replay.of_source and replay.partition not in self._held:
-                self._held.add(replay.partition)
+            if not replay.followed:
+                replay.waits = True
                 self._replays.consumer.pause([replay.partition])
         if self._replays.tell_if_due():
             self._note_commits()
@@ -90,23 +92,26 @@ class Following:
         for tp, end in self._replays.consumer.fetch_end_offsets(followed).items():
             # Without an end it would be gathered, and never be enough to be written.
             replays[tp].end, replays[tp].caught_up = end, False
-        self._go_on(self._replays.overtaken & replays.keys())
+        self._resume(self._replays.overtaken & replays.keys())
         self._replays.begin_again()
 
-    def processed(self, standby: StandbyTask) -> None:
-        """The active task has processed more of its source topics."""
+    def committed(self, standby: StandbyTask) -> None:
+        """Its active task has committed more, or told more of it."""
+        limits = standby.limits
         for tp, replay in self._replays.by_partition.items():
-            end = standby.source_ends.get(tp, 0)
-            if replay.task is standby and replay.of_source and end > replay.end:
+            if replay.task is standby and not replay.followed and (end := limits.get(tp, 0)) > replay.end:
                 replay.end = end
-                # What was fetched behind the old end was thrown away.
-                self._replays.consumer.seek(tp, replay.position)
-                self._go_on({tp})
+                if self._replays.consumer.position(tp) != replay.position:
+                    # What was fetched behind the old end was thrown away.
+                    self._replays.consumer.seek(tp, replay.position)
+                self._resume({tp})
 
-    def _go_on(self, partitions: set[TopicPartition]) -> None:
-        if paused := partitions & self._held:
-            self._replays.consumer.resume(paused)
-            self._held -= paused
+    def _resume(self, partitions: set[TopicPartition]) -> None:
+        waiting = [replay for tp, replay in self._replays.by_partition.items() if tp in partitions and replay.waits]
+        if waiting:
+            self._replays.consumer.resume([replay.partition for replay in waiting])
+            for replay in waiting:
+                replay.waits = False
 
     def _note_commits(self) -> None:
         consumer, ends, replays = self._replays.consumer, self._ends, self._replays.by_partition
@@ -147,7 +152,7 @@ class Following:
     def forget(self, standby: StandbyTask, reason: SuspendReason) -> None:
         """Follow it no more; what was written of it is on disk."""
         # A client remembers that a partition is paused, and the standby may come back.
-        self._go_on({tp for tp, replay in self._replays.by_partition.items() if replay.task is standby})
+        self._resume({tp for tp, replay in self._replays.by_partition.items() if replay.task is standby})
         self._replays.forget(standby, reason)
 
     def close(self) -> None:

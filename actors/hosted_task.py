@@ -13,12 +13,13 @@ from penstock.actors.standby_task import StandbyTask
 from penstock.actors.stored_task import StoredTask
 from penstock.actors.task_directory import TaskDirectory, open_task_directory
 from penstock.actors.task_meters import TaskMeters
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TaskId, TopicPartition
 from penstock.common.metric_names import Measured
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.commit_coverage import covered, covering, say_not_covered, without_coverage
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -55,6 +56,12 @@ class HostedTask(StoredTask):
         self.snapshot: dict[TopicPartition, CommittedOffset] = {}
         """What the commit under way commits."""
         self._logged: dict[TopicPartition, int] = {}
+        self._own_changelogs = self.changelogs.keys() - self.source_changelogs
+        self._covered: Mapping[str, int] = {}
+        """The offset behind the last changelog record of each store that the commit under way covers."""
+        self._told: Mapping[str, int] = {}
+        """The same of the last commit, as far as it told standbys."""
+        self._said_not_covered = False
         self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
@@ -65,8 +72,9 @@ class HostedTask(StoredTask):
 
     @property
     @override
-    def source_ends(self) -> Mapping[TopicPartition, int]:
-        return {tp: start.offset for tp, start in self.starts.items()}
+    def limits(self) -> Mapping[TopicPartition, int]:
+        # What follows in a source topic is still to be processed as input.
+        return {tp: self.starts[tp].offset for store, tp in self.changelogs.items() if store in self.source_changelogs}
 
     def seen(self, store: str, committed: bool) -> Position:
         """The records of its sources that ``store`` has seen; as of the last commit the ``committed`` ones."""
@@ -94,7 +102,9 @@ class HostedTask(StoredTask):
     def begin(self, starts: Mapping[TopicPartition, Start]) -> None:
         """Its sources begin here; restoring comes next. May be called again before that."""
         self.starts = starts
-        self.committed = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
+        found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
+        self._told = covered(found.values(), self._own_changelogs)
+        self.committed = {tp: without_coverage(each, self._own_changelogs) for tp, each in found.items()}
         for tp, start in starts.items():
             if start.lost is not None:
                 self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
@@ -110,8 +120,17 @@ class HostedTask(StoredTask):
             self.task.set_caught_up(tp, True)
         self.task.init(wall_ms)
         # They may have sent or stored something already: left in a transaction, the broker would give that up.
-        self.touched = self.task.has_processors
+        self.touched = self.task.has_processors or self._knows_what_standbys_do_not
         self.become(TaskState.RUNNING)
+
+    @property
+    def _knows_what_standbys_do_not(self) -> bool:
+        """Whether the last commit, perhaps of a process that crashed or of Kafka Streams, tells less of the changelogs
+        than was restored from them."""
+        if self._exactly_once:
+            return False
+        restored = {store: self.state_manager.changelog_offset(store) for store in self._own_changelogs}
+        return any(end is not None and end != self._told.get(store) for store, end in restored.items())
 
     def add(self, batch: RecordBatch) -> None:
         """Queue records of one of its sources. Raises PartitionerMismatchError if that is wanted."""
@@ -186,14 +205,29 @@ class HostedTask(StoredTask):
                 self.snapshot.setdefault(tp, CommittedOffset(start.offset, ""))
         self.touched = False
 
-    def has_committed(self, flushed: Mapping[TopicPartition, int], wall_ms: int) -> Iterator[None]:
-        """Kafka took the offsets of the snapshot: write it, in the first step. Exhaust it. ``flushed``: as
-        for :meth:`has_logged`, of what was sent since the snapshot.
+    def to_commit(self, flushed: Mapping[TopicPartition, int]) -> Offsets:
+        """The offsets of the snapshot, once the broker has all that was sent before; at least once with what they cover
+        of the changelogs. ``flushed``: as for :meth:`has_logged`, of what was sent since the snapshot."""
+        behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
+        self._covered = {store: offset for store, offset in behind.items() if offset is not None}
+        told = {store: offset for store, offset in self._covered.items() if store in self._own_changelogs}
+        if self._exactly_once or not told:
+            return self.snapshot
+        if not self.snapshot:
+            # No record was processed, but a processor has changed its stores: standbys must hear of it.
+            self.snapshot = {tp: CommittedOffset(start.offset) for tp, start in self.starts.items()}
+        offsets, left_out = covering(self.snapshot, told)
+        if left_out and not self._said_not_covered:
+            self._said_not_covered = True
+            say_not_covered(self.id, left_out)
+        return offsets
+
+    def has_committed(self, wall_ms: int) -> Iterator[None]:
+        """Kafka took the offsets of the snapshot: write it, in the first step. Exhaust it.
 
         A store whose changelog was not written keeps the offset that it has.
         """
-        behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
-        self.state_manager.commit({store: offset for store, offset in behind.items() if offset is not None})
+        self.state_manager.commit(self._covered)
         self.committed.update(self.snapshot)
         self.directory.note_commit(wall_ms)
         yield from self.state_manager.release_flushed()

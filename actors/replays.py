@@ -37,7 +37,8 @@ EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
 class Replay(Generic[Stored]):
     """One store of ``task``, read from ``position`` up to ``end``. What ``load`` has gathered is not written yet.
 
-    ``followed``: what comes behind ``end`` is taken, too. ``caught_up``: it has come to its end, and stays."""
+    ``followed``: what comes behind ``end`` is taken, too. ``caught_up``: it has come to its end, and stays. ``waits``:
+    it has come to its end, and is paused until that is moved."""
 
     task: Stored
     store: str
@@ -49,11 +50,7 @@ class Replay(Generic[Stored]):
     load: BulkLoad | None
     followed: bool
     caught_up: bool = False
-
-    @property
-    def of_source(self) -> bool:
-        """Whether the changelog is a source topic of the task."""
-        return self.store in self.task.source_changelogs
+    waits: bool = False
 
     @property
     def left(self) -> int:
@@ -188,7 +185,7 @@ class Replays(Generic[Stored]):
         if self._writing is not None:
             return []
         position, replays = self.consumer.position, self.by_partition
-        reached = [it for tp, it in replays.items() if not it.goes_on and position(tp) >= it.end]
+        reached = [it for tp, it in replays.items() if not it.goes_on and not it.waits and position(tp) >= it.end]
         for replay in reached:
             if replay.load is not None:
                 self._begin_to_write(replay)

@@ -45,7 +45,7 @@ class Restoration:
         if not task.changelogs:
             return False
         for start in self._starts.find(task, self._replays.consumer):
-            store, tp, position, end, anew = start
+            store, tp, position, end, _, anew = start
             if position < end:
                 self._replays.add(task, store, tp, position, end)
             elif anew and 0 < position == end and store not in task.source_changelogs:

@@ -13,12 +13,14 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 
 class RestoreStart(NamedTuple):
-    """A store lacks what its changelog has from ``position`` up to ``end``. ``anew``: it has nothing yet."""
+    """A store lacks what its changelog has from ``position`` up to ``end``. ``logged``: the end of its changelog;
+    of a source topic, of what was processed. ``anew``: the store has nothing yet."""
 
     store: str
     partition: TopicPartition
     position: int
     end: int
+    logged: int
     anew: bool
 
 
@@ -41,14 +43,15 @@ class RestoreStarts:
         beginnings = consumer.fetch_beginning_offsets(partitions)
         # A transaction of the last owner may be committed, and its marker not yet be everywhere: where a changelog is
         # behind that, its reader waits for the end of what is open.
-        ends = (self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets)(partitions)
-        logged = dict(ends)
-        # What follows the committed offset of a source topic is still to be processed as input.
-        processed = task.source_ends
-        ends.update({tp: processed[tp] for store, tp in task.changelogs.items() if store in task.source_changelogs})
+        ask = self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets
+        log_ends = dict(ask(partitions))
+        ends = log_ends | dict(task.limits)
+        # A store may be older than what its changelog keeps deletions for, also if it is not to have all of that yet.
+        of_sources = {tp for store, tp in task.changelogs.items() if store in task.source_changelogs}
+        logged = {tp: ends[tp] if tp in of_sources else end for tp, end in log_ends.items()}
         remembered = {store: task.state_manager.changelog_offset(store) for store in task.changelogs}
         begun = {tp: start for store, tp in task.changelogs.items() if (start := remembered[store]) is not None}
-        behind = {tp.topic for tp, start in begun.items() if start < ends[tp]}
+        behind = {tp.topic for tp, start in begun.items() if start < logged[tp]}
         retentions = self._admin.delete_retention_ms(behind)
         age_ms = task.directory.age_ms(self._clock.wall_ms())
         starts = []
@@ -57,7 +60,7 @@ class RestoreStarts:
             wrong = None
             if start is None:
                 pass
-            elif not begin <= start <= logged[tp]:
+            elif not begin <= start <= log_ends[tp]:
                 wrong = "the store does not belong to its changelog"
             elif tp.topic in retentions and age_ms is not None and age_ms > retentions[tp.topic]:
                 wrong = "the store is older than its changelog keeps deletions (delete.retention.ms)"
@@ -69,8 +72,9 @@ class RestoreStarts:
                 )  # fmt: skip
                 task.state_manager.wipe(store)
                 start = None
-            starts.append(RestoreStart(store, tp, begin if start is None else start, end, start is None))
-        if not any(start.position < start.end for start in starts if not start.anew):
+            position = begin if start is None else start
+            starts.append(RestoreStart(store, tp, position, end, logged[tp], start is None))
+        if not any(start.position < start.logged for start in starts if not start.anew):
             # No store has a row that is older than now. After a crash its age counts from here, not from a commit long
             # ago, for which it would be wiped again.
             task.directory.note_commit(self._clock.wall_ms())

@@ -8,31 +8,63 @@ from typing_extensions import override
 
 from penstock.actors.messages import TaskState
 from penstock.actors.stored_task import StoredTask
-from penstock.actors.task_directory import open_task_directory
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.actors.task_directory import TaskDirectory, open_task_directory
+from penstock.common.ids import Offsets, TaskId, TopicPartition
 from penstock.common.position import NOWHERE, Position
 from penstock.kafka.contracts import RecordProducer
 from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.commit_coverage import covered
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 
 
 class StandbyTask(StoredTask):
-    """Mirrors ``StandbyTask``. ``processed``: how far the active task has processed those source topics that a store
-    has for its changelog; what follows is not in the store of the active one, either."""
+    """Mirrors ``StandbyTask``. Its stores have no more than what the last commit of the active task covers: of a source
+    topic what was processed, and at least once of a changelog what belongs to that commit. Exactly once a changelog
+    shows nothing else (docs/decisions/0026-standbys-behind-commits.md)."""
 
-    processed: Mapping[TopicPartition, int] = {}
     state = TaskState.RUNNING
     """It answers whoever takes a stale answer."""
 
+    def __init__(
+        self, state_manager: StateManager, directory: TaskDirectory, sources: frozenset[TopicPartition]
+    ) -> None:
+        super().__init__(state_manager, directory, sources)
+        exactly_once = state_manager.program.config.processing_guarantee == "exactly_once_v2"
+        own = self.changelogs.keys() - self.source_changelogs
+        self.held = self.source_changelogs & self.changelogs.keys() if exactly_once else set(self.changelogs)
+        """The stores that are followed only as far as commits tell."""
+        self._told_by_metadata = self.held & own
+        self._committed: Offsets = {}
+        self._limits: dict[TopicPartition, int] = {}
+
     @property
     @override
-    def source_ends(self) -> Mapping[TopicPartition, int]:
-        return {tp: self.processed.get(tp, 0) for tp in self.sources}
+    def limits(self) -> Mapping[TopicPartition, int]:
+        of_sources = {self.changelogs[store] for store in self.source_changelogs & self.changelogs.keys()}
+        return dict.fromkeys(of_sources, 0) | self._limits
 
-    def take_committed(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """What the active task has committed."""
-        self.processed = {tp: committed[tp].offset for tp in self.sources if tp in committed}
+    @property
+    def untold(self) -> set[TopicPartition]:
+        """The changelogs of which no commit tells how much belongs to it."""
+        return {self.changelogs[store] for store in self._told_by_metadata} - self._limits.keys()
+
+    def take_committed(self, committed: Offsets) -> bool:
+        """The active task has committed these offsets, beside others of its group; whether that is news."""
+        own = {tp: committed[tp] for tp in self.sources if tp in committed}
+        if own == self._committed:
+            return False
+        self._committed = own
+        for store in self.source_changelogs & self.changelogs.keys():
+            tp = self.changelogs[store]
+            if tp in own:
+                self._limits[tp] = own[tp].offset
+        told = covered(own.values(), self._told_by_metadata)
+        self._limits.update((self.changelogs[store], end) for store, end in told.items())
+        if self._told_by_metadata:
+            # What a crashed attempt has logged behind the commit before may be part of this one, and be of later times.
+            self.state_manager.goes_on_from(own)
+        return True
 
     def seen(self, store: str, committed: bool) -> Position:
         """Nobody has told it: changelogs do not name the records that their own were made of."""

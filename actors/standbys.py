@@ -18,7 +18,7 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
-_ASK_PROCESSED_EVERY_S = 1.0
+_ASK_COMMITTED_EVERY_S = 1.0
 _OPEN_AGAIN_S = 30.0
 """The loop stands still while a request waits for a broker, up to 10 s."""
 
@@ -66,10 +66,11 @@ class Standbys:
         del self._to_open[task_id]
         try:
             standby = self.by_id.get(task_id) or self._open(task_id, reads)
-            if standby.source_changelogs:
+            if standby.held:
                 # Before that is known it would seem to lack nothing, and the task would move to it.
-                standby.take_committed(self._admin.committed(self._application_id))
-            self._following.begin(standby)
+                standby.take_committed(self._admin.committed(self._application_id, standby.sources))
+            if not self._following.begin(standby):
+                return False  # :meth:`_take_committed` has it begun when there is news
         except (BrokerUnreachableError, StateStoreLockedError) as error:
             self._log.warning("standby waits", task=str(task_id), error=str(error))
             self._open_at_s = self._clock.monotonic_s() + _OPEN_AGAIN_S
@@ -105,9 +106,9 @@ class Standbys:
         """Follow for about 2 ms; whether there were records."""
         if self._open_next():
             return True
+        self._find_committed()
         if not self._following.active:
             return False
-        self._find_processed()
         if self._following.overtaken:
             return self._begin_again()
         return self._following.step()
@@ -124,28 +125,32 @@ class Standbys:
             return False
         return True
 
-    def _find_processed(self) -> None:
-        """Ask what the active tasks have committed of the source topics that are followed, beside the loop."""
-        of_sources = [standby for standby in self.by_id.values() if standby.source_changelogs]
+    def _find_committed(self) -> None:
+        """Ask what the active tasks have committed, beside the loop, for the standbys that must not pass that."""
         if self._asking is not None and self._asking.done():
             asked, self._asking = self._asking, None
-            self._take_processed(asked, of_sources)
-        if of_sources and self._asking is None and self._clock.monotonic_s() >= self._ask_at_s:
-            self._ask_at_s = self._clock.monotonic_s() + _ASK_PROCESSED_EVERY_S
-            self._asker = self._asker or ThreadPoolExecutor(1, "penstock-standbys")
-            self._asking = self._asker.submit(self._admin.committed, self._application_id)
+            self._take_committed(asked)
+        if self._asking is None and self._clock.monotonic_s() >= self._ask_at_s:
+            held = [standby for standby in self.by_id.values() if standby.held]
+            if held:
+                self._ask_at_s = self._clock.monotonic_s() + _ASK_COMMITTED_EVERY_S
+                sources = {tp for standby in held for tp in standby.sources}
+                self._asker = self._asker or ThreadPoolExecutor(1, "penstock-standbys")
+                self._asking = self._asker.submit(self._admin.committed, self._application_id, sources)
 
-    def _take_processed(
-        self, asked: Future[dict[TopicPartition, CommittedOffset]], of_sources: list[StandbyTask]
-    ) -> None:
+    def _take_committed(self, asked: Future[dict[TopicPartition, CommittedOffset]]) -> None:
         try:
             committed = asked.result()
         except BrokerUnreachableError as error:
             self._log.warning("committed offsets unknown, standbys wait", error=str(error))
             return
-        for standby in of_sources:
-            standby.take_committed(committed)
-            self._following.processed(standby)
+        for standby in self.by_id.values():
+            if not standby.held or not standby.take_committed(committed):
+                continue
+            if standby.id in self._begun:
+                self._following.committed(standby)
+            else:
+                self._to_open[standby.id] = standby.reads
 
     def status(self) -> tuple[StandbyStatus, ...]:
         """How far each has come that is followed; of one whose changelogs have not answered yet nobody knows."""

@@ -43,8 +43,8 @@ class StoredTask(ABC):
 
     @property
     @abstractmethod
-    def source_ends(self) -> Mapping[TopicPartition, int]:
-        """How far its source topics are processed: what a store that has one for its changelog is restored up to."""
+    def limits(self) -> Mapping[TopicPartition, int]:
+        """The offsets up to which its changelogs are restored, for those that are not restored to their ends."""
 
     def topics_of(self, store: str) -> Collection[str]:
         """The topics that it reads: all that it reads, a store may have seen."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -235,9 +235,15 @@ class ConfluentAdmin(Admin):
         return found
 
     @override
-    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
         """A group that does not exist has committed nothing."""
-        asked = [Tpo(topic, number) for topic, count in self.topics().items() for number in range(count)]
+        if partitions is None:
+            partitions = {
+                TopicPartition(topic, each) for topic, count in self.topics().items() for each in range(count)
+            }
+        asked = [Tpo(*partition) for partition in partitions]
         if not asked:
             return {}
         what = f"fetch the offsets of group {group!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import ClassVar, Protocol
 
@@ -231,8 +231,10 @@ class Admin(Protocol):
         """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic
         whose settings this client may not see it is a broker's default."""
 
-    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """All that ``group`` has committed."""
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """What ``group`` has committed of these partitions, None: of all."""
 
     def commit(self, group: str, offsets: Offsets) -> None:
         """Commit for a group *without members*. Raises ApplicationStateError when it has some."""

@@ -215,9 +215,11 @@ class StateStore(ABC):
                 batch.put(self.name, key, value)
 
     def goes_on_from(self, stream_time: int) -> None:  # noqa: B027  # most count nothing from it
-        """Before any restore: the task goes on from a commit at which its records had come to ``stream_time`` (ms), −1
+        """Before a restore: the task continues from a commit at which its records had come to ``stream_time`` (ms), −1
         if that is not known. A changelog may be ahead of it, after a crash: these records come again, and must find
-        what they found. So a store whose rows expire counts from there, until records have come further."""
+        what they found. So a store whose rows expire counts from there, until records have come further.
+
+        A standby calls it again at each commit of the active task, before it restores what belongs to that."""
 
     def restore_with_headers(
         self,

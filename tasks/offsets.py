@@ -29,6 +29,8 @@ STREAM_TIME = "/stream-time"
 remembered under names that end so: no store has such a name."""
 TTL_TIME = f"ttl/of-task{STREAM_TIME}"
 """Under this one the time by which rows with a TTL expire: no operator has such a name."""
+LOGGED = "/changelog-offset"
+"""Under names that end so, a commit tells how far changelogs belong to it (``commit_coverage.py``)."""
 
 
 def short_name(name: str) -> str:
@@ -39,22 +41,27 @@ def short_name(name: str) -> str:
 def fitting(remembered: Mapping[str, int]) -> tuple[Mapping[str, int], Sequence[str]]:
     """What of ``remembered`` goes into the metadata of an offset, and the names of what does not.
 
-    Names of penstock's own are shortened where all of them are too long. Where even that does not do, penstock's own
-    go first, the last ones of the topology before others, and then what Kafka Streams remembers, too.
+    Names of penstock's own are shortened if all of them are too long. If even that is not enough, offsets of changelogs
+    are left out first, then times of penstock's own, the last ones of the topology before others, and then what Kafka
+    Streams remembers, too.
     """
     if _length(remembered) <= LONGEST:
         return remembered, ()
-    own = [name for name in remembered if name.endswith(STREAM_TIME)]
-    order = [*(name for name in remembered if name not in own), *own]
+    order = sorted(remembered, key=_rank)
     kept: dict[str, int] = {}
     left = LONGEST - _length({})
     for number, name in enumerate(order):
-        written = short_name(name) if name.endswith(STREAM_TIME) else name
+        written = short_name(name) if _rank(name) else name
         left -= _characters(written)
         if left < 0:
             return kept, order[number:]
         kept[written] = remembered[name]
     return kept, ()
+
+
+def _rank(name: str) -> int:
+    """0 for a name of Kafka Streams' own; those with the largest rank are left out first."""
+    return 2 if name.endswith(LOGGED) else int(name.endswith(STREAM_TIME))
 
 
 def say_left_out(task_id: TaskId, names: Sequence[str]) -> None:

@@ -128,8 +128,9 @@ class StateManager:
     # ---- restore ----
 
     def goes_on_from(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Before any restore: the task that will process records goes on from these commits of its source partitions.
-        A standby, which goes on from none, is not told."""
+        """Before a restore: the task that processes records continues from these commits of its source partitions. A
+        standby calls it again at each commit that it learns of; exactly once it does not, for there it has nothing that
+        is not committed."""
         for name, time in times_of_commit(self.program, offsets).items():
             self._stores[name].goes_on_from(time)
 

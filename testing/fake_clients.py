@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -223,8 +223,11 @@ class FakeAdmin(Admin):
         }
 
     @override
-    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        return self._broker.committed(group)
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
+        found = self._broker.committed(group)
+        return {tp: offset for tp, offset in found.items() if partitions is None or tp in partitions}
 
     @override
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:

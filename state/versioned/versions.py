@@ -78,14 +78,16 @@ class Versions:
         self._know_flushed(self.stream_time)
 
     def goes_on_from(self, time: int) -> None:
-        """Before any restore: the task goes on from a commit, and its records had come to ``time`` then."""
+        """As :meth:`~penstock.state.windowed.expiring_rows.ExpiringRows.goes_on_from`."""
         self._goes_on_from = time
-        self.expiry_time = self._noted_expiry = min(self.stream_time, time)
+        self.expiry_time = min(self.stream_time, time)
+        self._noted_expiry = min(self._noted_expiry, self.expiry_time)
 
     def restores_for(self, other: Versions) -> None:
         """This will put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
         nothing is deleted that ``other`` may still look for."""
         self._expiry_limit = other._goes_on_from
+        self._noted_expiry = other._noted_expiry
 
     def _know_flushed(self, stream_time: int) -> None:
         # No row stands in a later segment but those that are dirty: nothing that was put has ended there.

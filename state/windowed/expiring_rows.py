@@ -88,9 +88,12 @@ class ExpiringRows:
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
 
     def goes_on_from(self, time: int) -> None:
-        """Before any restore: the task goes on from a commit, and its records had come to ``time`` then."""
+        """Before a restore: the task continues from a commit, and its records had come to ``time`` then. Again with a
+        later commit where the changelog is followed from one to the next."""
         self._goes_on_from = time
-        self.expiry_time = self._noted_expiry = min(self.stream_time, time)
+        self.expiry_time = min(self.stream_time, time)
+        # What has expired between two commits is still to be deleted.
+        self._noted_expiry = min(self._noted_expiry, self.expiry_time)
 
     @property
     def has_moved(self) -> bool:

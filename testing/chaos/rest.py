@@ -13,19 +13,27 @@ from penstock.common.ids import TaskId
 from penstock.testing.chaos.rig import APPLICATION, Rig, Role
 
 _LOOK_EACH_S = 0.2
+_RESTS_FOR_S = 3.0
+"""At least once a standby learns of the last commit a second later, and reports no lag until then."""
 
 
 def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
     """Wait until the application is at rest; what keeps it from that when time is up, or when it has ended."""
     deadline = time.monotonic() + timeout_s
+    rests_since: float | None = None
     while True:
         try:
             status = rig.app.status()
             unrest = _unrest(rig, status)
-            if unrest is None or not status.state.is_live:
+            if unrest is not None and not status.state.is_live:
                 return unrest
         except StreamsError as error:
             unrest = str(error)
+        now = time.monotonic()
+        rests_since = None if unrest is not None else now if rests_since is None else rests_since
+        if rests_since is not None and now - rests_since >= _RESTS_FOR_S:
+            return None
+        unrest = unrest or "it has just come to rest"
         if time.monotonic() > deadline:
             return f"not at rest after {timeout_s:.0f} s: {unrest}"
         time.sleep(_LOOK_EACH_S)

@@ -236,6 +236,16 @@ def settle(loop: StreamLoop, at_most: int = 2000) -> None:
     raise AssertionError(f"the loop is still busy after {at_most} steps")
 
 
+def follow(rig: Rig, loop: StreamLoop) -> None:
+    """Let the standbys of ``loop`` learn of the last commit, for which they ask once a second, and apply it."""
+    settle(loop)
+    rig.clock.now_ms += 1001
+    loop.step()
+    if (asked := loop._standbys._asking) is not None:  # exactly once they need not ask
+        asked.exception(timeout=10)
+    settle(loop)
+
+
 def query(loop: StreamLoop, *queries: StoreQuery) -> list[StoreAnswer]:
     """Ask, and let the loop make one step, in which it must answer."""
     asked = loop.query(queries)

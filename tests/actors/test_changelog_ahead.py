@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors import hosted_task
 from penstock.actors.messages import RestoreFigures
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.common.windows import Windowed
 from penstock.tasks import context
 from penstock.tasks.program import TaskPrograms
-from tests.actors.rig import STRING, Rig, settle
+from tests.actors.rig import APPLICATION, STRING, Rig, follow, settle
 
 MINUTE = timedelta(minutes=1)
 NONE = timedelta(0)
@@ -127,31 +128,64 @@ class Crashing(Rig):
         for topic, key, value, timestamp in rows:
             self.write(topic, (key, value, timestamp))
 
+    def reads(self, task: TaskId) -> Sources:
+        sources = TaskPrograms(self.spec.topology, self.spec.config).of(task.subtopology).sources
+        return {task: frozenset(TopicPartition(topic, task.partition) for topic in sources)}
+
     def results(self, behind: int = 0) -> list[tuple[str, str | None]]:
         records = self.broker.records("out")[behind:]
         return [((it.key or b"").decode(), None if it.value is None else it.value.decode()) for it in records]
 
 
-def crashed(tmp_path: Path, topology: ps.Topology, before: Rows, behind: Rows, then: Rows) -> list[Any]:
-    """What comes out after a crash: ``before`` is committed, ``behind`` processed, and ``then`` comes after it."""
-    rig = Crashing(tmp_path, topology)
-    loop = rig.running()
-    for row in before:
-        rig.send([row])
+Crashed = Callable[[ps.Topology, Rows, Rows, Rows], list[Any]]
+TASK = TaskId(0, 0)
+
+
+@pytest.fixture(params=["restarted", "restored", "promoted", "standby's directory reopened", "promoted on this node"])
+def crashed(tmp_path: Path, request: pytest.FixtureRequest) -> Crashed:
+    """What comes out after a crash: the first rows are committed, the second processed, and the third come after it.
+
+    The task continues on its own disk, elsewhere from the changelogs alone, or by a standby that followed all the time:
+    it is promoted, or closed and its directory opened."""
+    way: str = request.param
+
+    def play(topology: ps.Topology, before: Rows, behind: Rows, then: Rows) -> list[Any]:
+        rig = Crashing(tmp_path / "here", topology)
+        there = rig if way.endswith("this node") else rig.on_another_node(tmp_path / "there")
+        active, standby = rig.running(), there.loop(2)
+        follows = way not in ("restarted", "restored")
+        if follows:
+            standby.assign(1, {}, rig.reads(TASK))
+        for row in before:
+            rig.send([row])
+            settle(active)
+            rig.commit(active)
+            if follows:
+                follow(rig, standby)
+                settle(active)  # its commit interval has passed, too: the next commit is due in a while
+        committed = rig.broker.committed(APPLICATION)
+        for row in behind:  # one by one: records of two topics stay in this order
+            rig.send([row])
+            settle(active)
+        if follows:
+            assert all(it.lag == 0 for it in standby._standbys.status()), "else nothing is at stake"
+            for _ in range(3):
+                follow(rig, standby)
+        assert rig.broker.committed(APPLICATION) == committed
+        came_before = len(rig.results())
+        active._finish("killed")
+        if way == "standby's directory reopened":
+            there.stop(standby)
+        loop = rig.loop(3) if way == "restarted" else there.loop(3) if not way.startswith("promoted") else standby
+        loop.assign(2, rig.reads(TASK))
         settle(loop)
-    rig.commit(loop)
-    for row in behind:  # one by one: records of two topics stay in this order
-        rig.send([row])
+        rig.send(then)
         settle(loop)
-    came_before = len(rig.results())
-    loop._finish("killed")
-    loop = rig.running(epoch=2)
-    settle(loop)
-    rig.send(then)
-    settle(loop)
-    rig.commit(loop)
-    rig.stop(loop)
-    return rig.results(came_before)
+        rig.commit(loop)
+        rig.stop(loop)
+        return rig.results(came_before)
+
+    return play
 
 
 BEFORE: Rows = [("in", "a", "1", 60_000), ("in", "a", "2", 61_000)]
@@ -159,53 +193,53 @@ BEHIND: Rows = [("in", "a", "3", 70_000), ("in", "b", "4", 1_000_000)]
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
-def test_a_window_that_was_open_at_the_commit_loses_nothing(kind: str, tmp_path: Path) -> None:
-    results = crashed(tmp_path, windows(kind, False, False), BEFORE, BEHIND, [])
+def test_a_window_that_was_open_at_the_commit_loses_nothing(kind: str, crashed: Crashed) -> None:
+    results = crashed(windows(kind, False, False), BEFORE, BEHIND, [])
     start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
     last = {key: value for key, value in results if value is not None}
     assert last[f"a@{start}"] == "1233", "at least once: the record that came again is in it twice"
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
-def test_nor_where_another_topic_of_the_task_was_far_ahead_of_it(kind: str, tmp_path: Path) -> None:
+def test_nor_where_another_topic_of_the_task_was_far_ahead_of_it(kind: str, crashed: Crashed) -> None:
     topology = windows(kind, False, False, beside=True)
-    results = crashed(tmp_path, topology, [("other", "z", "z", 90_000_000), *BEFORE], BEHIND, [])
+    results = crashed(topology, [("other", "z", "z", 90_000_000), *BEFORE], BEHIND, [])
     start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
     assert {key: value for key, value in results if value is not None}[f"a@{start}"] == "1233"
 
 
-def test_a_join_finds_the_other_streams_again_where_a_third_topic_was_far_ahead(tmp_path: Path) -> None:
+def test_a_join_finds_the_other_streams_again_where_a_third_topic_was_far_ahead(crashed: Crashed) -> None:
     before: Rows = [("third", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
-    assert ("a", "l+r") in crashed(tmp_path, stream_join(False, beside=True), before, behind, [])
+    assert ("a", "l+r") in crashed(stream_join(False, beside=True), before, behind, [])
 
 
-def test_so_does_a_late_record_whose_own_stream_was_far_ahead(tmp_path: Path) -> None:
+def test_so_does_a_late_record_whose_own_stream_was_far_ahead(crashed: Crashed) -> None:
     """What the store of a stream shows goes by that stream alone."""
     before: Rows = [("in", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
-    assert ("a", "l+r") in crashed(tmp_path, stream_join(False), before, behind, [])
+    assert ("a", "l+r") in crashed(stream_join(False), before, behind, [])
 
 
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
 def test_a_window_that_closed_behind_the_commit_is_emitted_again(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, crashed: Crashed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)
     behind: Rows = [("in", "a", "3", 70_000), ("in", "b", "4", 190_000), ("in", "c", "5", 9_000_000)]
-    results = crashed(tmp_path, windows(kind, True, False), BEFORE, behind, [])
+    results = crashed(windows(kind, True, False), BEFORE, behind, [])
     start = {"time": 60_000, "sliding": 10_000, "session": 60_000}[kind]
     assert dict(results)[f"a@{start}"] == "1233"
 
 
 @pytest.mark.parametrize("on_close", [False, True])
 def test_nor_does_it_where_a_session_has_grown_long_behind_the_commit(
-    on_close: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_close: bool, crashed: Crashed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)
     longer: Rows = [("in", "b", "x", timestamp) for timestamp in range(120_000, 1_000_000, 50_000)]
     behind: Rows = [("in", "b", "x", 70_000), ("in", "a", "3", 75_000), *longer]
-    results = crashed(tmp_path, windows("session", on_close, False), BEFORE, behind, [])
+    results = crashed(windows("session", on_close, False), BEFORE, behind, [])
     assert {key: value for key, value in results if value is not None}["a@60000"] == "1233"
 
 
@@ -230,46 +264,46 @@ def test_so_it_is_after_a_commit_that_was_refused_when_its_caches_were_flushed(k
     assert last[f"a@{start}"] == "1233"
 
 
-def test_a_record_that_comes_again_finds_the_other_streams_again(tmp_path: Path) -> None:
+def test_a_record_that_comes_again_finds_the_other_streams_again(crashed: Crashed) -> None:
     before: Rows = [("other", "a", "r", 60_000)]
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
-    assert ("a", "l+r") in crashed(tmp_path, stream_join(False), before, behind, [])
+    assert ("a", "l+r") in crashed(stream_join(False), before, behind, [])
 
 
 @pytest.mark.parametrize("ahead", [9_000_000, 140_000], ids=["beyond the window", "within the grace period"])
 def test_an_outer_join_does_not_say_of_a_record_that_comes_again_that_it_has_no_match(
-    ahead: int, tmp_path: Path
+    ahead: int, crashed: Crashed
 ) -> None:
     matches: Rows = [("other", "a", "r", 60_000)]
     comes_later = ahead < 200_000
     before: Rows = [("in", "z", "y", 1_000)] if comes_later else matches
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", ahead)]
     then: Rows = matches if comes_later else []
-    results = crashed(tmp_path, stream_join(True), before, behind, then)
+    results = crashed(stream_join(True), before, behind, then)
     assert ("a", "l+r") in results
     assert ("a", "l+None") not in results
 
 
-def test_a_record_that_comes_again_finds_the_version_of_its_time_again(tmp_path: Path) -> None:
+def test_a_record_that_comes_again_finds_the_version_of_its_time_again(crashed: Crashed) -> None:
     before: Rows = [("other", "a", "v1", 10_000)]
     behind: Rows = [("in", "a", "s", 20_000), ("other", "a", "v2", 5_000_000), ("other", "a", "v3", 9_000_000)]
-    results = crashed(tmp_path, versioned(), before, behind, [])
+    results = crashed(versioned(), before, behind, [])
     assert results == [("a", "s+v1")]
 
 
-def test_a_table_made_of_one_that_expires_hears_of_it_again(tmp_path: Path) -> None:
+def test_a_table_made_of_one_that_expires_hears_of_it_again(crashed: Crashed) -> None:
     """Its deletion waited in a cache, and the one that expired was in its changelog already."""
-    results = crashed(tmp_path, expiring(), [("in", "a", "x", 60_000)], [("in", "b", "y", 200_000)], [])
+    results = crashed(expiring(), [("in", "a", "x", 60_000)], [("in", "b", "y", 200_000)], [])
     assert results == [("a", None), ("b", "Y")]
 
 
 @pytest.mark.parametrize("beside", [False, True])
-def test_a_record_that_waits_for_a_table_waits_again(beside: bool, tmp_path: Path) -> None:
+def test_a_record_that_waits_for_a_table_waits_again(beside: bool, crashed: Crashed) -> None:
     far: Rows = [("third", "z", "z", 90_000_000)] if beside else []
     before: Rows = [*far, ("other", "a", "v1", 10_000), ("in", "y", "", 15_000)]
     behind: Rows = [("in", "a", "s", 20_000), ("other", "x", "", 30_000), ("other", "a", "v2", 19_000)]
     behind += [("in", "b", "t", 9_000_000)]
-    results = crashed(tmp_path, waiting(beside), before, behind, [])
+    results = crashed(waiting(beside), before, behind, [])
     assert ("a", "s+v2") in results
     assert ("a", "s+v1") not in results
 
@@ -297,9 +331,9 @@ WAITS = ["outer join", "grace period"]
 
 
 @pytest.mark.parametrize("waits", WAITS)
-def test_a_record_that_had_waited_at_the_commit_and_did_no_more_comes_out(waits: str, tmp_path: Path) -> None:
+def test_a_record_that_had_waited_at_the_commit_and_did_no_more_comes_out(waits: str, crashed: Crashed) -> None:
     before: Rows = [("in", "a", "l", 60_000)]
-    assert ("a", "l+None") in crashed(tmp_path, gathered(waits), before, [("in", "b", "x", 9_000_000)], [])
+    assert ("a", "l+None") in crashed(gathered(waits), before, [("in", "b", "x", 9_000_000)], [])
 
 
 @pytest.mark.parametrize("on_a_new_disk", [False, True])
@@ -363,3 +397,40 @@ def test_after_an_ordinary_restart_what_had_expired_stays_so(make: Make, tmp_pat
     kept = store.versions if topic == "other" else store.rows
     assert kept.expiry_time == kept.stream_time > 8_000_000
     rig.stop(loop)
+
+
+def test_a_standby_keeps_what_a_commit_needs_though_it_covers_a_later_crashed_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The changelog in front of the second commit has rows of a time that the commit has not reached: those of the
+    attempt that crashed in between."""
+    for size in ("_FIRST_BATCH", "_LARGEST_BATCH"):
+        monkeypatch.setattr(hosted_task, size, 1)
+    rig = Crashing(tmp_path / "here", windows("time", False, False))
+    there = rig.on_another_node(tmp_path / "there")
+    first, standby = rig.running(), there.loop(2)
+    rig.send(BEFORE)
+    settle(first)
+    rig.commit(first)
+    standby.assign(1, {}, rig.reads(TASK))
+    follow(rig, standby)
+    settle(first)
+    rig.send([*[("in", "c", "0", 62_000)] * 20, *BEHIND])
+    settle(first)
+    first._finish("killed")
+    second = rig.loop(3)
+    second.assign(2, rig.reads(TASK))
+    while rig.committed() == 2:
+        rig.clock.now_ms += 1001  # a commit after each record
+        second.step()
+    second._finish("killed")
+    assert (rig.committed() or 0) < 10, "else nothing is at stake"
+    follow(rig, standby)
+    kept: Any = standby._standbys.by_id[TASK].state_manager.store("counts")
+    assert kept.rows.stream_time > 900_000, "else it has not come to the end of the crashed attempt"
+    behind = len(rig.results())
+    standby.assign(3, rig.reads(TASK))
+    settle(standby)
+    rig.commit(standby)
+    rig.stop(standby)
+    assert {key: value for key, value in rig.results(behind) if value is not None}["a@60000"] == "1233"

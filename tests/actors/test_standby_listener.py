@@ -47,7 +47,7 @@ class HeardUpdates(ps.StandbyUpdateListener):
 
 
 def test_a_standby_update_listener_hears_start_batches_and_promotion_before_the_restore_begins(tmp_path: Path) -> None:
-    rig = Rig(tmp_path)
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     heard, restores = HeardUpdates(), HeardRestores()
     changelog = TopicPartition(CHANGELOG, 0)
     log(rig, "ada", 1)
@@ -72,7 +72,7 @@ def test_a_standby_update_listener_hears_start_batches_and_promotion_before_the_
 def test_a_standby_update_listener_hears_that_a_copy_is_given_up_begins_again_or_ends_with_its_actor(
     tmp_path: Path,
 ) -> None:
-    rig = Rig(tmp_path)
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     heard = HeardUpdates()
     rig.spec = replace(rig.spec, standby_listener=heard)
     log(rig, "ada", 1)
@@ -112,7 +112,7 @@ def test_the_end_that_a_standby_update_listener_is_told_is_never_before_what_it_
 def test_what_a_standby_update_listener_raises_ends_the_actor_and_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rig = Rig(tmp_path)
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     monkeypatch.setattr(HeardUpdates, "on_batch_loaded", raising(KeyError("no such board")))
     rig.spec = replace(rig.spec, standby_listener=HeardUpdates())
     log(rig, "ada", 1)

@@ -12,6 +12,7 @@ from penstock.actors.stream_loop import IDLE_WAIT_S
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.tasks.commit_coverage import covered, without_coverage
 from tests.actors.rig import (
     APPLICATION,
     CHANGELOG,
@@ -52,9 +53,11 @@ def test_nothing_is_committed_when_nothing_happened(tmp_path: Path) -> None:
     rig.write("in", ("a", "x", 1))
     rig.commit(loop)
     rig.commit(loop)
-    assert [dict(request.offsets) for request in rig.coordinator.requests] == [
-        {TopicPartition("in", 0): CommittedOffset(1, "AgAAAAAAAAAB")}
-    ]
+    (request,) = rig.coordinator.requests
+    assert request.offsets.keys() == {TopicPartition("in", 0)}
+    offset = CommittedOffset(*request.offsets[TopicPartition("in", 0)])
+    assert without_coverage(offset, ["counts"]) == CommittedOffset(1, "AgAAAAAAAAAB")
+    assert covered([offset], ["counts"]) == {"counts": 1}
 
 
 def test_a_committed_offset_of_zero_is_not_committed_again_and_again(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -190,7 +190,9 @@ class Topics:
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {}
 
-    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+    def committed(
+        self, group: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset]:
         return {}
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:

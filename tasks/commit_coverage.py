@@ -1,0 +1,70 @@
+"""The parts of the changelogs that a commit covers, written beside its offsets.
+
+At least once, a changelog has more than its task has committed: after a crash those records are processed again. A
+store that has applied what they wrote, and has expired rows by their times, cannot be taken back to the commit. So a
+standby must not pass it, and the commit tells where that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.common.ids import CommittedOffset, Offsets, TaskId
+from penstock.common.log import logger
+from penstock.tasks.offsets import (
+    LOGGED,
+    decode_partition_time,
+    decode_remembered,
+    encode_partition_time,
+    fitting,
+    short_name,
+)
+
+
+def covering(offsets: Offsets, logged: Mapping[str, int]) -> tuple[Offsets, int]:
+    """``offsets`` (not empty) with, beside one of them, the offset behind the last record of each changelog that
+    belongs to their commit; and the number of stores for which there was no room."""
+    told_by = min(offsets)
+    offset, metadata = offsets[told_by]
+    times = decode_remembered(metadata)
+    all_of_it = times | {store + LOGGED: each for store, each in logged.items()}
+    kept, left_out = fitting(all_of_it)
+    text = encode_partition_time(decode_partition_time(metadata), kept)
+    return {**offsets, told_by: CommittedOffset(offset, text)}, sum(name.endswith(LOGGED) for name in left_out)
+
+
+def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[str, int]:
+    """The offset behind the last record of each changelog that a commit covers, as far as it tells."""
+    found = [decode_remembered(offset.metadata) for offset in offsets]
+    told: dict[str, int] = {}
+    for store in stores:
+        ends = [each[name] for name in _names(store) for each in found if name in each]
+        if ends:
+            told[store] = max(ends)
+    return told
+
+
+def without_coverage(committed: CommittedOffset, stores: Iterable[str]) -> CommittedOffset:
+    """``committed`` as it was before :func:`covering`, so that it may be compared with what a task would commit."""
+    remembered = decode_remembered(committed.metadata)
+    ours = {name for store in stores for name in _names(store)}
+    if ours.isdisjoint(remembered):
+        return committed
+    others = {name: ms for name, ms in remembered.items() if name not in ours}
+    text = encode_partition_time(decode_partition_time(committed.metadata), others)
+    return CommittedOffset(committed.offset, text)
+
+
+def _names(store: str) -> tuple[str, str]:
+    return store + LOGGED, short_name(store + LOGGED)
+
+
+def say_not_covered(task_id: TaskId, count: int) -> None:
+    """Warn that :func:`covering` had no room for so many stores."""
+    logger(__name__).warning(
+        "the metadata of committed offsets has no room for the offsets of all changelogs: standbys of this task do not "
+        "follow, and its stores are restored from the beginning where they are not on disk. Give operators shorter "
+        "names, or cut the sub-topology in two by repartition()",
+        task=str(task_id),
+        stores=count,
+    )

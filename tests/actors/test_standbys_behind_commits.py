@@ -1,0 +1,130 @@
+"""At least once standbys follow their changelogs as far as the last commit of the active task covers them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.testing.fake_clients import FakeAdmin
+from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, follow, settle, uncached
+from tests.actors.test_restoration import kill
+from tests.actors.test_standbys import READS, TASK, lag, log, raising, stale_count, standby_of
+
+
+def uncached_rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path, uncached())
+
+
+def test_a_standby_does_not_pass_the_last_commit_though_the_changelog_has_more(tmp_path: Path) -> None:
+    rig = uncached_rig(tmp_path)
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    standby = standby_of(rig)
+    rig.write("in", ("ada", "x", 2), ("ada", "x", 3))
+    settle(active)
+    assert rig.broker.log(TopicPartition(CHANGELOG, 0)).end == 3
+    follow(rig, standby)
+    assert stale_count(standby, "ada") == 1
+    assert [status.lag for status in lag(standby)] == [0], "it lacks nothing of what is committed"
+    rig.commit(active)
+    follow(rig, standby)
+    assert stale_count(standby, "ada") == 3
+
+
+def test_what_a_crash_has_left_in_a_changelog_reaches_the_standbys_though_no_record_comes(tmp_path: Path) -> None:
+    """The next commit tells of it, and there is one though nothing is processed again."""
+    rig = uncached_rig(tmp_path)
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    log(rig, "bob", 7)
+    kill(active)
+    standby = rig.on_another_node(tmp_path / "there").loop(2)
+    standby.assign(2, {}, READS)
+    settle(standby)
+    assert stale_count(standby, "bob") is None
+    again = rig.running(TASK, epoch=2)
+    rig.commit(again)
+    follow(rig, standby)
+    assert stale_count(standby, "bob") == 7
+    commits = len(rig.coordinator.requests)
+    rig.commit(again)
+    assert len(rig.coordinator.requests) == commits, "told once, that is enough"
+
+
+def test_a_standby_whose_commits_tell_nothing_of_its_changelogs_waits_and_says_nothing(tmp_path: Path) -> None:
+    """They may be of Kafka Streams, or of a version that told nothing."""
+    rig = Rig(tmp_path)
+    log(rig, "ada", 1)
+    rig.broker.group(APPLICATION).offsets[TopicPartition("in", 0)] = CommittedOffset(0)
+    standby = standby_of(rig)
+    follow(rig, standby)
+    assert (stale_count(standby, "ada"), lag(standby)) == (None, [])
+    active = rig.on_another_node(tmp_path / "there").running(TASK)
+    rig.commit(active)
+    follow(rig, standby)
+    assert stale_count(standby, "ada") == 1
+    assert [status.lag for status in lag(standby)] == [0]
+
+
+def test_what_only_punctuators_write_reaches_the_standbys(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, ticking())
+    active = rig.running(TASK)
+    standby = standby_of(rig)
+    for _ in range(3):
+        rig.commit(active)
+    follow(rig, standby)
+    assert (stale_count(standby, "ticks") or 0) >= 1
+    assert rig.committed() == 0
+
+
+class _Ticks(ps.Processor[str, str, str, int]):
+    def init(self, context: ps.ProcessorContext[str, int]) -> None:
+        self.store: Any = context.get_state_store("counts")
+        context.schedule(timedelta(seconds=1), ps.PunctuationType.WALL_CLOCK_TIME, self.tick)
+
+    def tick(self, timestamp: int) -> None:
+        self.store.put("ticks", (self.store.get("ticks") or 0) + 1)
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        raise AssertionError("there is none")
+
+
+def ticking() -> ps.Topology:
+    store = ps.Stores.persistent_key_value_store("counts")
+    builder = ps.StreamsBuilder()
+    builder.add_state_store(ps.Stores.key_value_store_builder(store, STRING, LONG))
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(_Ticks, "counts")
+    return builder.build()
+
+
+def test_only_the_partitions_of_the_standbys_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(tmp_path)
+    asked: list[Any] = []
+    committed = FakeAdmin.committed
+
+    def asks(admin: FakeAdmin, group: str, partitions: Any = None) -> Any:
+        asked.append(partitions)
+        return committed(admin, group, partitions)
+
+    monkeypatch.setattr(FakeAdmin, "committed", asks)
+    standby = standby_of(rig)
+    follow(rig, standby)
+    assert len(asked) >= 2
+    assert all(set(partitions) == {TopicPartition("in", 0)} for partitions in asked)
+
+
+def test_exactly_once_a_standby_asks_for_no_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
+    monkeypatch.setattr(FakeAdmin, "committed", raising(AssertionError("nobody needs them")))
+    standby = standby_of(rig)
+    follow(rig, standby)
+    assert [status.lag for status in lag(standby)] == [0]
