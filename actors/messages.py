@@ -162,8 +162,7 @@ class ActorStatus:
     generation: int = 1
     """The version of the program that it runs, as :class:`~penstock.actors.rollout.Rollout` counts them."""
     waits: bool = False
-    """What it does now waits for an answer from outside: of a broker, of the coordinator, or of another process that
-    has the stores of a task. It lives, and continues when the answer comes."""
+    """It waits for a broker, the coordinator, or the stores of a task, and continues when the answer comes."""
 
 
 @dataclass(frozen=True)
@@ -180,18 +179,14 @@ class ActorEnd:
 class CommitRequest:
     """Offsets that an actor asks the coordinator to commit, refused unless ``epoch`` is the actor's current one.
     Exactly once it asks, without offsets, as which member of the group it may commit, and waits until ``epoch`` is
-    that.
-
-    ``number`` counts the actor's commits: a request that is repeated keeps it, and must not undo a later one.
-    """
+    that. ``number`` counts the actor's commits: a request that is repeated keeps it, and must not undo a later one."""
 
     actor_id: str
     epoch: int
     offsets: Mapping[TopicPartition, tuple[int, str]]
     number: int = 0
     presence: bool = False
-    """Exactly once, the actor only asks if it is still part of the application. The coordinator answers at once, under
-    whatever epoch: an actor that carries out an assignment has not confirmed its epoch yet."""
+    """Exactly once, the actor only asks if it is still part of the application: answered at once, under any epoch."""
 
 
 @dataclass(frozen=True)

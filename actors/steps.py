@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.actors.clock import Clock
-from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, UnknownTopicError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.log import logger
+from penstock.kafka.contracts import UnknownTopicError
 
 T = TypeVar("T")
 Steps = Generator[float, None, T]

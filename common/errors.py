@@ -32,9 +32,8 @@
 Between penstock's own parts there are more StreamsErrors, each beside the contract that raises it. Whoever is on the
 other side of that contract acts on it, so no program need name one::
 
-    common/errors.py
-    └── UnknownTopicError             a broker answers, but does not know a topic: it is wrong only if that lasts
     kafka/contracts.py                what a client of Kafka cannot go on from
+    ├── UnknownTopicError             a BrokerUnreachableError: brokers answer, but do not know a topic for now
     ├── UndeliveredError              some records are not written: the tasks go back to the last commit
     │   └── TransactionAbortedError   so do those of the transaction, all together
     └── SessionLostError              the seat in the group: another client joins
@@ -197,10 +196,6 @@ class UnknownQueryError(StreamsError):
 
 class BrokerUnreachableError(StreamsError):
     """No broker answers at ``bootstrap.servers``."""
-
-
-class UnknownTopicError(BrokerUnreachableError):
-    """A broker answers, but does not know a topic, as for a moment after its start, or after the topic's deletion."""
 
 
 class KafkaRefusedError(StreamsError):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import ClassVar, Protocol
 
-from penstock.common.errors import StreamsError
+from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.measures import Sent
 from penstock.common.records import Headers, RecordBatch
@@ -142,6 +142,10 @@ class RecordProducer(Protocol):
 
     def close(self) -> None:
         """Give up what is queued and leave. Idempotent."""
+
+
+class UnknownTopicError(BrokerUnreachableError):
+    """A broker answers, but does not know a topic, as for a moment after its start, or after the topic's deletion."""
 
 
 class UndeliveredError(StreamsError):

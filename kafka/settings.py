@@ -8,7 +8,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError, UnknownTopicError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsError
+from penstock.kafka.contracts import UnknownTopicError
 
 REQUEST_TIMEOUT_S = 8.0
 """How long one question to the broker may take: with the connection attempts around it this stays below 10 s."""

@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, StreamsError, UnknownTopicError
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError, StreamsError
+from penstock.kafka.contracts import UnknownTopicError
 from tests.actors.rig import ManualClock
 
 LOCKED = StateStoreLockedError("the stores of 0_1 are open elsewhere")

@@ -321,6 +321,8 @@ def test_exactly_once_a_transactional_id_is_tried_out_too(guarantee: str, monkey
     tried: list[str] = []
 
     class Refused:
+        answers_within_s = 10.0
+
         def init_transactions(self) -> Future[None]:
             refused: Future[None] = Future()
             refused.set_exception(KafkaRefusedError("not allowed"))
