@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-
-from penstock.actors.messages import CommitStops
+from dataclasses import dataclass
 
 _REMEMBERED = 1000
+
+
+@dataclass(frozen=True)
+class CommitStops:
+    """How long records had to wait for commits, in ms, over an actor's last 1000 of each: every single stop, and, as
+    ``per_commit``, what the stops of one commit come to. ``latency``: how long a commit took, most of it beside
+    records, until it was accepted and written."""
+
+    commits: int = 0
+    stops: int = 0
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    max_ms: float = 0.0
+    per_commit_avg_ms: float = 0.0
+    per_commit_max_ms: float = 0.0
+    latency_avg_ms: float = 0.0
+    latency_max_ms: float = 0.0
+
+
+NO_STOPS = CommitStops()
+"""There was no commit."""
 
 
 class StopWatch:

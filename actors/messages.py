@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from penstock.actors.commit_stops import NO_STOPS, CommitStops
 from penstock.actors.rollout import NEVER, Rollout
 from penstock.common.config import StreamsConfig
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
@@ -116,23 +117,6 @@ class StandbyStatus:
 
 
 @dataclass(frozen=True)
-class CommitStops:
-    """How long records had to wait for commits, in ms, over an actor's last 1000 of each: every single stop, and, as
-    ``per_commit``, what the stops of one commit come to. ``latency``: how long a commit took, most of it beside
-    records, until it was accepted and written."""
-
-    commits: int = 0
-    stops: int = 0
-    p50_ms: float = 0.0
-    p99_ms: float = 0.0
-    max_ms: float = 0.0
-    per_commit_avg_ms: float = 0.0
-    per_commit_max_ms: float = 0.0
-    latency_avg_ms: float = 0.0
-    latency_max_ms: float = 0.0
-
-
-@dataclass(frozen=True)
 class ActorStatus:
     """One stream actor. ``epoch`` is that of the last assignment it took; ``error`` says why its loop ended;
     ``stopping``: it was asked to stop and takes no tasks any more. ``global_dropped_records`` were dropped by its
@@ -149,7 +133,7 @@ class ActorStatus:
     slot: int = 0
     """Exactly once, the part of its ``transactional.id`` that no other actor of the application has."""
     aborted_transactions: int = 0
-    commit_stops: CommitStops = CommitStops()
+    commit_stops: CommitStops = NO_STOPS
     global_dropped_records: int | None = None
     paused: bool = False
     standbys: tuple[StandbyStatus, ...] = ()

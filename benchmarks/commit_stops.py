@@ -11,7 +11,7 @@ from benchmarks.data import KEYS, PARTITIONS, payments_of_users
 from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import Grid, Spread, exit_if_wrong, to_terminal
 from benchmarks.rig import Rig, rig
-from penstock.actors.messages import CommitStops
+from penstock.actors.commit_stops import CommitStops
 
 INTERVAL_MS = 500
 """So that at hundreds of thousands of records a second every commit has nearly all keys: 25 k in each of four tasks."""

@@ -40,7 +40,7 @@ from benchmarks.penstock_side import NAME, PenstockSide
 from benchmarks.report import comparison, exit_if_wrong, surroundings, to_markdown, to_terminal
 from benchmarks.rig import Rig, rig
 from benchmarks.workloads import LARGE, WORKLOADS
-from penstock.actors.messages import CommitStops
+from penstock.actors.commit_stops import CommitStops
 
 PAGE = Path("docs/BENCHMARKS.md")
 _HEAD = """\

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.actors.commit_stops import StopWatch
-from penstock.actors.messages import CommitStops
+from penstock.actors.commit_stops import CommitStops, StopWatch
 from tests.actors.rig import Rig, settle
 
 

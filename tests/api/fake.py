@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from penstock.actors.messages import CommitStops
+from penstock.actors.commit_stops import CommitStops
 from penstock.api.app import create_app
 from penstock.cluster.read_side import (
     ActorStatus,

@@ -37,7 +37,7 @@ from benchmarks.penstock_side import PenstockSide
 from benchmarks.report import comparison, pair_ratios, to_markdown
 from benchmarks.rig import Rig
 from benchmarks.workloads import GAP_MS, WORKLOADS
-from penstock.actors.messages import CommitStops
+from penstock.actors.commit_stops import CommitStops
 from penstock.common.serdes import Serdes
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
