@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from random import Random
 
 from penstock.common.ids import TopicPartition
 from tests.simulation.world import World
@@ -128,25 +129,27 @@ def resize(world: World) -> None:
     world.note(f"{cluster.name} has {cluster.cpus} CPUs")
 
 
-FAULTS: list[tuple[int, Callable[[World], None]]] = [
-    (4, kill_an_actor),
-    (2, kill_an_actor_and_lose_its_disk),
-    (2, freeze_an_actor),
-    (3, cut_an_actor_from_ray),
-    (2, cut_an_actor_from_the_broker),
-    (1, cut_a_coordinator_from_the_broker),
-    (2, restart_a_coordinator),
-    (3, broker_outage),
-    (2, lose_a_leader),
-    (1, abort_transactions),
-    (2, rebalance),
-    (2, resize),
-]
+FAULTS: dict[str, Callable[[World], None]] = {
+    call.__name__: call
+    for call in (
+        kill_an_actor, kill_an_actor_and_lose_its_disk, freeze_an_actor, cut_an_actor_from_ray,
+        cut_an_actor_from_the_broker, cut_a_coordinator_from_the_broker, restart_a_coordinator, broker_outage,
+        lose_a_leader, abort_transactions, rebalance, resize,
+    )
+}  # fmt: skip
+Weights = dict[str, int]
+"""How often each of them comes, beside the others."""
 
 
-def drawn_fault(world: World) -> Callable[[World], None]:
-    """One of them, the more frequent ones more often."""
-    weights, faults = zip(*FAULTS, strict=True)
-    (fault,) = world.rng.choices(faults, weights)
-    chosen: Callable[[World], None] = fault
-    return chosen
+def drawn_weights(rng: Random) -> Weights:
+    """Some faults never come in a run, and others all the more: so they meet more often than if each had its turn."""
+    while True:
+        weights = {name: weight for name in FAULTS if (weight := rng.choice([0, 0, 1, 1, 4]))}
+        if weights:
+            return weights
+
+
+def strike(world: World, weights: Weights) -> None:
+    """One fault, or some at the same moment."""
+    for name in world.rng.choices(list(weights), list(weights.values()), k=world.rng.choice([1, 1, 1, 2, 3])):
+        FAULTS[name](world)

@@ -23,12 +23,15 @@ from penstock.tasks import context
 from penstock.testing import fake_producers
 from tests.actors.rig import ManualClock
 from tests.simulation.checks import differences
-from tests.simulation.faults import drawn_fault
+from tests.simulation.faults import Weights, drawn_weights, strike
 from tests.simulation.one_host import expected, restored, rows_of
-from tests.simulation.programs import Program, drawn
+from tests.simulation.programs import drawn
+from tests.simulation.programs import program as program_of
 from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
+_OUTLASTED = 0.15
+"""So many runs wait for the ends of long outages."""
 _DISKS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -84,14 +87,23 @@ def quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-def play(seed: int, program: Program | None = None, minutes: float = 2.0) -> Result:
+@dataclass(frozen=True)
+class Choice:
+    """Parts of a run that are not left to its seed."""
+
+    blocks: tuple[str, ...] = ()
+    config: tuple[tuple[str, Any], ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def play(seed: int, choice: Choice = Choice()) -> Result:  # noqa: B008  a value
     """One run; never raises."""
     loop = SimulatedLoop()
     found: dict[str, Any] = {"trace": [], "steps": 0, "blocks": ()}
     violation: str | None = None
     with tempfile.TemporaryDirectory(prefix="penstock-simulation-", dir=_DISKS) as folder, one_thread(loop, seed):
         try:
-            loop.run_until_complete(_play(seed, program, Path(folder), minutes, found))
+            loop.run_until_complete(_play(seed, choice, Path(folder), found))
         except ViolationError as error:
             violation = str(error)
         except Exception as error:  # of the simulation itself, or of what it plays
@@ -115,18 +127,20 @@ def config_of(rng: Random) -> dict[str, Any]:
     }
 
 
-async def _play(seed: int, program: Program | None, folder: Path, minutes: float, found: dict[str, Any]) -> None:
+async def _play(seed: int, choice: Choice, folder: Path, found: dict[str, Any]) -> None:
     rng = Random(f"setting {seed}")
-    program = program or drawn(rng)
+    program = drawn(rng) if not choice.blocks else program_of(rng, choice.blocks)
     found["blocks"] = program.blocks
-    config = config_of(rng)
+    config = {**config_of(rng), **dict(choice.config)}
     world = World(seed, program, config, folder / "disks", rng.choice([1, 2, 2, 3]))
     found["world"] = world
     clusters, nodes, cpus = rng.choice([1, 1, 1, 2]), rng.randint(1, 3), rng.randint(1, 3)
-    world.note(f"{program.blocks} {config} {world.topics} {clusters} clusters of {nodes} nodes, {cpus} CPUs")
+    weights = drawn_weights(rng)
+    weights = dict.fromkeys(choice.faults, 1) or weights
+    world.note(f"{program.blocks} {config} {world.topics} {clusters} clusters of {nodes} nodes, {cpus} CPUs, {weights}")
     try:
         world.begin(clusters, nodes, cpus)
-        await _be_troubled(world, minutes * 60 * rng.choice([0.5, 1, 2]), rng.choice([5.0, 15.0, 40.0]))
+        await _be_troubled(world, weights, rng.choice([40, 80, 80, 200]), rng.choice([3.0, 10.0, 30.0]))
         world.calm()
         await world.come_to_rest()
         for problem in _problems(world, folder):
@@ -135,12 +149,14 @@ async def _play(seed: int, program: Program | None, folder: Path, minutes: float
         world.end()
 
 
-async def _be_troubled(world: World, seconds: float, fault_each_s: float) -> None:
+async def _be_troubled(world: World, weights: Weights, seconds: float, fault_each_s: float) -> None:
     feeding = world.spawn(_feed(world))
     until_s = world.now() + seconds
     while world.now() < until_s:
         await world.pass_time(world.rng.uniform(0, 2 * fault_each_s))
-        drawn_fault(world)(world)
+        strike(world, weights)
+    if world.rng.random() < _OUTLASTED:
+        await world.pass_time(world.rng.uniform(100, 300))  # what has begun comes to its end, however long it takes
     feeding.cancel()
 
 
