@@ -338,7 +338,7 @@ class SimulatedActorHandle(StreamActorHandle):
             return
         process.world.note(f"{process.name} is killed by its coordinator")
         if not process.reaches_ray:
-            process.be_taken_for_dead(process.rng.uniform(0, 120))
+            process.be_taken_for_dead(process.rng.uniform(0, 120) if process.world.exactly_once else 0.0)
             return
         loop = process.actor.loop
         working = loop is not None and not loop.finished.done() and bool(loop._tasks)

@@ -53,9 +53,14 @@ def cut_an_actor_from_ray(world: World) -> None:
         world.note(f"cut {actor.name} from Ray for {seconds:.1f} s")
         actor.cut_from_ray(seconds)
         if world.rng.random() < 0.6:
-            ghost_s = world.rng.uniform(0, 120)
+            ghost_s = drawn_ghost_s(world)
             world.note(f"{actor.name} is taken for dead, and lives for {ghost_s:.1f} s")
             actor.be_taken_for_dead(ghost_s)
+
+
+def drawn_ghost_s(world: World) -> float:
+    """At least once, nothing keeps a ghost from writing old values behind its successor's (docs/RELIABILITY.md)."""
+    return world.rng.uniform(0, 120) if world.exactly_once else 0.0
 
 
 def cut_an_actor_from_the_broker(world: World) -> None:

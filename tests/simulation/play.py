@@ -96,7 +96,7 @@ class Choice:
     faults: tuple[str, ...] = ()
 
 
-def play(seed: int, choice: Choice = Choice()) -> Result:  # noqa: B008  a value
+def play(seed: int, choice: Choice = Choice()) -> Result:
     """One run; never raises."""
     loop = SimulatedLoop()
     found: dict[str, Any] = {"trace": [], "steps": 0, "blocks": ()}

@@ -127,13 +127,13 @@ def _windows(draft: Draft, name: str, on_close: bool) -> Any:
     if kind != "session" and draft.rng.random() < 0.5:
         kept = kept.with_retention(size * 2 + grace + SECOND)
     if kind == "session":
-        sessions = ps.SessionWindows.of_inactivity_gap_and_grace(size / 3, grace)
+        sessions = ps.SessionWindows.of_inactivity_gap_and_grace(size, grace)
         return grouped.windowed_by(sessions).emit_strategy(emit).aggregate(str, gathered, put_together, kept)
     if kind == "sliding":
         windows: Any = ps.SlidingWindows.of_time_difference_and_grace(size, grace)
     else:
         windows = ps.TimeWindows.of_size_and_grace(size, grace)
-        windows = windows.advance_by(size / 2) if kind == "hopping" else windows
+        windows = windows.advance_by(SECOND) if kind == "hopping" else windows
     return grouped.windowed_by(windows).emit_strategy(emit).aggregate(str, gathered, kept)
 
 
@@ -229,7 +229,8 @@ class Outbox(ps.Processor[str, str, str, str]):
 
 
 def punctuated(draft: Draft, name: str) -> None:
-    by = draft.rng.choice([ps.PunctuationType.WALL_CLOCK_TIME, ps.PunctuationType.STREAM_TIME])
+    # By stream time, what the last punctuation leaves behind would depend on when the task was opened.
+    by = ps.PunctuationType.WALL_CLOCK_TIME
     store: Any = ps.Stores.key_value_store_builder(ps.Stores.persistent_key_value_store(name), STRING, STRING)
     draft.builder.add_state_store(store.with_caching_enabled() if draft.rng.random() < 0.5 else store)
     draft.write_stream(draft.stream("late").process(lambda: Outbox(name, by), name), name)
