@@ -59,7 +59,7 @@ def cut_an_actor_from_ray(world: World) -> None:
 
 
 def drawn_ghost_s(world: World) -> float:
-    """At least once, nothing keeps a ghost from writing old values behind its successor's (docs/RELIABILITY.md)."""
+    """At least once, no ghost: nothing would keep it from writing old values behind those of its successor."""
     return world.rng.uniform(0, 120) if world.exactly_once else 0.0
 
 

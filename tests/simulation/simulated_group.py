@@ -53,6 +53,17 @@ class Group:
             for member in self.members.values():
                 member.take_assignment()
 
+    async def watch(self) -> None:
+        """Take the place of a member whose session has ended; goes on for ever."""
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            for name, member in list(self.members.items()):
+                if member.is_heard or not self.broker.answers:
+                    member.heard_s = member.process.now()
+                elif member.process.now() - member.heard_s > SESSION_S:
+                    member.process.world.note(f"{name} is out of the group")
+                    await self.rebalance(leaving=name)
+
     async def _be_there(self) -> None:
         while not self.broker.answers:
             await asyncio.sleep(_HEARTBEAT_S)
@@ -71,6 +82,12 @@ class Member:
         self.mine: frozenset[TopicPartition] | None = None
         """None without a session."""
         self._generation = -1
+        self.heard_s = process.now()
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether its heartbeats arrive."""
+        return self.process.exists and self.process.reaches_broker
 
     async def stay(self) -> None:
         """Join, again after each lost session, and notice the end of a session."""
@@ -84,12 +101,15 @@ class Member:
                 await process.sleep(_HEARTBEAT_S)
                 if process.reaches_broker:
                     heard_s = process.now()
-            self.mine = None
-            process.feed(GroupAssigned(None))
+                    if self._generation != self.group.broker.group(self.group.name).generation:
+                        break  # it has missed a rebalance
+            else:
+                self.mine = None
+                process.feed(GroupAssigned(None))
 
     def take_assignment(self) -> None:
         """The group has handed out its partitions; a member that is cut off hears of it when it joins again."""
-        if not self.process.exists:
+        if not self.is_heard:
             return
         self.mine = self.group.broker.range_assignment(self.group.name, self.instance)
         self._generation = self.group.broker.group(self.group.name).generation
@@ -103,7 +123,11 @@ class Member:
 
     async def revoke(self) -> None:
         """Done when the last commits are, or when the session has ended."""
-        if self.mine and self.process.dispatcher is not None and self.process.exists:
+        for _ in range(int(SESSION_S / _HEARTBEAT_S)):
+            if self.is_heard or not self.process.exists:
+                break
+            await asyncio.sleep(_HEARTBEAT_S)
+        if self.mine and self.process.dispatcher is not None and self.is_heard:
             await asyncio.wait({self.process.dispatcher.suspend()}, timeout=SESSION_S)
 
     async def commit(self, offsets: Offsets) -> None:

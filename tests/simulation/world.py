@@ -117,6 +117,7 @@ class World:
             self.clusters.append(cluster)
             cluster.start_coordinator()
         self.spawn(self._abort_expired())
+        self.spawn(self.group.watch())
 
     # ---- what the parts need ----
 
