@@ -38,7 +38,7 @@ faults: environment jars  ## play each row of the fault matrix alone and print w
 
 simulate: environment  ## play the whole cluster in virtual time for SECONDS=60, from SEED=…, at most SEEDS=…; PLANTED=1 finds known mistakes
 	@PYTHONHASHSEED=0 $(RUN) -m tests.simulation --seconds $(if $(filter file,$(origin SECONDS)),60,$(SECONDS)) $(if $(SEED),--seed $(SEED)) \
-		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(PLANTED),--planted)
+		$(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY)) $(if $(PLANTED),--planted)
 
 simulate-coordinator: environment  ## play the coordinator alone, with simulated actors, for SECONDS=60, from SEED=…: thousands of schedules a minute
 	@$(RUN) -m tests.cluster.simulate --seconds $(if $(filter file,$(origin SECONDS)),60,$(SECONDS)) $(if $(SEED),--seed $(SEED))

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import typer
 
 from tests.simulation.mistakes import MISTAKES
-from tests.simulation.play import Result, play, quiet
+from tests.simulation.play import Choice, Result, play, quiet
 
 _TRACE_LINES = 60
 
@@ -34,12 +34,12 @@ def planted(mistake: str | None) -> Iterator[None]:
         yield
 
 
-def play_one(seed: int, mistake: str | None) -> tuple[Result, float]:
+def play_one(seed: int, mistake: str | None, choice: Choice = Choice()) -> tuple[Result, float]:  # noqa: B008
     """One run, and the CPU seconds it took."""
     quiet()
     begun_s = time.process_time()
     with planted(mistake):
-        result = play(seed)
+        result = play(seed, choice)
     return result, time.process_time() - begun_s
 
 
@@ -48,6 +48,7 @@ def main(
     seed: Annotated[int | None, typer.Option(help="The first one; by default a random one, which is printed.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1_000_000,
     processes: Annotated[int, typer.Option(min=1)] = 2,
+    only: Annotated[str, typer.Option(help="The faults that come, with commas between them; by default all.")] = "",
     mistakes: Annotated[bool, typer.Option("--planted", help="Find each known mistake.")] = False,
     mistake: Annotated[str | None, typer.Option(help="Plant only this one.")] = None,
 ) -> None:
@@ -58,7 +59,8 @@ def main(
         if mistakes or mistake is not None:
             missed = [name for name in ([mistake] if mistake else MISTAKES) if not _find(pool, name, first, seeds)]
             raise typer.Exit(1 if missed else 0)
-        raise typer.Exit(_play_all(pool, first, seeds, seconds, processes))
+        choice = Choice(faults=tuple(only.split(",")) if only else ())
+        raise typer.Exit(_play_all(pool, choice, first, seeds, seconds, processes))
 
 
 def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bool:
@@ -72,12 +74,12 @@ def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bo
     return False
 
 
-def _play_all(pool: ProcessPoolExecutor, first: int, seeds: int, seconds: float, processes: int) -> int:
+def _play_all(pool: ProcessPoolExecutor, choice: Choice, first: int, seeds: int, seconds: float, processes: int) -> int:
     begun_s, totals, broken = time.monotonic(), Counter[str](), 0
     at_once = processes * 5
     for begin in range(first, first + seeds, at_once):
         numbers = range(begin, min(begin + at_once, first + seeds))
-        for result, cpu_s in pool.map(partial(play_one, mistake=None), numbers):
+        for result, cpu_s in pool.map(partial(play_one, mistake=None, choice=choice), numbers):
             totals.update(runs=1, virtual_ms=round(result.virtual_s * 1000), cpu_ms=round(cpu_s * 1000))
             if result.violation is not None:
                 broken += 1

@@ -61,7 +61,7 @@ def go_on_after_an_abort(plant: Plant) -> None:
     """The actor does not read again the records behind the last commit."""
 
     def renew(self: Any) -> Steps[None]:
-        yield 0.0
+        yield from self._find_seat()
 
     plant(HostedTasks, "_renew", renew)
 

@@ -29,7 +29,7 @@ from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
 
 APPLICATION = "app"
 _REST_WITHIN_S = 900.0
-_STILL_FOR_S = 4.0
+_STILL_BESIDE_COMMIT_S = 3.0
 
 
 class ViolationError(AssertionError):
@@ -99,6 +99,8 @@ class World:
         self.records = Records(self.rng, program, BEGIN_MS)
         self.violations: list[str] = []
         self._folder = folder
+        # What the clock has made of the last records may wait for a commit.
+        self._still_for_s = _STILL_BESIDE_COMMIT_S + config["commit.interval.ms"] / 1000
         self._tasks: dict[asyncio.Task[Any], None] = {}
         settings = {"application.id": APPLICATION, "state.dir": folder, **config}
         self.spec = ApplicationSpec(program.topology, StreamsConfig.of(settings))
@@ -192,7 +194,7 @@ class World:
     async def come_to_rest(self) -> None:
         """Returns when nothing is left to do. Raises ViolationError."""
         deadline, still_s = self.now() + _REST_WITHIN_S, 0.0
-        while still_s < _STILL_FOR_S:
+        while still_s < self._still_for_s:
             await self.pass_time(0.5)
             why = self.unrest()
             still_s = 0.0 if why else still_s + 0.5
