@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.actors.commit_stops import NO_STOPS, CommitStops
 from penstock.actors.rollout import NEVER, Rollout
+from penstock.actors.scaling_status import ScalingStatus
 from penstock.common.config import StreamsConfig
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
@@ -276,32 +277,6 @@ class StuckTask:
             f"task {self.task_id} on {self.actor_id} has processed nothing for {self.for_s:.0f} s: it stands at offset "
             f"{self.offset} of partition {self.partition} of topic {self.topic!r}, {self.lag} records before its end"
         )
-
-
-@dataclass(frozen=True)
-class ActorCount:
-    """What so many stream actors would come to: ``tasks_each`` is the most that one hosts, ``busiest`` the share of its
-    time that the busiest needs to keep up and to catch up soon enough (above 1 it cannot). It has no lag any more after
-    ``catch_up_s``; None: never."""
-
-    actors: int
-    tasks_each: int
-    busiest: float
-    catch_up_s: float | None
-
-
-@dataclass(frozen=True)
-class ScalingStatus:
-    """How many stream actors there should be (``wanted``), within ``minimum`` and ``maximum``, how many are ``advised``
-    and why; ``automatic``: the advice is followed. ``counts``: what was expected of which number."""
-
-    wanted: int
-    advised: int
-    reason: str
-    automatic: bool
-    minimum: int
-    maximum: int
-    counts: tuple[ActorCount, ...] = ()
 
 
 @dataclass(frozen=True)

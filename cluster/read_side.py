@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.actors.messages import (
-    ActorCount,
     ActorStatus,
     ApplicationState,
     ApplicationStatus,
-    ScalingStatus,
     StoreMetadata,
     StuckTask,
     TaskState,
     TaskStatus,
 )
 from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.actors.scaling_status import ActorCount, ScalingStatus
 from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde

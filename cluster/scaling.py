@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.actors.messages import ActorCount
+from penstock.actors.scaling_status import ActorCount
 from penstock.cluster.assignor import assign
 from penstock.cluster.load import TaskLoad
 from penstock.common.ids import TaskId

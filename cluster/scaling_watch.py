@@ -12,7 +12,8 @@ from itertools import islice
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus, ApplicationState, ScalingStatus, TaskState
+from penstock.actors.messages import ActorStatus, ApplicationState, TaskState
+from penstock.actors.scaling_status import ScalingStatus
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.events import ActorsWanted
 from penstock.cluster.load import LoadWindow

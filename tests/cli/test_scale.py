@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.actors.messages import ActorCount, ApplicationState, ApplicationStatus, ScalingStatus
+from penstock.actors.messages import ApplicationState, ApplicationStatus
+from penstock.actors.scaling_status import ActorCount, ScalingStatus
 from penstock.cli.main import app
 from penstock.cluster import actor_changes, connections, control, named_actors
 from penstock.common.errors import ApplicationStateError, ConfigError
