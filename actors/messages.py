@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.actors.commit_stops import NO_STOPS, CommitStops
+from penstock.actors.health import UNKNOWN, Health
 from penstock.actors.rollout import NEVER, Rollout
 from penstock.actors.scaling_status import ScalingStatus
 from penstock.common.config import StreamsConfig
@@ -305,6 +306,7 @@ class ApplicationStatus:
     """The actors whose process has given no sign of life for seconds: what they last reported may not hold any more."""
     rollout: Rollout = NEVER
     """The version of the program that runs, and how far the last roll-out has come."""
+    health: Health = UNKNOWN
 
     missing_topic: str | None = None
     """A topic that the application needs does not exist any more, and what to do; also part of ``waiting``."""

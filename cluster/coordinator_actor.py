@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from penstock.actors.failure import UncaughtErrors
+from penstock.actors.health import UNKNOWN
 from penstock.actors.messages import (
     ApplicationMetadata,
     ApplicationSpec,
@@ -27,6 +28,7 @@ from penstock.actors.process_watch import LOOK_EVERY_S, Process, ProcessWatch, o
 from penstock.actors.rollout import Deployment, RunningProgram
 from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
+from penstock.cluster.conditions import health_of, waits_for
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deployments import Deployments
 from penstock.cluster.dispatch import Dispatcher
@@ -57,7 +59,6 @@ _CHECK_BROKER_S = 2.0
 _ASK_HTTP_S = 10.0
 _NOTE_EACH_S = 3600.0
 """Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
-_NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
 
 
 class CoordinatorActor:
@@ -78,6 +79,7 @@ class CoordinatorActor:
         self._periodic: PeriodicWork | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._state = ApplicationState.CREATED
+        self._restarted = False
         self._error: str | None = None
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
@@ -116,7 +118,7 @@ class CoordinatorActor:
             it.machine.placement if it else {},
             self._http_address,
             self._error,
-            None if self._state.has_ended else self._waits_for(),
+            None if self._state.has_ended else waits_for(it, self._periodic, self._no_broker(), self._restarted),
             self._pausing.paused,
             self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
             self._scaling.status if self._scaling is not None else None,
@@ -124,17 +126,8 @@ class CoordinatorActor:
             it.machine.silent if it and not self._state.has_ended else frozenset(),
             self._deployments.rollout,
             missing_topic=self._periodic.missing_topic if self._periodic and not self._state.has_ended else None,
+            health=UNKNOWN if self._state.has_ended else health_of(it, self._periodic, self._no_broker() is not None),
         )
-
-    def _waits_for(self) -> str | None:
-        machine = self._dispatcher.machine if self._dispatcher is not None else None
-        no_session = _NO_SESSION if machine is not None and machine.session_lost else None
-        periodic = self._periodic
-        no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
-        failures, room = (machine.waits_for, machine.makes_room) if machine is not None else (None, None)
-        silent = self._dispatcher.silent if self._dispatcher is not None else None
-        reasons = [self._no_broker(), no_topic, no_session, failures, room, no_cpu, silent]
-        return "; ".join(reason for reason in reasons if reason is not None) or None
 
     def _no_broker(self) -> str | None:
         return self._broker_watch.reason if self._broker_watch is not None else None
@@ -226,6 +219,8 @@ class CoordinatorActor:
             self._uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
             if await self._has_ended():
                 return
+            if restarted:
+                self._state, self._restarted = ApplicationState.REBALANCING, True
             kept = await asyncio.to_thread(final_state.load_paused, own_id())
             self._pausing.begin(spec.paused if kept is None else kept)
             clients = ConfluentClients.of(spec.config)

@@ -31,6 +31,8 @@ class CpuWatch:
         self._clock = clock
         self._starting_since: dict[str, float] = {}
         self._reason: str | None = None
+        self.waiting = 0
+        """The actors that do not start because no CPU is free, as of the last check."""
         self._log = logger(__name__).bind(application=application_id)
 
     def check(self, starting: Iterable[str]) -> str | None:
@@ -42,7 +44,7 @@ class CpuWatch:
         reason = waiting_for_cpus(self._application_id, late, self._usage()) if late else None
         if reason is not None and reason != self._reason:
             self._log.warning("waiting for CPUs", why=reason)
-        self._reason = reason
+        self._reason, self.waiting = reason, late if reason is not None else 0
         return reason
 
 

@@ -95,6 +95,11 @@ class Dispatcher:
         """Describes the actors that are silent or busy for long; None if all answer."""
         return self._silence.told(self._machine.placement)
 
+    @property
+    def report_ages_s(self) -> dict[str, float]:
+        """Seconds since each actor gave its status."""
+        return self._silence.report_ages_s()
+
     def feed(self, event: events.Event) -> None:
         """Let the machine take one event, and do all that it says."""
         if not self._closed:

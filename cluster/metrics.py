@@ -85,8 +85,18 @@ def _client(status: ApplicationStatus) -> Iterator[MetricFamily]:
         ("alive-stream-threads", "Stream actors that run", len(status.actors) - failed),
         ("failed-stream-threads", "Stream actors whose loop ended with an error", failed),
         ("stuck-tasks", "Tasks that lag and have processed nothing for long", len(status.stuck)),
+        ("unhosted-tasks", "Tasks that no stream actor has", len(status.unhosted)),
+        ("paused", "1 while tasks are kept from processing by pause, else 0", status.paused),
+        ("broker-unreachable", "1 while no broker answers or lets the application in", status.health.no_broker),
+        ("session-lost", "1 while the session in the consumer group is lost", status.health.no_session),
+        (
+            "missing-topic",
+            "1 while a topic that the application needs does not exist",
+            status.missing_topic is not None,
+        ),
+        ("waiting-for-cpus", "Stream actors that wait for a free CPU", status.health.waiting_for_cpus),
     ):
-        samples = [([status.application_id], number)]
+        samples = [([status.application_id], float(number))]
         yield MetricFamily("stream-metrics", name, what, ["application-id"], samples)
 
 
@@ -106,6 +116,8 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
     ):
         times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
         yield MetricFamily(THREAD, name, f"{what}, of the last 1000, in ms", tags, times)
+    ages: _Samples = [([status.application_id, name], age * 1000) for name, age in status.health.report_ages_s.items()]
+    yield MetricFamily(THREAD, "report-age-ms", "Time since the actor gave its status, in ms", tags, ages)
     yield MetricFamily(UPDATER, "active-restoring-tasks", "Tasks that restore", tags, restoring)
     paused: _Samples = [(values, len(actor.tasks) if actor.paused else 0) for values, actor in actors]
     yield MetricFamily(UPDATER, "active-paused-tasks", "Tasks that are paused", tags, paused)

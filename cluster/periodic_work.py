@@ -103,6 +103,11 @@ class PeriodicWork:
         return self._stuck.stuck
 
     @property
+    def waiting_for_cpus(self) -> int:
+        """The stream actors that do not start because no CPU is free."""
+        return self._cpus.waiting
+
+    @property
     def missing_topic(self) -> str | None:
         """Which source topic is gone, and what will come of it."""
         return self._topics.missing

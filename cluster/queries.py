@@ -295,10 +295,11 @@ class StateQueries(ReadSide):
         return stores[name]
 
     async def _unknown(self, name: str) -> Exception:
-        status = await self.status()
-        if status.state is ApplicationState.CREATED:
+        status, metadata = await self.status(), await self._refresh()
+        # A coordinator that begins, perhaps after a restart, has given out no epoch and knows no store.
+        if status.state is ApplicationState.CREATED or not metadata.epoch:
             return TaskNotReadyError(f"application {self._application_id!r} is starting")
-        return unknown_store(self._application_id, name, (await self._refresh()).stores)
+        return unknown_store(self._application_id, name, metadata.stores)
 
     # ---- the coordinator ----
 

@@ -101,6 +101,11 @@ class Silence:
         now = self._now()
         return name in self._heard and now - self._heard[name].heartbeat_s >= SHOWN_AFTER_S
 
+    def report_ages_s(self) -> dict[str, float]:
+        """Seconds since each actor gave its status."""
+        now = self._now()
+        return {name: now - heard.status_s for name, heard in self._heard.items()}
+
     def look_at(self, name: str) -> None:
         """A question is under way to the actor: its silence begins now, unless it has begun."""
         self._of(name, self._now())

@@ -373,7 +373,12 @@ def test_a_restarted_coordinator_says_that_it_waits_for_a_broker(
         async with asyncio.timeout(60):
             while (waiting := (await coordinator.status()).waiting) is None:
                 await asyncio.sleep(0.1)
-        assert waiting.startswith("no broker answers at ")
+        restarted, broker = waiting.split("; ", 1)
+        assert restarted.startswith("its coordinator was restarted")
+        assert broker.startswith("no broker answers at ")
+        status = await coordinator.status()
+        assert status.state is ApplicationState.REBALANCING, "no application that runs is CREATED again"
+        assert status.health.no_broker
         coordinator._beginning.cancel()
         assert (await coordinator.stop()).waiting is None
 

@@ -77,3 +77,14 @@ def test_the_same_reason_is_logged_once() -> None:
             cluster.now += START_S
             cluster.watch.check(["stream/1"])
     assert [line["event"] for line in lines] == ["waiting for CPUs"]
+
+
+def test_the_actors_that_wait_are_counted() -> None:
+    cluster = Cluster()
+    cluster.watch.check(["stream/1", "stream/2"])
+    assert cluster.watch.waiting == 0
+    cluster.now += START_S
+    cluster.watch.check(["stream/1", "stream/2", "stream/3"])
+    assert cluster.watch.waiting == 2
+    cluster.watch.check([])
+    assert cluster.watch.waiting == 0

@@ -299,3 +299,16 @@ def test_the_status_says_it_as_what_the_application_waits_for(monkeypatch: pytes
         await coordinator.stop()
 
     run(story())
+
+
+def test_the_time_since_an_actor_gave_its_status_is_known() -> None:
+    now = 100.0
+    silence = Silence(lambda: now, fenced=False)
+    silence.broken("stream/1")
+    silence.broken("stream/2")
+    now = 103.0
+    silence.continues("stream/1", heartbeat=True)
+    silence.broken("stream/2")
+    assert silence.report_ages_s() == {"stream/1": 3.0, "stream/2": 0.0}
+    silence.forget_all_but(["stream/2"])
+    assert silence.report_ages_s() == {"stream/2": 0.0}

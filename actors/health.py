@@ -1,0 +1,23 @@
+"""Facts about a running application that alerts are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Health:
+    """What the coordinator knows of the conditions of its application."""
+
+    report_ages_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds since each stream actor gave its status, by actor id."""
+    no_broker: bool = False
+    """No broker answers, or none lets the application in."""
+    no_session: bool = False
+    """The session in the consumer group is lost: no task runs."""
+    waiting_for_cpus: int = 0
+    """Stream actors that do not start because no CPU is free."""
+
+
+UNKNOWN = Health()

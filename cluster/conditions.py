@@ -1,0 +1,33 @@
+"""The conditions of an application as its coordinator knows them: for users in words, for alerts in figures."""
+
+from __future__ import annotations
+
+from penstock.actors.health import Health
+from penstock.actors.messages import ApplicationState
+from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.periodic_work import PeriodicWork
+
+_RESTARTED = "its coordinator was restarted, and learns from the stream actors, which continue, what they work on"
+_NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
+
+
+def waits_for(
+    dispatcher: Dispatcher | None, periodic: PeriodicWork | None, no_broker: str | None, restarted: bool
+) -> str | None:
+    """What the application waits for; None if nothing. ``restarted``: its coordinator is not the first one."""
+    machine = dispatcher.machine if dispatcher is not None else None
+    no_session = _NO_SESSION if machine is not None and machine.session_lost else None
+    no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
+    failures, room = (machine.waits_for, machine.makes_room) if machine is not None else (None, None)
+    silent = dispatcher.silent if dispatcher is not None else None
+    begins = restarted and (machine is None or machine.state is ApplicationState.CREATED)
+    reasons = [_RESTARTED if begins else None, no_broker, no_topic, no_session, failures, room, no_cpu, silent]
+    return "; ".join(reason for reason in reasons if reason is not None) or None
+
+
+def health_of(dispatcher: Dispatcher | None, periodic: PeriodicWork | None, no_broker: bool) -> Health:
+    """The same in figures."""
+    if dispatcher is None or periodic is None:
+        return Health(no_broker=no_broker)
+    lost, cpus = dispatcher.machine.session_lost, periodic.waiting_for_cpus
+    return Health(dispatcher.report_ages_s, no_broker, lost, cpus)
