@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.backfill import BackfillReport
 
 _LATEST = "latest"
+_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -38,9 +42,28 @@ def _backfill(
         from penstock.pipeline.backfill import backfill
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock[spark]'") from error
-    with console.status("") as status:
-        report = backfill(application.topology, application.config, master, status.update)
+    try:
+        with _progress(console) as progress:
+            report = backfill(application.topology, application.config, master, progress)
+    except KeyboardInterrupt:
+        Console(stderr=True).print(
+            f"The backfill of {application.application_id} was interrupted. Run it again: state and offsets come "
+            "out the same; results that it had written are written once more",
+            soft_wrap=True,
+            markup=False,
+        )
+        raise typer.Exit(_INTERRUPTED) from None
     console.print(summary(report))
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """Shows each step: in place on a terminal, as a line elsewhere."""
+    if not console.is_terminal:
+        yield partial(print, flush=True)
+        return
+    with console.status("") as status:
+        yield status.update
 
 
 def summary(report: BackfillReport) -> Table:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,11 +65,44 @@ def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
                 .config("spark.driver.host", "127.0.0.1")
                 .config("spark.local.dir", scratch)
             )
-        spark = builder.getOrCreate()
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        with _own_interrupts():
+            spark = builder.getOrCreate()
+        with _without_log_of_py4j():
+            try:
+                yield spark
+            finally:
+                spark.stop()
+
+
+@contextmanager
+def _without_log_of_py4j() -> Iterator[None]:
+    """Drops what py4j logs, which it raises as well. Ctrl-C reaches the JVM, too: tracebacks about calls that have lost
+    it would precede the sentence about the interruption."""
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    level = own.level
+    own.setLevel(logging.CRITICAL)
+    root.addFilter(_is_not_of_py4j)  # some lines go to the root logger itself
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_of_py4j)
+        own.setLevel(level)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keeps Python's handling of Ctrl-C. PySpark's own asks the JVM from within the handler, while another question is
+    under way: an error of py4j then hides the KeyboardInterrupt."""
+    if threading.current_thread() is not threading.main_thread():  # PySpark installs none there
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
 
 
 def _connector_jars() -> list[Path]:

@@ -37,6 +37,21 @@ def test_the_head_runs_no_tasks_and_the_workers_come_and_go(config: dict[str, An
     assert 0 <= worker["min_workers"] < worker["max_workers"] <= config["max_workers"]
 
 
+def test_every_node_names_the_image_that_the_documentation_finds(config: dict[str, Any]) -> None:
+    images = {node["node_config"]["ImageId"] for node in config["available_node_types"].values()}
+    (image,) = images
+    steps = (REPOSITORY / "docs" / "DEPLOY.md").read_text()
+    assert f's/{image}/$image/" deploy/ray-cluster.yaml > cluster.yaml' in steps
+    assert f"/server/{image.removeprefix('ami-of-ubuntu-').replace('-', '.')}/stable/current/amd64/" in steps
+    assert f"--region {config['provider']['region']} " in steps
+
+
+def test_every_node_has_room_for_what_it_installs(config: dict[str, Any]) -> None:
+    for node in config["available_node_types"].values():
+        (disk,) = node["node_config"]["BlockDeviceMappings"]
+        assert disk["Ebs"]["VolumeSize"] >= 16
+
+
 def test_every_node_installs_penstock_from_what_was_built(config: dict[str, Any]) -> None:
     (built,) = (there for there, here in config["file_mounts"].items() if here == "./dist")
     for node in ("head", "worker"):
