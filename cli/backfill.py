@@ -41,7 +41,7 @@ def _backfill(
     try:
         from penstock.pipeline.backfill import backfill
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock[spark]'") from error
+        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     try:
         with _progress(console) as progress:
             report = backfill(application.topology, application.config, master, progress)

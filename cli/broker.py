@@ -94,5 +94,5 @@ def _broker(directory: Path | None, port: int, nodes: int = 1) -> LocalBroker:
 
         from penstock.kafka.local_broker.broker import LocalBroker
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock[local]'") from error
+        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[local]'") from error
     return LocalBroker(directory or platformdirs.user_data_path("penstock") / f"broker-{port}", port, nodes)

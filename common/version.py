@@ -1,4 +1,4 @@
-"""Which penstock this is."""
+"""The version of the installed penstock, whose distribution is called ``penstock-streams``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from importlib.metadata import version as _installed
 
 
 def version() -> str:
-    """The version of the installed penstock; ``0+unpackaged`` where it is imported from its sources alone."""
+    """The version of the installed penstock; ``0+unpackaged`` if it is imported from its sources alone."""
     try:
-        return _installed("penstock")
+        return _installed("penstock-streams")
     except PackageNotFoundError:
         return "0+unpackaged"

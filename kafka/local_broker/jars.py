@@ -147,12 +147,12 @@ def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise LocalBrokerError(
-            "The package pyspark, whose Ivy fetches the jars, is not installed: pip install 'penstock[local]'."
+            "The package pyspark, whose Ivy fetches the jars, is not installed: pip install 'penstock-streams[local]'."
         )
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:
         raise LocalBrokerError(
-            "The installed pyspark ships no Ivy jar: pip install --force-reinstall 'penstock[local]'."
+            "The installed pyspark ships no Ivy jar: pip install --force-reinstall 'penstock-streams[local]'."
         )
     return found[-1]
 

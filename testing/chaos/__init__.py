@@ -17,6 +17,6 @@ from penstock.testing.chaos.schedule import Kind
 try:
     from penstock.testing.chaos.run import Report, run
 except ModuleNotFoundError as error:
-    raise ConfigError(f"{error.name} is not installed: pip install 'penstock[local]'") from error
+    raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[local]'") from error
 
 __all__ = ["AtRest", "Guarantee", "Kind", "Program", "Report", "Written", "run"]

@@ -48,13 +48,13 @@ def test_a_command_that_needs_an_extra_says_which(arguments: tuple[str, ...]) ->
     done = python("from penstock.cli.main import main; main()", *arguments)
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
-    assert line.endswith(("pip install 'penstock[local]'", "pip install 'penstock[spark]'"))
+    assert line.endswith(("pip install 'penstock-streams[local]'", "pip install 'penstock-streams[spark]'"))
 
 
 def test_the_chaos_harness_says_which_extra_it_needs() -> None:
     done = python("import penstock.testing.chaos")
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("ConfigError: filelock is not installed: pip install 'penstock[local]'")
+    assert done.stderr.strip().endswith("ConfigError: filelock is not installed: pip install 'penstock-streams[local]'")
 
 
 def test_extras_are_imported_by_the_local_broker_spark_the_demo_and_the_chaos_harness_alone() -> None:

@@ -40,7 +40,7 @@ def test_what_is_no_application_cannot_be_run(given: Any) -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     result = CliRunner().invoke(app, ["--version"])
-    assert (result.exit_code, result.stdout) == (0, f"penstock {version('penstock')}\n")
+    assert (result.exit_code, result.stdout) == (0, f"penstock {version('penstock-streams')}\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
