@@ -13,6 +13,7 @@ PROGRAMS = [
     for page in (
         "DEDUPLICATION",
         "JOINS",
+        "OPERATORS",
         "PROCESSORS",
         "PROGRAMS",
         "SERDES",
