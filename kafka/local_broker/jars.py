@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 import platformdirs
 from filelock import FileLock
@@ -35,9 +37,12 @@ _PARTIAL = ".partial-"
 _ATTEMPTS = 3
 _PINNED = Path(__file__).with_name("broker_jars.sha256")
 
+MIRROR = "PENSTOCK_MAVEN_MIRROR"
+"""The environment variable that names another repository in Maven's layout: an URL, ``file:`` ones too."""
+
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+  <resolvers><ibiblio name="central" m2compatible="true"{root}/></resolvers>
 </ivysettings>
 """
 
@@ -114,7 +119,9 @@ def _compare(digests: Mapping[str, str], pinned: Mapping[str, str] | None, name:
 
 
 def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) -> None:
-    (work / "settings.xml").write_text(_SETTINGS)
+    mirror = os.environ.get(MIRROR)
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    (work / "settings.xml").write_text(_SETTINGS.format(root=root))
     (work / "ivy.xml").write_text(_ivy_module(coordinates))
     java = find_java()
     command = [str(java.executable), *java.network_flags, "-jar", str(_ivy_jar())]
@@ -129,7 +136,9 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
     problems = [line for line in said if "UNRESOLVED" in line or "not found" in line or "error" in line.lower()]
     raise LocalBrokerError(
         f"The jars of {name} could not be fetched: {' | '.join((problems or said)[-3:])}. "
-        "They come from Maven Central: check the network and try again."
+        + (f"They come from {mirror} ({MIRROR}): " if mirror else "They come from Maven Central: ")
+        + f"check the network and try again, name a mirror by {MIRROR}, or copy the folder "
+        f"{target.parent.parent} from a machine that has them."
     )
 
 

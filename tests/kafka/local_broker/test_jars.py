@@ -128,3 +128,17 @@ def test_a_library_that_does_not_exist_is_named(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(jars, "_ATTEMPTS", 1)
     with pytest.raises(LocalBrokerError, match="no-such-library"):
         jars.resolve(["net.sf.jopt-simple:no-such-library:1.0"], "nothing")
+
+
+def test_a_mirror_is_asked_in_place_of_the_public_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    files = tmp_path / "mirror" / "org" / "example" / "one" / "1.0"
+    files.mkdir(parents=True)
+    pom = "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
+    (files / "one-1.0.pom").write_text(f"{pom}<artifactId>one</artifactId><version>1.0</version></project>")
+    (files / "one-1.0.jar").write_bytes(b"PK")
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setenv(jars.MIRROR, (tmp_path / "mirror").as_uri())
+    (jar,) = jars.resolve(COORDINATES, "example")
+    assert (jar.name, jar.read_bytes()) == ("one-1.0.jar", b"PK")
+    with pytest.raises(LocalBrokerError, match=r"They come from file:.*mirror \(PENSTOCK_MAVEN_MIRROR\)"):
+        jars.resolve(["org.example:two:1.0"], "other")
