@@ -10,6 +10,7 @@ from ray.exceptions import RayTaskError
 from penstock.actors.messages import ApplicationSpec
 from penstock.actors.rollout import Deployment, RunningProgram
 from penstock.cluster.actor_changes import ask_coordinator
+from penstock.cluster.audit import audit
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.program_with_code import pickled_with_code, unpickled_program
@@ -38,6 +39,8 @@ def begin_rollout(running: Running, app: KafkaStreams, watch_s: float) -> int:
     refused, and ConfigError when the program cannot be sent."""
     wanted = Deployment(pickled_with_code(app._spec), running.last, version(), watch_s, uuid.uuid4().hex)
     refused: str | None = _asked(app.application_id, running.coordinator, "deploy", wanted)
+    outcome = "begun" if refused is None else f"refused: {refused}"
+    audit(running.coordinator, f"deploy version {running.last + 1}", outcome)
     if refused is not None:
         raise ApplicationStateError(f"the new version of application {app.application_id!r} is refused: {refused}")
     return running.last + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import socket
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
-from penstock.cluster import actor_changes, control
+from penstock.cluster import actor_changes, control, deploying
 from penstock.cluster.actor_changes import ActorChanges
 from penstock.cluster.audit import audit, caller
 from penstock.common.errors import ApplicationStateError
@@ -73,3 +74,15 @@ def test_who_adds_or_removes_an_actor_is_noted(
 
 def test_without_a_coordinator_there_is_nobody_to_note_it() -> None:
     audit(None, "stop", "asked")
+
+
+@pytest.mark.parametrize(("refused", "outcome"), [(None, "begun"), ("it ends", "refused: it ends")])
+def test_who_deploys_is_noted(refused: str | None, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deploying, "pickled_with_code", lambda spec: b"program")
+    monkeypatch.setattr(deploying, "ask_coordinator", lambda *_: refused)
+    coordinator = Coordinator()
+    app: Any = SimpleNamespace(_spec=None, application_id="app")
+    program: Any = None
+    with contextlib.suppress(ApplicationStateError):
+        deploying.begin_rollout(deploying.Running(coordinator, program, 4), app, 60.0)
+    assert coordinator.noted == [(caller(), "deploy version 5", outcome)]
