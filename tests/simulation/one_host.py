@@ -83,8 +83,8 @@ def expected(
     for bunch in bunches[1:]:
         write(broker, bunch)
         host.pass_time(500)
-    for _ in range(5):
-        host.pass_time(1500)
+    for _ in range(5):  # what is written by one commit may wait for the next
+        host.pass_time(1500 + spec.config.commit_interval_ms)
     host.close()
     return broker
 
