@@ -6,8 +6,7 @@ RocksDB), standbys, global tables, restore, and the client logic of exactly once
 
 **Simulated**: Ray (``actor_process.py``: messages that take their time, processes that die, freeze or lose their node's
 network), Kafka (``simulated_kafka.py``: the in-memory broker with outages, leaders that move, transactions that expire;
-``simulated_group.py``: members, sessions, rebalances), the disk (``memory_disk.py``), and time
-(``virtual_clock.py``).
+``simulated_group.py``: members, sessions, rebalances), and time (``virtual_clock.py``).
 
 One run (``world.py``): a program (``programs.py``) reads records that a feeder writes, while faults are drawn from the
 seed (``faults.py``). Then the faults end, everything must come to rest, and ``checks.py`` compares the results with
