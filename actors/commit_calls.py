@@ -1,4 +1,4 @@
-"""How a stream actor reaches the coordinator with its commits, however long that is away."""
+"""The way of a stream actor's commits to the coordinator, which may be away for any time."""
 
 from __future__ import annotations
 

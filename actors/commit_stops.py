@@ -11,9 +11,9 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class CommitStops:
-    """How long records had to wait for commits, in ms, over an actor's last 1000 of each: every single stop, and, as
-    ``per_commit``, what the stops of one commit come to. ``latency``: how long a commit took, most of it beside
-    records, until it was accepted and written."""
+    """The times, in ms, that records waited for commits, over an actor's last 1000 of each kind: each stop, and,
+    as ``per_commit``, the sum of the stops of one commit. ``latency``: the time from the beginning of a commit until it
+    was accepted and written; records are processed during most of it."""
 
     commits: int = 0
     stops: int = 0

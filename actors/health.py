@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Health:
-    """What the coordinator knows of the conditions of its application."""
+    """The conditions of an application, as its coordinator knows them."""
 
     report_ages_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds since each stream actor gave its status, by actor id."""

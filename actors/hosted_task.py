@@ -125,7 +125,7 @@ class HostedTask(StoredTask):
 
     @property
     def _knows_what_standbys_do_not(self) -> bool:
-        """Whether the last commit, perhaps of a process that crashed or of Kafka Streams, tells less of the changelogs
+        """True if the last commit, perhaps of a process that crashed or of Kafka Streams, tells less of the changelogs
         than was restored from them."""
         if self._exactly_once:
             return False

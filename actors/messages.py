@@ -313,7 +313,7 @@ class ApplicationStatus:
 
     @property
     def lag_is_known(self) -> bool:
-        """Whether every task has an actor that reports its lag."""
+        """True if every task has an actor that reports its lag."""
         return not self.unhosted and not self.silent.intersection(self.placement.values())
 
     @property

@@ -1,4 +1,4 @@
-"""How far an application has come from one version of its program to the next."""
+"""The progress of an application from one version of its program to the next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RolloutPhase(Enum):
 
     @property
     def is_over(self) -> bool:
-        """Whether all stream actors are of one version, and none is on trial."""
+        """True if all stream actors are of one version, and none is on trial."""
         return self in (RolloutPhase.DONE, RolloutPhase.ROLLED_BACK)
 
 

@@ -1,4 +1,4 @@
-"""How many stream actors there should be, and what other numbers would come to, as values."""
+"""The wanted number of stream actors and the effect of other numbers, as values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ActorCount:
-    """What so many stream actors would come to: ``tasks_each`` is the most that one hosts, ``busiest`` the share of its
+    """The effect of a number of stream actors: ``tasks_each`` is the most that one hosts, ``busiest`` the share of its
     time that the busiest needs to keep up and to catch up soon enough (above 1 it cannot). It has no lag any more after
     ``catch_up_s``; None: never."""
 
@@ -19,8 +19,8 @@ class ActorCount:
 
 @dataclass(frozen=True)
 class ScalingStatus:
-    """How many stream actors there should be (``wanted``), within ``minimum`` and ``maximum``, how many are ``advised``
-    and why; ``automatic``: the advice is followed. ``counts``: what was expected of which number."""
+    """The number of stream actors that there should be (``wanted``), within ``minimum`` and ``maximum``, and the
+    ``advised`` number with its reason. ``automatic``: the advice is followed. ``counts``: their expected effects."""
 
     wanted: int
     advised: int

@@ -78,7 +78,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """Whether the server has nothing to do for it: no request has arrived whole, or all are answered."""
+        """True if the server has nothing to do for it: no request has arrived whole, or all are answered."""
         return self._in_body or self.cycle is None or self.cycle.response_complete
 
     @property

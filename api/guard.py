@@ -111,7 +111,7 @@ def _wanted(method: str, path: str) -> Scope:
 
 
 def may_read(request: Request) -> bool:
-    """Whether a request that needs no token may nevertheless hear of the application."""
+    """True if a request that needs no token may nevertheless hear of the application."""
     return request.scope.get(_GRANTED) is not None
 
 

@@ -1,4 +1,4 @@
-"""Where a request comes from, by what browsers say of it.
+"""The origin of a request, from the headers that browsers send.
 
 Without tokens the server listens on the loopback alone and answers everyone there. The browsers of that machine are
 there too, and run the programs of every page that their users visit. Two things tell such a page from a user:

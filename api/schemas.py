@@ -112,7 +112,7 @@ class ScalingBody(_Body):
 
 
 class RolloutBody(_Body):
-    """How far the application has come from one version of its program to the next."""
+    """The progress of the application from one version of its program to the next."""
 
     generation: int = Field(description="The version that stream actors are to run; the application starts with 1.")
     proven: int = Field(description="The last version that has worked: it takes over again if a newer one fails.")

@@ -1,4 +1,4 @@
-"""How long each task is silent when a new version is deployed: ``python -m benchmarks.rollout``.
+"""Measures the silence of each task when a new version is deployed: ``python -m benchmarks.rollout``.
 
 A Ray of several nodes with one stream actor each, and a store of so many bytes. Records are sent at an even pace all
 the time. Measured is the longest time without a result, of each partition.

@@ -26,7 +26,7 @@ def obstacles(found: DeployPlan, old: Description, new: Description) -> list[str
 
 
 def rollout_lines(status: ApplicationStatus) -> list[str]:
-    """What to tell of the last roll-out; nothing when it has ended well."""
+    """Describes the last roll-out; empty if it has ended well."""
     rollout = status.rollout
     if rollout.phase is RolloutPhase.DONE:
         return []
@@ -60,7 +60,7 @@ class Progress:
         self._told: dict[TaskId, str] = {}
 
     def lines(self, status: ApplicationStatus) -> Iterator[str]:
-        """What is new."""
+        """The news since the last call."""
         rollout = status.rollout
         if self._rollout is None or rollout.generation != self._rollout.generation:
             self._told, self._from = {}, dict(status.placement)

@@ -29,7 +29,7 @@ class CoordinatorView:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether Kafka fences actors."""
+        """True if Kafka fences actors."""
         return self._exactly_once
 
     @property
@@ -39,7 +39,7 @@ class CoordinatorView:
 
     @property
     def rollout(self) -> Rollout:
-        """How far it has come from one version of its program to the next."""
+        """The progress of the roll-out from one version of the program to the next."""
         return self._rollouts.now
 
     @property

@@ -1,4 +1,4 @@
-"""Which versions of a program may run side by side: pure comparisons."""
+"""Decides which versions of a program may run side by side: pure comparisons."""
 
 from __future__ import annotations
 

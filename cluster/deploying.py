@@ -27,8 +27,10 @@ class Running(NamedTuple):
 
 
 def running_application(application_id: str) -> Running:
-    """What runs under this id. Raises ApplicationStateError when nothing does, and ConfigError when the program cannot
-    be read here."""
+    """Returns the version that runs under this id.
+
+    Raises ApplicationStateError if none runs, and ConfigError if the program cannot be read here.
+    """
     coordinator = require_coordinator(application_id)
     answer: RunningProgram = _asked(application_id, coordinator, "running_program")
     return Running(coordinator, unpickled_program(answer.program), answer.last)

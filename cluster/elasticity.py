@@ -49,7 +49,7 @@ class Elasticity:
         return wanted_actors(tasks, self._tasks_per_actor, cpus, self.actors_per_task - 1)
 
     def leaves(self, name: str) -> bool:
-        """Whether the actor is on a node that will be gone, or runs a version of the program that another replaces: it
+        """True if the actor is on a node that will be gone, or runs a version of the program that another replaces: it
         gets no more tasks, and another takes its place."""
         return self._actors[name].node in self._draining or self._rollouts.must_leave(name)
 

@@ -20,7 +20,7 @@ def metadata_of(
     handles: Mapping[str, ActorHandle],
     partitioners: Mapping[str, Partitioner],
 ) -> ApplicationMetadata:
-    """Where each store's keys live. ``partitioners``: of topics that Kafka's default partitioner did not write."""
+    """The tasks that have each store's keys. ``partitioners``: those of topics not written by Kafka's default one."""
     plans = {plan.id: plan for plan in machine.plan.subtopologies}
     placed = _placed_stores(spec, plans)
     stores = {

@@ -1,4 +1,4 @@
-"""Which version of the program each actor is to run, while a new one takes the place of the old one."""
+"""Decides which version of the program each actor runs while a new version replaces the old one."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Rollouts:
 
     @property
     def under_way(self) -> bool:
-        """Whether tasks still move from one version to another."""
+        """True if tasks still move from one version to another."""
         return not self.now.phase.is_over and self.now.phase is not RolloutPhase.WATCHING
 
     @property
     def is_urgent(self) -> bool:
-        """Whether tasks must not wait for actors that start: a version has failed, and the proven one has an actor."""
+        """True if tasks must not wait for actors that start: a version has failed, and the proven one has an actor."""
         return self.now.phase is RolloutPhase.ROLLING_BACK and self._current_is_up
 
     @property
@@ -50,15 +50,15 @@ class Rollouts:
         return any(actor.phase is Phase.UP and actor.generation == now for actor in self._actors.values())
 
     def is_outdated(self, name: str) -> bool:
-        """Whether the actor runs another version than the current one."""
+        """True if the actor runs another version than the current one."""
         return self._actors[name].generation != self.now.generation
 
     def must_leave(self, name: str) -> bool:
-        """Whether the tasks of the actor are to go elsewhere now."""
+        """True if the tasks of the actor are to go elsewhere now."""
         return self.is_outdated(name) and (self._current_is_up or name == self.makes_room)
 
     def must_end(self, name: str) -> bool:
-        """Whether the actor ends at once: it has not started, or its CPU is needed and no other can take its tasks."""
+        """True if the actor ends at once: it has not started, or its CPU is needed and no other can take its tasks."""
         if not self.is_outdated(name):
             return False
         if self._actors[name].phase is Phase.STARTING:
@@ -146,7 +146,7 @@ class Rollouts:
     # ---- decisions ----
 
     def on_trial(self, actor: ActorRecord) -> bool:
-        """Whether the actor runs a version that has not worked yet."""
+        """True if the actor runs a version that has not worked yet."""
         return actor.generation != self.now.proven
 
     def _roll_back(self, reason: str) -> None:

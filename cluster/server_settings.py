@@ -52,7 +52,7 @@ class Token:
 
     @classmethod
     def of(cls, scope: Scope, text: str, name: str = "") -> Token:
-        """What is kept of ``text``. Without a name it is called by the beginning of its hash."""
+        """The part of ``text`` that is kept. Without a name it is called by the beginning of its hash."""
         digest = hashlib.sha256(text.encode()).digest()
         return cls(scope, digest, name or f"sha256:{digest.hex()[:8]}")
 

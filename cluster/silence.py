@@ -1,4 +1,4 @@
-"""Tells from an actor's silence if it is busy, if its process stands still, and if it is lost with its node."""
+"""Tells from an actor's silence if it is busy, if its process is frozen, or if it is lost with its node."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Silence:
         return None
 
     def is_silent(self, name: str) -> bool:
-        """Whether its process has given no sign of life for SHOWN_AFTER_S: what it last reported may not hold now."""
+        """True if its process has given no sign of life for SHOWN_AFTER_S: what it last reported may not hold now."""
         now = self._now()
         return name in self._heard and now - self._heard[name].heartbeat_s >= SHOWN_AFTER_S
 

@@ -68,7 +68,7 @@ class TopicWatch:
         self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool, orphaned: frozenset[TopicPartition] = frozenset()) -> bool:
-        """Whether it is time to check: every 5 s, or as often as the group's member looks if that is more often
+        """True if it is time to check: every 5 s, or as often as the group's member looks if that is more often
         (``consumer.topic.metadata.refresh.interval.ms``); at once when partitions are ``unplanned``,
         that is, assigned by the group but read by no task, or others are ``orphaned`` than before: assigned, but not
         all that their task reads."""

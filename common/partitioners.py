@@ -61,7 +61,7 @@ class KeySample:
         self.misplaced_key: bytes | None = None
         """The first key that murmur2 places elsewhere."""
         self.misplaced = 0
-        """How many of the keys that were looked at murmur2 places elsewhere."""
+        """The number of inspected keys that murmur2 places elsewhere."""
 
     def look(self, keys: Sequence[bytes | None]) -> None:
         """Look at some of the keys of a batch."""

@@ -238,7 +238,7 @@ class Admin(Protocol):
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """What ``group`` has committed of these partitions, None: of all."""
+        """The committed offsets of ``group`` for these partitions, or for all if None."""
 
     def commit(self, group: str, offsets: Offsets) -> None:
         """Commit for a group *without members*. Raises ApplicationStateError when it has some."""

@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """How the records of a topic enter the topology: keys, values, extractor, the first closure. ``node`` is the name
+    """The way of a topic's records into the topology: keys, values, extractor, the first closure. ``node`` is the name
     of the source."""
 
     topic: str

@@ -59,7 +59,7 @@ class FakeRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether its transaction has not ended."""
+        """True if its transaction has not ended."""
         return self.transaction is not None and self.transaction.state is TransactionState.OPEN
 
     @property

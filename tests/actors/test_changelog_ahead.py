@@ -143,7 +143,7 @@ TASK = TaskId(0, 0)
 
 @pytest.fixture(params=["restarted", "restored", "promoted", "standby's directory reopened", "promoted on this node"])
 def crashed(tmp_path: Path, request: pytest.FixtureRequest) -> Crashed:
-    """What comes out after a crash: the first rows are committed, the second processed, and the third come after it.
+    """The results after a crash: the first rows are committed, the second processed, and the third come after it.
 
     The task continues on its own disk, elsewhere from the changelogs alone, or by a standby that followed all the time:
     it is promoted, or closed and its directory opened."""

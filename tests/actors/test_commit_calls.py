@@ -1,4 +1,4 @@
-"""How long an actor waits for the coordinator. The clock is virtual; the coordinator is the test's."""
+"""The time for which an actor waits for the coordinator. The clock is virtual; the coordinator is the test's."""
 
 from __future__ import annotations
 

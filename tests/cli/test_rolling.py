@@ -1,4 +1,4 @@
-"""What stands against a rolling upgrade, and what is told of one that is under way."""
+"""The reasons to refuse a rolling upgrade, and the report on one that is under way."""
 
 from __future__ import annotations
 

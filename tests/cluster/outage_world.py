@@ -377,7 +377,7 @@ class OutageWorld:
 
     @property
     def is_done(self) -> bool:
-        """Whether all records are counted, and committed."""
+        """True if all records are counted, and committed."""
         counts = self.counts()
         committed = self.broker.group(APPLICATION).offsets
         return all(
@@ -389,7 +389,7 @@ class OutageWorld:
 
     @property
     def is_running(self) -> bool:
-        """Whether the state is RUNNING."""
+        """True if the state is RUNNING."""
         return self.dispatcher is not None and self.dispatcher.machine.state is ApplicationState.RUNNING
 
     @property
@@ -399,12 +399,12 @@ class OutageWorld:
 
     @property
     def is_assigning(self) -> bool:
-        """Whether an actor that is up has not confirmed its last assignment."""
+        """True if an actor that is up has not confirmed its last assignment."""
         actors = self.dispatcher.machine._actors.values() if self.dispatcher is not None else ()
         return any(actor.phase is Phase.UP and not actor.settled for actor in actors)
 
     def has_task(self, state: TaskState) -> bool:
-        """Whether a task of an actor that lives is in this state."""
+        """True if a task of an actor that lives is in this state."""
         return any(hosted.state is state for loop in self.loops for hosted in loop._tasks.values())
 
     async def until(self, condition: Callable[[], bool], what: str, limit_s: float) -> float:

@@ -85,7 +85,7 @@ class World:
         self.calm = False
         self.kept_paused = False
         self.rollout = Rollout()
-        """What Ray keeps of it for a coordinator that is restarted."""
+        """The values that Ray keeps for a restarted coordinator."""
         self.phases: set[RolloutPhase] = set()
         self.bad: set[int] = set()
         """Versions of the program that fail when their tasks run."""

@@ -40,7 +40,7 @@ def second_version(it: WordCount, split: Callable[[str], list[str]]) -> KafkaStr
 
 @contextmanager
 def asked_all_the_time(address: str) -> Iterator[Counter[int]]:
-    """How often the HTTP API answers with which status, asked without a pause."""
+    """Counts the statuses of the HTTP API's answers to requests without a pause."""
     seen, stop = Counter[int](), threading.Event()
 
     def ask() -> None:

@@ -1,4 +1,4 @@
-"""Which versions are taken, and what a restarted coordinator finds of them."""
+"""The versions that are accepted, and what a restarted coordinator finds of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def program(*, topic: str = "lines", store: str = "counts", loud: bool = False, 
 
 @pytest.fixture(autouse=True)
 def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """What Ray keeps."""
+    """Ray's key-value store."""
     there: dict[str, bytes] = {}
 
     def put(key: str, value: str | bytes, *, overwrite: bool = True) -> None:

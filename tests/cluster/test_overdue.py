@@ -1,4 +1,4 @@
-"""Which actor is ended because it does not carry out an assignment. The clock is the test's, or virtual."""
+"""The actors that are ended because they do not carry out an assignment. The clock is the test's, or virtual."""
 
 from __future__ import annotations
 

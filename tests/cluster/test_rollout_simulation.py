@@ -22,7 +22,7 @@ def generations(world: World) -> set[int]:
 
 
 def over(world: World) -> bool:
-    """Whether the last roll-out has ended, one way or the other, and every task runs."""
+    """True if the last roll-out has ended, one way or the other, and every task runs."""
     return settled(world) and world.rollout.phase.is_over
 
 

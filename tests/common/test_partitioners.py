@@ -1,4 +1,4 @@
-"""Which partitioner the keys of a partition look like."""
+"""The partitioner that the keys of a partition look like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the coordinator, and ``start()``, wait for a ``transactional.id``."""
+"""The time for which the coordinator, and ``start()``, wait for a ``transactional.id``."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def main(
 
 
 def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bool:
-    """Whether one of the seeds finds it."""
+    """True if one of the seeds finds it."""
     for begin in range(first, first + min(seeds, 500), 10):
         for result, _ in pool.map(partial(play_one, mistake=mistake), range(begin, begin + 10)):
             if result.violation is not None and play_one(result.seed, None)[0].violation is None:

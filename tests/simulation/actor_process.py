@@ -310,7 +310,7 @@ async def _answer(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | 
 
 
 class RemoteActor:
-    """What Ray gives out for an actor."""
+    """The handle that Ray gives out for an actor."""
 
     def __init__(self, process: ActorProcess) -> None:
         self.process = process
@@ -348,7 +348,7 @@ class SimulatedActorHandle(StreamActorHandle):
 
 
 class RemoteCoordinator:
-    """What Ray gives out for the coordinator: a call is repeated when it dies, until the next one has answered."""
+    """The coordinator's handle: a call is repeated when the coordinator dies, until the next one has answered."""
 
     def __init__(self, process: ActorProcess) -> None:
         self._process = process

@@ -27,7 +27,7 @@ def all_values(broker: FakeBroker, topic: str) -> Counter[tuple[str, Tokens | No
 
 
 def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly_once: bool) -> Iterator[str]:
-    """What is lost or too low; under exactly once also what is too much."""
+    """The results that are lost or too low; under exactly once also what is too much."""
     for topic in program.tables:
         if topic in wanted.topics():
             yield from _table(topic, last_values(wanted, topic), last_values(found, topic), exactly_once)

@@ -1,4 +1,4 @@
-"""What may befall a cluster, each drawn from the seed."""
+"""The faults that may befall a cluster, each drawn from the seed."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ FAULTS: dict[str, Callable[[World], None]] = {
     )
 }  # fmt: skip
 Weights = dict[str, int]
-"""How often each of them comes, beside the others."""
+"""The weight of each fault beside the others."""
 
 
 def drawn_weights(rng: Random) -> Weights:

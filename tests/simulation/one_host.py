@@ -90,8 +90,8 @@ def expected(
 
 
 def rows_of(tasks: Iterable[Any]) -> Iterator[tuple[tuple[str, TaskId], dict[str, str]]]:
-    """What a processor sees in each store of tasks, or standbys, that can be listed. Rows that have expired are still
-    on one disk and not on another."""
+    """The rows that a processor sees in each store of tasks, or of standbys, that can be listed. A row that
+    has expired may still be on one disk and not on another."""
     for task in tasks:
         manager = task.state_manager
         for name in manager.store_names:
@@ -101,7 +101,7 @@ def rows_of(tasks: Iterable[Any]) -> Iterator[tuple[tuple[str, TaskId], dict[str
 
 
 def restored(spec: ApplicationSpec, broker: FakeBroker, clock: ManualClock, state_dir: Path) -> Rows:
-    """What the stores are when they are restored from their changelogs alone."""
+    """The rows of the stores when they are restored from their changelogs alone."""
     host = OneHost(spec, broker, clock, state_dir)
     host.settle()
     rows = dict(rows_of(host.loop._tasks.values()))

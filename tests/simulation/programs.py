@@ -282,7 +282,7 @@ class Records:
         return f"t{self._number}{self._rng.choice(KEYS)}"
 
     def bunch(self) -> list[Row]:
-        """What is written at one moment."""
+        """The records that are written at one moment."""
         rng = self._rng
         self._now_ms += rng.choice([100, 500, 500, 2000, 2000, 12_000])
         rows = []

@@ -86,7 +86,7 @@ class Member:
 
     @property
     def is_heard(self) -> bool:
-        """Whether its heartbeats arrive."""
+        """True if its heartbeats arrive."""
         return self.process.exists and self.process.reaches_broker
 
     async def stay(self) -> None:

@@ -71,11 +71,11 @@ class Place(Protocol):
 
     @property
     def reaches_broker(self) -> bool:
-        """Whether its network does."""
+        """True if its network does."""
 
     @property
     def exists(self) -> bool:
-        """Whether the process has not ended."""
+        """True if the process has not ended."""
 
     def block(self, seconds: float) -> None:
         """Its thread waits for an answer that does not come."""
@@ -201,7 +201,7 @@ class SimulatedProducer(FakeProducer):
 
 
 class Answer(Future[None]):
-    """What a producer has asked. Virtual time stands still for one who waits in the loop's thread: for that one the
+    """The requests of a producer. Virtual time stands still for one who waits in the loop's thread: for that one the
     request is carried out at once, if it can be."""
 
     def __init__(self, hurry: Callable[[Future[None]], None]) -> None:
@@ -216,7 +216,7 @@ class Answer(Future[None]):
 
 
 class SimulatedTransactionalProducer(SimulatedProducer, FakeTransactionalProducer):
-    """What asks the broker is done beside the loop: the request travels, and so does the answer."""
+    """Requests to the broker run beside the loop: the request travels, and so does the answer."""
 
     _timeout_s = TRANSACTION_TIMEOUT_S
 

@@ -45,9 +45,9 @@ class Cluster:
         self.actors: dict[str, ActorProcess] = {}
         self.coordinator: CoordinatorProcess | None = None
         self.rollout = NEVER
-        """What Ray keeps of it for the next coordinator."""
+        """The values that Ray keeps for the next coordinator."""
         self.may_kill = False
-        """Whether actors may be ended that work well: there are too many."""
+        """True if actors may be ended that work well: there are too many."""
 
     def start_coordinator(self, restarted: bool = False) -> None:
         self.world.note(f"{self.name}: coordinator starts")
@@ -63,7 +63,7 @@ class Cluster:
         return [actor for actor in self.actors.values() if actor.exists and not actor.taken_for_dead]
 
     def found(self) -> list[ActorProcess]:
-        """What Ray knows."""
+        """The actors that Ray knows."""
         return self.living()
 
     def choose_node(self, wanted: str = "") -> str:
@@ -203,7 +203,7 @@ class World:
         self.note("at rest")
 
     def unrest(self) -> str | None:
-        """What is not done yet."""
+        """The conditions that do not hold yet."""
         for cluster in self.clusters:
             coordinator = cluster.coordinator
             if coordinator is None or coordinator.state is not ApplicationState.RUNNING:
@@ -243,7 +243,7 @@ class World:
         return None
 
     def reads(self) -> frozenset[TopicPartition]:
-        """What the tasks of all clusters read."""
+        """The partitions that the tasks of all clusters read."""
         for cluster in self.clusters:
             if cluster.coordinator is not None and cluster.coordinator.dispatcher is not None:
                 return cluster.coordinator.dispatcher.machine.plan.reads
