@@ -26,6 +26,23 @@ def all_values(broker: FakeBroker, topic: str) -> Counter[tuple[str, Tokens | No
     return Counter(((record.key or b"").decode(), tokens(record.value)) for record in broker.records(topic))
 
 
+def values_of_keys(broker: FakeBroker, topic: str) -> dict[str, list[str]]:
+    """The values of each key, oldest first."""
+    values: dict[str, list[str]] = {}
+    for record in broker.records(topic):
+        values.setdefault((record.key or b"").decode(), []).append((record.value or b"").decode())
+    return values
+
+
+def met_values(broker: FakeBroker, topic: str) -> dict[tuple[str, str], list[str]]:
+    """The values of a table that each stream record met, by its key and value."""
+    met: dict[tuple[str, str], list[str]] = {}
+    for record in broker.records(topic):
+        value, _, other = (record.value or b"").decode().partition(" ")
+        met.setdefault(((record.key or b"").decode(), value), []).append(other)
+    return met
+
+
 def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly_once: bool) -> Iterator[str]:
     """The results that are lost or too low; under exactly once also what is too much."""
     for topic in program.tables:
@@ -33,7 +50,11 @@ def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly
             yield from _table(topic, last_values(wanted, topic), last_values(found, topic), exactly_once)
     for topic in program.streams:
         if topic in wanted.topics():
-            yield from _stream(topic, all_values(wanted, topic), all_values(found, topic), exactly_once)
+            if topic in program.lookups and not exactly_once:
+                table = values_of_keys(wanted, program.lookups[topic])
+                yield from _lookups(topic, met_values(wanted, topic), met_values(found, topic), table)
+            else:
+                yield from _stream(topic, all_values(wanted, topic), all_values(found, topic), exactly_once)
 
 
 def _table(topic: str, wanted: dict[str, Tokens], found: dict[str, Tokens], exactly_once: bool) -> Iterator[str]:
@@ -85,3 +106,18 @@ def _stream(
     for key, value in wanted:
         if not any(other >= set(value or ()) for other in by_key.get(key, ())):
             yield f"{topic}: {key} {' '.join(value or ())} is lost"
+
+
+def _lookups(
+    topic: str,
+    wanted: dict[tuple[str, str], list[str]],
+    found: dict[tuple[str, str], list[str]],
+    table: dict[str, list[str]],
+) -> Iterator[str]:
+    """At least once, the store of a table may be ahead of a stream record that comes again: it meets a later value of
+    the table. It never meets an earlier one."""
+    for (key, value), met in wanted.items():
+        history = ["None", *table.get(key, ())]
+        may_meet = {other for earliest in met for other in history[history.index(earliest) :]}
+        if may_meet.isdisjoint(found.get((key, value), ())):
+            yield f"{topic}: {key} {value} {' '.join(met)} is lost"

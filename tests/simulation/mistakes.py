@@ -10,6 +10,7 @@ from penstock.actors.exactly_once import ExactlyOnce
 from penstock.actors.guarantee import answer_to
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.messages import CommitRequest
+from penstock.actors.standby_task import StandbyTask
 from penstock.actors.steps import Steps
 from penstock.actors.task_directory import TaskDirectory
 from penstock.cluster.commit_requests import CommitRequests
@@ -100,11 +101,23 @@ def touch_a_directory_before_it_is_locked(plant: Plant) -> None:
     plant(TaskDirectory, "open", open_stores)
 
 
+def hold_no_standby_back(plant: Plant) -> None:
+    """At least once, too, a standby follows its changelogs to their ends."""
+    initialize = StandbyTask.__init__
+
+    def init(self: StandbyTask, *args: Any) -> None:
+        initialize(self, *args)
+        self.held = self.source_changelogs & self.changelogs.keys()
+        self._told_by_metadata = set()
+
+    plant(StandbyTask, "__init__", init)
+
+
 MISTAKES: dict[str, Callable[[Plant], None]] = {
     call.__name__: call
     for call in (
         forget_without_a_fence, call_it_fenced_when_no_broker_answers, give_a_seat_for_the_partitions_of_others,
         give_a_seat_under_an_old_assignment, go_on_after_an_abort, take_the_id_after_asking,
-        touch_a_directory_before_it_is_locked,
+        touch_a_directory_before_it_is_locked, hold_no_standby_back,
     )
 }  # fmt: skip

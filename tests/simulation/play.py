@@ -143,8 +143,13 @@ async def _play(seed: int, choice: Choice, folder: Path, found: dict[str, Any]) 
         await _be_troubled(world, weights, rng.choice([40, 80, 80, 200]), rng.choice([3.0, 10.0, 30.0]))
         world.calm()
         await world.come_to_rest()
-        for problem in _problems(world, folder):
-            raise ViolationError(problem)
+        _raise_first(_unlike_changelogs(world, folder))
+        # A left or outer join gives what has no match when a later record comes. As in Kafka Streams it takes the row
+        # at which it last ended its search for the oldest that waits. After a crash that may be that of a record which
+        # comes again. Then an older one comes out later than without faults, and needs a later record for it.
+        world.feed_closing()
+        await world.come_to_rest()
+        _raise_first(_unlike_expected(world, folder))
     finally:
         world.end()
 
@@ -166,10 +171,14 @@ async def _feed(world: World) -> None:
         world.feed()
 
 
-def _problems(world: World, folder: Path) -> Iterator[str]:
+def _raise_first(problems: Iterator[str]) -> None:
+    for problem in problems:
+        raise ViolationError(problem)
+
+
+def _unlike_expected(world: World, folder: Path) -> Iterator[str]:
     wanted = expected(world.spec, world.topics, world.bunches, BEGIN_MS, folder / "expected")
     yield from differences(world.program, wanted, world.broker, world.exactly_once)
-    yield from _unlike_changelogs(world, folder)
 
 
 def _unlike_changelogs(world: World, folder: Path) -> Iterator[str]:

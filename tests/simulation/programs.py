@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -24,6 +25,8 @@ from penstock.common.windows import Windowed
 STRING = ps.Serdes.string()
 KEYS = ["a", "b", "c", "d", "e", "f"]
 SECOND = timedelta(seconds=1)
+_BEHIND_ALL_WINDOWS_MS = 60_000
+"""Twice the longest window of a join with its grace period."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,16 @@ class Row:
 @dataclass
 class Program:
     """A topology with what it reads and writes. ``tables``: topics of which the last value of a key counts;
-    ``streams``: those of which every record counts; ``joined``: groups of topics that are written in order of time;
-    ``late``: topics with records out of order; ``globals``: topics that are full before the program begins."""
+    ``streams``: those of which every record counts; ``lookups``: streams of which each record is a stream record and
+    the value of a table that it met, with the topic of that table; ``joined``: topics that are written in order of
+    time; ``late``: topics with records out of order; ``global_topics``: topics that are full before the program
+    begins."""
 
     blocks: tuple[str, ...]
     topology: ps.Topology
     tables: tuple[str, ...]
     streams: tuple[str, ...]
+    lookups: dict[str, str]
     joined: tuple[str, ...]
     late: tuple[str, ...]
     global_topics: tuple[str, ...]
@@ -59,6 +65,7 @@ class Draft:
     builder: ps.StreamsBuilder = field(default_factory=ps.StreamsBuilder)
     tables: list[str] = field(default_factory=list)
     streams: list[str] = field(default_factory=list)
+    lookups: dict[str, str] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
     global_topics: list[str] = field(default_factory=list)
 
@@ -175,6 +182,7 @@ def stream_table(draft: Draft, name: str) -> None:
     table = draft.stream("right").to_table(draft.kept(name))
     how: Any = ps.Joined.with_(STRING, STRING, STRING)
     draft.write_stream(draft.stream("left").left_join(table, both, how), name)
+    draft.lookups[f"out-{name}"] = "right"
 
 
 def versioned(draft: Draft, name: str) -> None:
@@ -256,6 +264,7 @@ def program(rng: Random, blocks: tuple[str, ...]) -> Program:
         draft.builder.build(),
         tuple(draft.tables),
         tuple(draft.streams),
+        draft.lookups,
         tuple(topic for topic in ("left", "right") if topic in read),
         tuple(topic for topic in ("late", "late-table") if topic in read),
         tuple(draft.global_topics),
@@ -296,3 +305,11 @@ class Records:
                 self._now_ms += rng.choice([1, 7, 40])
                 rows.append(Row(topic, rng.choice(KEYS), self._token(), self._now_ms))
         return rows
+
+    def closing(self) -> list[Row]:
+        """One more record of each key in topics that are joined, so late that no earlier record waits for a match."""
+        self._now_ms += _BEHIND_ALL_WINDOWS_MS
+        return [
+            Row(topic, key, self._token(), self._now_ms + number)
+            for number, (topic, key) in enumerate(product(self._program.joined, KEYS))
+        ]

@@ -170,6 +170,10 @@ class World:
         if self.broker.answers:
             self._feed(self.records.bunch())
 
+    def feed_closing(self) -> None:
+        """Write what closes the windows of all joins."""
+        self._feed(self.records.closing())
+
     # ---- rest ----
 
     def calm(self) -> None:
