@@ -105,10 +105,13 @@ def _broker_back(world: World) -> None:
 
 
 def lose_a_leader(world: World) -> None:
-    """Of one partition. Not of topics that are joined: a task goes on without the other side, as it may."""
+    """Of one partition. Not of topics that are joined: a task goes on without the other side, as it may. At least once,
+    not of results whose rows are deleted at the same moment: if the deletion reaches the changelog, and the result
+    does not reach its topic, a crash loses the result (docs/RELIABILITY.md, "What at least once means for state")."""
     if not world.broker.answers:
         return
-    counts = {topic: count for topic, count in world.broker.topics().items() if topic not in world.program.joined}
+    spared = {*world.program.joined, *(() if world.exactly_once else world.program.let_go)}
+    counts = {topic: count for topic, count in world.broker.topics().items() if topic not in spared}
     partitions = [TopicPartition(topic, n) for topic, count in sorted(counts.items()) for n in range(count)]
     partition, seconds = world.rng.choice(partitions), drawn_time(world)
     world.note(f"{partition} has no leader for {seconds:.1f} s")

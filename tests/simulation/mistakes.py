@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penstock.actors.exactly_once import ExactlyOnce
-from penstock.actors.guarantee import answer_to
+from penstock.actors.guarantee import RefusedError, answer_to
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.messages import CommitRequest
 from penstock.actors.standby_task import StandbyTask
@@ -17,6 +18,7 @@ from penstock.cluster.commit_requests import CommitRequests
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.events import ActorFenced
+from penstock.cluster.overdue import OverdueOrders
 from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.state.disk.bulk_load import remove_tables
@@ -113,11 +115,29 @@ def hold_no_standby_back(plant: Plant) -> None:
     plant(StandbyTask, "__init__", init)
 
 
+def ask_for_a_commit_to_take_an_id(plant: Plant) -> None:
+    """The coordinator answers no commit of an actor that has an assignment to confirm, and the actor waits for both."""
+
+    def hear(self: Any) -> Steps[None]:
+        answer = yield from answer_to(self._ask({}))
+        if not answer.accepted:
+            raise RefusedError(answer.reason)
+
+    plant(ExactlyOnce, "_hear_whether_it_may", hear)
+
+
+def end_whoever_waits_for_a_broker(plant: Plant) -> None:
+    """An assignment that takes long is overdue, whatever the actor waits for."""
+    reported = OverdueOrders.reported
+    plant(OverdueOrders, "reported", lambda self, status: reported(self, replace(status, waits=False)))
+
+
 MISTAKES: dict[str, Callable[[Plant], None]] = {
     call.__name__: call
     for call in (
         forget_without_a_fence, call_it_fenced_when_no_broker_answers, give_a_seat_for_the_partitions_of_others,
         give_a_seat_under_an_old_assignment, go_on_after_an_abort, take_the_id_after_asking,
         touch_a_directory_before_it_is_locked, hold_no_standby_back,
+        ask_for_a_commit_to_take_an_id, end_whoever_waits_for_a_broker,
     )
 }  # fmt: skip

@@ -43,15 +43,16 @@ class Row:
 class Program:
     """A topology with what it reads and writes. ``tables``: topics of which the last value of a key counts;
     ``streams``: those of which every record counts; ``lookups``: streams of which each record is a stream record and
-    the value of a table that it met, with the topic of that table; ``joined``: topics that are written in order of
-    time; ``late``: topics with records out of order; ``global_topics``: topics that are full before the program
-    begins."""
+    the value of a table that it met, with the topic of that table; ``let_go``: topics of results
+    whose rows are deleted at the same moment; ``joined``: topics that are written in order of time; ``late``: topics
+    with records out of order; ``global_topics``: topics that are full before the program begins."""
 
     blocks: tuple[str, ...]
     topology: ps.Topology
     tables: tuple[str, ...]
     streams: tuple[str, ...]
     lookups: dict[str, str]
+    let_go: tuple[str, ...]
     joined: tuple[str, ...]
     late: tuple[str, ...]
     global_topics: tuple[str, ...]
@@ -66,6 +67,7 @@ class Draft:
     tables: list[str] = field(default_factory=list)
     streams: list[str] = field(default_factory=list)
     lookups: dict[str, str] = field(default_factory=dict)
+    let_go: list[str] = field(default_factory=list)
     sources: dict[str, Any] = field(default_factory=dict)
     global_topics: list[str] = field(default_factory=list)
 
@@ -159,6 +161,7 @@ def suppressed(draft: Draft, name: str) -> None:
     table = draft.stream("late").group_by_key().windowed_by(windows).aggregate(str, gathered, draft.kept(name))
     final = table.suppress(ps.Suppressed.until_window_closes(ps.BufferConfig.unbounded()))
     draft.write_table(final.to_stream(windowed_key), name)
+    draft.let_go.append(f"out-{name}")
 
 
 def stream_join(draft: Draft, name: str) -> None:
@@ -242,6 +245,7 @@ def punctuated(draft: Draft, name: str) -> None:
     store: Any = ps.Stores.key_value_store_builder(ps.Stores.persistent_key_value_store(name), STRING, STRING)
     draft.builder.add_state_store(store.with_caching_enabled() if draft.rng.random() < 0.5 else store)
     draft.write_stream(draft.stream("late").process(lambda: Outbox(name, by), name), name)
+    draft.let_go.append(f"out-{name}")
 
 
 BLOCKS: dict[str, Callable[[Draft, str], None]] = {
@@ -265,6 +269,7 @@ def program(rng: Random, blocks: tuple[str, ...]) -> Program:
         tuple(draft.tables),
         tuple(draft.streams),
         draft.lookups,
+        tuple(draft.let_go),
         tuple(topic for topic in ("left", "right") if topic in read),
         tuple(topic for topic in ("late", "late-table") if topic in read),
         tuple(draft.global_topics),
