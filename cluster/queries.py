@@ -296,8 +296,9 @@ class StateQueries(ReadSide):
 
     async def _unknown(self, name: str) -> Exception:
         status, metadata = await self.status(), await self._refresh()
-        # A coordinator that begins, perhaps after a restart, has given out no epoch and knows no store.
-        if status.state is ApplicationState.CREATED or not metadata.epoch:
+        # A coordinator that begins, perhaps after a restart, has given out no epoch and knows no store. It may have
+        # learnt of the store since it was asked.
+        if status.state is ApplicationState.CREATED or not metadata.epoch or name in metadata.stores:
             return TaskNotReadyError(f"application {self._application_id!r} is starting")
         return unknown_store(self._application_id, name, metadata.stores)
 

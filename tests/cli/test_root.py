@@ -47,8 +47,10 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_a_shell_is_given_the_script_that_completes_commands(shell: str) -> None:
     program = "import sys; sys.argv[0] = 'penstock'; from penstock.cli.main import main; main()"
     command = [sys.executable, "-c", program]
+    # Else Typer takes the shell among the ancestors of the process, of which CI may have none.
+    env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(
-        [*command, "--show-completion", shell], capture_output=True, text=True, timeout=60, check=False
+        [*command, "--show-completion", shell], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "_PENSTOCK_COMPLETE" in done.stdout

@@ -10,6 +10,7 @@ from ray.exceptions import ActorUnavailableError, OutOfMemoryError
 
 from penstock.actors.messages import (
     ApplicationState,
+    ApplicationStatus,
     QueryFailure,
     StoreAnswer,
 )
@@ -154,6 +155,20 @@ def test_an_unknown_store_names_the_known_ones_unless_the_application_still_star
 ) -> None:
     with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
         ask(lambda queries: queries.one("count", KeyQuery("x")))
+    coordinator.state = ApplicationState.CREATED
+    with pytest.raises(TaskNotReadyError, match="is starting"):
+        ask(lambda queries: queries.one("counts", KeyQuery("x")))
+
+
+def test_a_store_that_a_restarted_coordinator_knows_by_now_is_never_called_unknown(
+    coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begins_before_it_reports() -> ApplicationStatus:
+        coordinator.state = ApplicationState.RUNNING
+        return reported()
+
+    reported = coordinator._status
+    monkeypatch.setattr(coordinator, "_status", begins_before_it_reports)
     coordinator.state = ApplicationState.CREATED
     with pytest.raises(TaskNotReadyError, match="is starting"):
         ask(lambda queries: queries.one("counts", KeyQuery("x")))
