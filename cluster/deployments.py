@@ -145,5 +145,6 @@ class Deployments:
             needed = {self.rollout.generation, self.rollout.proven}
             # One above the last is about to be rolled out.
             for old in [each for each in self._programs if each not in needed and each <= self.rollout.last]:
-                del self._programs[old], self._specs[old]
+                del self._programs[old]
+                self._specs.pop(old, None)  # a restarted coordinator has the first program, but has not read it
                 await asyncio.to_thread(kept_rollout.delete_program, self._actor_id(), old)

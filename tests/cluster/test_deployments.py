@@ -119,6 +119,24 @@ def test_a_version_is_kept_with_the_one_before_it_for_a_coordinator_that_is_rest
     asyncio.run(play())
 
 
+def test_a_coordinator_that_is_restarted_after_a_deploy_takes_the_next_one() -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        await host.deploy(wanted(program(loud=True)))
+        host.deployments.rolled_out(Rollout(2, 2, 2, RolloutPhase.DONE))
+        await host.saved()
+        restarted = Host(program())
+        await restarted.deployments.load(restarted=True)
+        restarted.deployments.rolled_out(Rollout(3, 2, 3, RolloutPhase.STARTING))
+        await restarted.saved()
+        kept = kept_rollout.load("a1")
+        assert kept is not None
+        assert kept[0].generation == 3
+
+    asyncio.run(play())
+
+
 def test_a_version_that_no_roll_back_needs_is_kept_no_longer(kept: dict[str, bytes]) -> None:
     async def play() -> None:
         host = Host(program())
