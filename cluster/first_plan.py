@@ -59,5 +59,4 @@ def note_plan(application_id: str, clients: KafkaClients, plan: TopicPlan) -> No
     """Note the internal topics of the application in Kafka, for a later start that does not find them."""
     internal = {topic.name for topic in plan.internal}
     sources = {tp for tp in plan.tasks.reads if tp.topic not in plan.tasks.repartition_topics}
-    if internal:
-        note_topics(clients.admin(), application_id, internal, sources)
+    note_topics(clients.admin(), application_id, internal, sources)

@@ -57,10 +57,15 @@ def note_topics(
     partitions = sorted(sources)
     pieces += [[] for _ in range(len(partitions) - len(pieces))]
     notes = {at: CommittedOffset(0, " ".join(piece)) for at, piece in zip(partitions, pieces, strict=False)}
+    group = topics_group(application_id)
     try:
-        admin.commit(topics_group(application_id), notes)
+        before = admin.committed(group)
+        if names or before:
+            # An earlier version of the program may have had other sources, and its names beside them.
+            admin.commit(group, {at: CommittedOffset(0) for at in before} | notes)
     except KafkaRefusedError as error:
-        _not_allowed(application_id, error)
+        if names:
+            _not_allowed(application_id, error)
 
 
 def without_lost_topics(

@@ -83,6 +83,23 @@ def test_a_store_that_the_program_had_dropped_may_come_back_empty(broker: FakeBr
     start(broker, *INTERNAL)
 
 
+def test_a_store_may_come_back_after_a_version_with_other_sources_or_without_stores(broker: FakeBroker) -> None:
+    start(broker, INTERNAL[1])
+    commit(broker, 7)
+    admin = FakeClients("app", broker).admin()
+    note_topics(admin, "app", INTERNAL[:1], [TopicPartition("others", 0)])
+    broker.delete_topic(INTERNAL[1])
+    start(broker, *INTERNAL)
+    note_topics(admin, "app", [], LINES)
+    broker.delete_topic(INTERNAL[1])
+    start(broker, *INTERNAL)
+
+
+def test_an_application_that_never_had_an_internal_topic_makes_no_group(broker: FakeBroker) -> None:
+    start(broker)
+    assert not FakeClients("app", broker).admin().committed(topics_group("app"))
+
+
 def test_after_a_reset_everything_is_created_again(broker: FakeBroker) -> None:
     start(broker, *INTERNAL)
     commit(broker, 7)
