@@ -15,24 +15,34 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics import ensure_topics
-from penstock.kafka.known_topics import note_topics, without_lost_topics
+from penstock.kafka.known_topics import LostTopicError, note_topics, without_lost_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _BROKER_AGAIN_S = 1.0
+LISTED_WITHIN_S = 30.0
+"""The time in which a broker that has just started lists all topics; tasks wait as long for a missing topic."""
 
 
 async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bool, log: BoundLogger) -> TopicPlan:
-    """Create the internal topics and plan the tasks, however long no broker answers. Raises StreamsError for topics
-    that do not fit the program; where the coordinator was ``restarted`` they get time to."""
+    """Create the internal topics and plan the tasks, however long no broker answers.
+
+    Raises StreamsError for topics that do not fit the program, or are lost. If the coordinator was ``restarted``, they
+    get time: topics to gain partitions, and a broker that has just started to list them.
+    """
     clock = asyncio.get_running_loop().time
     # Its actors may work while topics get partitions one after another, as if there had been no restart.
     patient_until = clock() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
+    listed_until = clock() + (LISTED_WITHIN_S if restarted else 0.0)
     planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
     while True:
         try:
             return await asyncio.to_thread(_planned, spec.application_id, clients, planned)
         except BrokerUnreachableError as error:
             log.warning("waiting for the broker", error=str(error))
+        except LostTopicError as error:
+            if clock() >= listed_until:
+                raise
+            log.warning("waiting for internal topics that the broker does not list", error=str(error))
         except TopologyError as error:
             if clock() >= patient_until:
                 raise

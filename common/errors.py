@@ -37,6 +37,8 @@ other side of that contract acts on it, so no program need name one::
     ├── UndeliveredError              some records are not written: the tasks go back to the last commit
     │   └── TransactionAbortedError   so do those of the transaction, all together
     └── SessionLostError              the seat in the group: another client joins
+    kafka/known_topics.py
+    └── LostTopicError                a restarted coordinator looks again, for a broker may list late
     actors/guarantee.py
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
     cluster/control.py

@@ -34,6 +34,10 @@ class NoteAdmin(Protocol):
         """Commit offsets of a group without members."""
 
 
+class LostTopicError(InternalTopicError):
+    """An internal topic that the application had is not among the topics that the broker lists."""
+
+
 WAYS_OUT = (
     "restore the topic from a backup or mirror of Kafka, under the same name, and start again; or process all input "
     "again: 'penstock reset' sets offsets, internal topics and local state back"
@@ -91,7 +95,7 @@ def forget_topics(admin: NoteAdmin, application_id: str) -> None:
 def refuse_lost_topics(
     admin: NoteAdmin, application_id: str, internal: Iterable[str], existing: Collection[str]
 ) -> None:
-    """Raise InternalTopicError if the application has committed offsets, and an internal topic that it had is gone."""
+    """Raise LostTopicError if the application has committed offsets, and an internal topic that it had is gone."""
     missing = sorted(set(internal) - set(existing))
     if not missing:
         return
@@ -104,7 +108,7 @@ def refuse_lost_topics(
     lost = [topic for topic in missing if _short(topic) in had]
     if not lost or all(at.offset == 0 for at in admin.committed(application_id).values()):
         return
-    raise InternalTopicError(lost_topics(application_id, lost))
+    raise LostTopicError(lost_topics(application_id, lost))
 
 
 def lost_topics(application_id: str, lost: Collection[str]) -> str:
