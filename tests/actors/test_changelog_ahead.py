@@ -243,13 +243,6 @@ def test_nor_does_it_where_a_session_has_grown_long_behind_the_commit(
     assert {key: value for key, value in results if value is not None}["a@60000"] == "1233"
 
 
-def test_nor_does_a_sliding_window_expire_by_one_that_a_later_record_began(crashed: Crashed) -> None:
-    """The late record has begun the window from 259,001 on, which the record of 275,000 finds when it comes again."""
-    behind: Rows = [("in", "b", "2", 275_000), ("in", "b", "3", 259_000)]
-    results = crashed(windows("sliding", True, False), [("in", "a", "1", 100_000)], behind, [])
-    assert ("a@40000", "1") in results
-
-
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
 def test_so_it_is_after_a_commit_that_was_refused_when_its_caches_were_flushed(kind: str, tmp_path: Path) -> None:
     rig = Crashing(tmp_path, windows(kind, False, True))
