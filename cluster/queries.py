@@ -291,14 +291,17 @@ class StateQueries(ReadSide):
         if name not in stores:
             stores = (await self._refresh()).stores
         if name not in stores:
-            raise await self._unknown(name)
+            unknown = await self._unknown(name)
+            # A coordinator that begins may have learnt of the store since it was asked.
+            stores = {} if self._metadata is None else self._metadata.stores
+            if name not in stores:
+                raise unknown
         return stores[name]
 
     async def _unknown(self, name: str) -> Exception:
         status, metadata = await self.status(), await self._refresh()
-        # A coordinator that begins, perhaps after a restart, has given out no epoch and knows no store. It may have
-        # learnt of the store since it was asked.
-        if status.state is ApplicationState.CREATED or not metadata.epoch or name in metadata.stores:
+        # A coordinator that begins, perhaps after a restart, has given out no epoch and knows no store.
+        if status.state is ApplicationState.CREATED or not metadata.epoch:
             return TaskNotReadyError(f"application {self._application_id!r} is starting")
         return unknown_store(self._application_id, name, metadata.stores)
 
