@@ -37,6 +37,8 @@ class ApplicationSpec:
     paused: bool = False
     """Whether it starts paused."""
     standby_listener: StandbyUpdateListener | None = None
+    take_over: bool = False
+    """Whether it takes the place of an application of the same id, and with the same state directory, elsewhere."""
 
     @property
     def application_id(self) -> str:

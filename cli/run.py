@@ -41,23 +41,27 @@ def register(app: typer.Typer) -> None:
 
 def _run(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
+    take_over: Annotated[
+        bool,
+        typer.Option(help="End an application of the same id and state.dir in another Ray cluster, if there is one"),
+    ] = False,
 ) -> None:
     """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits."""
-    run_application(load_application(target))
+    run_application(load_application(target), take_over)
 
 
-def run_application(app: KafkaStreams) -> None:
+def run_application(app: KafkaStreams, take_over: bool = False) -> None:
     """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
 
     Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
     happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
     line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
-    and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. For the main thread.
-    Raises TypeError for what is no application.
+    and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
+    ``KafkaStreams.start``. For the main thread. Raises TypeError for what is no application.
     """
     _check_kind(app)
     try:
-        _run_to_the_end(app)
+        _run_to_the_end(app, take_over)
     except StreamsError as error:
         Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         sys.exit(1)
@@ -78,27 +82,27 @@ def _check_kind(app: object) -> None:
         raise TypeError(f"run needs a KafkaStreams, not a {type(app).__name__}: make KafkaStreams(topology, config)")
 
 
-def _run_to_the_end(app: KafkaStreams) -> None:
+def _run_to_the_end(app: KafkaStreams, take_over: bool) -> None:
     use_format(app.config.log_format)
     app.check()
     if app.config.application_server:
         ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
     if not sys.stdout.isatty():
-        _run_and_drain(app, Console())
+        _run_and_drain(app, Console(), take_over)
         return
     log = log_file(app.config.state_dir, app.application_id)
     with terminal(log) as screen:
         screen.print(f"Log: {log}", soft_wrap=True, markup=False, highlight=False, style="dim")
-        _run_and_drain(app, screen)
+        _run_and_drain(app, screen, take_over)
 
 
-def _run_and_drain(app: KafkaStreams, console: Console) -> None:
+def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None:
     from penstock.cluster import starting
 
     with starting.connection(app.application_id):
         # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
         with _signals() as stop:
-            app.start()
+            app.start(take_over=take_over)
             try:
                 last = _watch(app, stop, console)
             finally:

@@ -46,6 +46,7 @@ from penstock.cluster.periodic_work import PeriodicWork, Work, repeat
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
 from penstock.cluster.ray_metrics import PUBLISH_EVERY_S, RayMetrics
+from penstock.cluster.running_lock import RunningLock, here
 from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
@@ -57,6 +58,7 @@ from penstock.topology.physical.topic_plan import TopicPlan
 ANSWER_WITHIN_S = 20.0
 _CHECK_BROKER_S = 2.0
 _ASK_HTTP_S = 10.0
+_LOCK_AGAIN_S = 5.0
 _NOTE_EACH_S = 3600.0
 """Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
 
@@ -83,6 +85,7 @@ class CoordinatorActor:
         self._error: str | None = None
         self._broker_watch: BrokerWatch | None = None
         self._http_address: str | None = None
+        self._running_lock: RunningLock | None = None
         self._ray_metrics = RayMetrics()
         self._pausing = Pausing(_keep_paused, self._log)
         self._uncaught: UncaughtErrors | None = None
@@ -228,6 +231,7 @@ class CoordinatorActor:
                 self._application_id, spec.config.bootstrap_servers, clients.admin, time.time
             )
             self._repeat(Work(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check)))
+            await self._lock_out_others(spec, restarted)
             plan = await first_plan(spec, clients, restarted, self._log)
         except (StreamsError, ImportError, AttributeError) as error:
             self._log.error("the application cannot start", error=str(error))
@@ -238,6 +242,13 @@ class CoordinatorActor:
             self._enter(ApplicationState.ERROR, failed.error)
             return
         await self._work_by(plan, spec, clients)
+
+    async def _lock_out_others(self, spec: ApplicationSpec, restarted: bool) -> None:
+        lock = self._running_lock = RunningLock(spec.config.state_dir / self._application_id, here())
+        if restarted or not spec.take_over:
+            await asyncio.to_thread(lock.take)
+        else:
+            self._repeat(Work(_LOCK_AGAIN_S, "lock out a second start", partial(asyncio.to_thread, lock.try_again)))
 
     async def _work_by(self, plan: TopicPlan, spec: ApplicationSpec, clients: ConfluentClients) -> None:
         who = await asyncio.to_thread(process_id, self._application_id, spec.config.state_dir)
@@ -338,6 +349,8 @@ class CoordinatorActor:
             self._log.error("cannot save the final state", exc_info=error)
         if self._membership is not None:
             await asyncio.to_thread(self._membership.close)
+        if self._running_lock is not None:
+            self._running_lock.release()
         if self._dispatcher is not None:
             self._dispatcher.close()
         for task in self._tasks - {asyncio.current_task()}:

@@ -122,13 +122,14 @@ class KafkaStreams(BeforeStart, ActorChanges):
         if self.config.clients:
             self._clients.try_out()
 
-    def start(self, serve: bool = True) -> None:
+    def start(self, serve: bool = True, take_over: bool = False) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.
 
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster that ``ray start``
         started on this machine, else to a new one that lives as long as this process. Serves HTTP at
         ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
-        ``status().http_address`` says where.
+        ``status().http_address`` says where. ``take_over`` ends, in ERROR, an application of the same id and state
+        directory in another Ray cluster; else the start is refused.
 
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
         (within 10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an
@@ -148,6 +149,7 @@ class KafkaStreams(BeforeStart, ActorChanges):
             self.check()
             starting.connect(self.application_id)
             control.remove_ended(self.application_id, topology=self.describe())
+            self._spec = replace(self._spec, take_over=take_over)
             self._coordinator = self._start_actors(server, settings)
             if self._listener is not None:
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)

@@ -18,7 +18,9 @@ from penstock.cluster.control import remove_ended
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.pickled_program import pickled_program
+from penstock.cluster.ray_daemons import daemons_in_sessions_of_their_own
 from penstock.cluster.ray_errors import last_line
+from penstock.cluster.running_lock import refuse_running_elsewhere
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 
@@ -44,7 +46,8 @@ def connect(application_id: str) -> None:
     logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
     # A cluster that ends with this process reports to nobody.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
+    with daemons_in_sessions_of_their_own():
+        ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
 
 
 @contextmanager
@@ -84,9 +87,12 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
     :func:`~penstock.cluster.control.remove_ended` goes before.
 
     Raises ConfigError for a program that cannot be pickled, ApplicationStateError if another process starts the
-    application at this moment, or if Ray cannot.
+    application at this moment, if it runs in another Ray cluster with the same state directory and ``spec`` does not
+    take over, or if Ray cannot.
     """
     application_id = spec.application_id
+    if not spec.take_over:
+        refuse_running_elsewhere(spec.config.state_dir / application_id)
     pickled = pickled_program(spec)
     remote: Any = ray.remote(CoordinatorActor).options(
         name=coordinator_name(application_id),

@@ -148,6 +148,20 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     assert "does not run in the Ray cluster at" in gone.stderr
 
 
+def test_sigterm_to_the_whole_process_group_drains_it_with_a_ray_of_its_own(
+    word_count: Callable[[], WordCount], tmp_path: Path
+) -> None:
+    it = word_count()
+    it.send(["a b a", "c a"])
+    write_program(tmp_path, it)
+    group = "import os, sys; os.setpgid(0, 0); os.execv(sys.executable, [sys.executable, '-u', *sys.argv[1:]])"
+    with running(tmp_path, "-c", group, *RUN, RAY_ADDRESS="local") as output:
+        eventually(lambda: "processed 7 " in str(output), "all processed")
+        os.killpg(output.process.pid, signal.SIGTERM)
+        assert output.process.wait(120) == 0, str(output)
+    assert_drained(it)
+
+
 def test_ctrl_c_drains_a_program_that_calls_run(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     it.send(["a b a", "c a"])

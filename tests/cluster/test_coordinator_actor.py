@@ -36,6 +36,7 @@ from penstock.cluster.events import GroupAssigned
 from penstock.cluster.periodic_work import PeriodicWork, Work
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
+from penstock.cluster.running_lock import RunningLock
 from penstock.cluster.silence import HUNG_S
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.stuck_task_watch import LOOK_EVERY_S
@@ -130,8 +131,9 @@ def restarted(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
     def get(key: str, *, namespace: str) -> str | None:
         return kept.get((namespace, key))
 
-    context = SimpleNamespace(was_current_actor_reconstructed=True, get_actor_id=lambda: "a1")
+    context = SimpleNamespace(was_current_actor_reconstructed=True, get_actor_id=lambda: "a1", gcs_address="here")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(RunningLock, "take", lambda lock: None)
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     monkeypatch.setattr(internal_kv, "_internal_kv_put", put)
     monkeypatch.setattr(internal_kv, "_internal_kv_get", get)

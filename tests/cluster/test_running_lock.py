@@ -1,0 +1,103 @@
+"""A second start of an application with the same state directory, while the first one runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster import running_lock
+from penstock.cluster.running_lock import RunningLock, refuse_running_elsewhere
+from penstock.common.errors import ApplicationStateError
+from tests.cluster.conftest import WordCount
+
+HOLDER = """
+import sys
+from pathlib import Path
+from penstock.cluster.running_lock import RunningLock
+lock = RunningLock(Path(sys.argv[1]), "the Ray cluster at 10.0.0.7:6379")
+lock.take()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_lock, "ENDS_WITHIN_S", 0.0)
+
+
+@contextmanager
+def running(home: Path) -> Iterator[None]:
+    """A coordinator in another process, until the end of the block: killed, as by the end of its cluster."""
+    command = [sys.executable, "-c", HOLDER, str(home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield
+        process.kill()
+
+
+def test_a_second_start_is_refused_while_the_first_runs_and_names_its_cluster(tmp_path: Path) -> None:
+    home = tmp_path / "orders"
+    refuse_running_elsewhere(home)
+    with running(home):
+        with pytest.raises(ApplicationStateError) as refusal:
+            refuse_running_elsewhere(home)
+        told = str(refusal.value)
+        for part in (
+            "'orders' already runs in the Ray cluster at 10.0.0.7:6379",
+            "penstock stop orders",
+            "--take-over",
+        ):
+            assert part in told
+    refuse_running_elsewhere(home)
+
+
+def test_a_coordinator_holds_the_lock_until_it_ends(tmp_path: Path) -> None:
+    home = tmp_path / "orders"
+    first, second = RunningLock(home, "here"), RunningLock(home, "there")
+    first.take()
+    with pytest.raises(ApplicationStateError, match="already runs in here"):
+        second.take()
+    first.release()
+    first.release()
+    second.take()
+    assert second.held
+    second.release()
+
+
+def test_one_that_takes_over_has_the_lock_once_the_other_has_ended(tmp_path: Path) -> None:
+    home = tmp_path / "orders"
+    lock = RunningLock(home, "here")
+    with running(home):
+        lock.try_again()
+        assert not lock.held
+    lock.try_again()
+    assert lock.held
+    lock.release()
+
+
+def test_a_running_application_locks_a_second_start_out_and_one_that_has_stopped_does_not(
+    word_count: Callable[[], WordCount],
+) -> None:
+    it = word_count()
+    home = it.state_dir / it.application_id
+    with it.app() as app:
+        app.wait_until_running()
+        with pytest.raises(ApplicationStateError, match="already runs in the Ray cluster at"):
+            refuse_running_elsewhere(home)
+    refuse_running_elsewhere(home)
+    lock = RunningLock(home, "the Ray cluster at 10.0.0.7:6379")
+    lock.take()
+    with pytest.raises(ApplicationStateError, match=r"already runs in the Ray cluster at 10\.0"):
+        it.app().start()
+    again = it.app()
+    again.start(take_over=True)
+    again.wait_until_running()
+    lock.release()
+    assert again.close()
