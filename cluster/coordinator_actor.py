@@ -245,10 +245,10 @@ class CoordinatorActor:
 
     async def _lock_out_others(self, spec: ApplicationSpec, restarted: bool) -> None:
         lock = self._running_lock = RunningLock(spec.config.state_dir / self._application_id, here())
-        if restarted or not spec.take_over:
-            await asyncio.to_thread(lock.take)
-        else:
+        if restarted or spec.take_over:  # a restart continues what runs: its former process may take a while to end
             self._repeat(Work(_LOCK_AGAIN_S, "lock out a second start", partial(asyncio.to_thread, lock.try_again)))
+        else:
+            await asyncio.to_thread(lock.take)
 
     async def _work_by(self, plan: TopicPlan, spec: ApplicationSpec, clients: ConfluentClients) -> None:
         who = await asyncio.to_thread(process_id, self._application_id, spec.config.state_dir)

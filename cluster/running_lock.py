@@ -2,7 +2,8 @@
 
 Two Ray clusters that share a state directory have the same process id, and so the same static member of the group and
 the same transactional ids: the newcomer would fence the other, which ends in ERROR. So the coordinator holds a lock in
-the directory while it works.
+the directory while it works. A cluster with a directory of its own has a process id of its own: it joins the group as
+another static member and shares the tasks, as another instance of Kafka Streams does, and needs no lock.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from pathlib import Path
 
 import ray
 
-from penstock.common.errors import ApplicationStateError, StateStoreLockedError
+from penstock.common.errors import ApplicationStateError, ConfigError, StateStoreLockedError
 from penstock.common.files import write_whole
+from penstock.common.log import logger
 from penstock.state.disk.directory_lock import DirectoryLock
 
 ENDS_WITHIN_S = 15.0
@@ -38,24 +40,28 @@ class RunningLock:
 
     def take(self, within_s: float | None = None) -> None:
         """Take the lock. Raises ApplicationStateError if another process still has it after ``within_s`` (by default
-        ENDS_WITHIN_S), and OSError."""
+        ENDS_WITHIN_S), and ConfigError if the directory cannot be written. Idempotent."""
         deadline = time.monotonic() + (ENDS_WITHIN_S if within_s is None else within_s)
         while self._lock is None:
             try:
                 self._lock = DirectoryLock(self._home / _NAME)
+                write_whole(self._home / _WHERE, self._where)
             except StateStoreLockedError:
                 if time.monotonic() >= deadline:
                     raise ApplicationStateError(self._runs_elsewhere()) from None
                 time.sleep(_LOOK_AGAIN_S)
-            else:
-                write_whole(self._home / _WHERE, self._where)
+            except OSError as error:
+                raise ConfigError(
+                    f"state.dir {str(self._home.parent)!r} cannot be written by the coordinator: {error}. Give the "
+                    "user that Ray runs as a directory that it may write, on each node"
+                ) from error
 
     def try_again(self) -> None:
-        """Take the lock if it is free by now."""
+        """Take the lock if it is free by now. Raises ConfigError if the directory cannot be written."""
         try:
             self.take(within_s=0.0)
         except ApplicationStateError:
-            return  # whoever was fenced still ends
+            return  # the application that this one fences has not ended yet
 
     def release(self) -> None:
         """Idempotent."""
@@ -78,16 +84,22 @@ class RunningLock:
 
 
 def here() -> str:
-    """Returns how to name the Ray cluster of this process."""
+    """Returns the words that name the Ray cluster of this process."""
     return f"the Ray cluster at {ray.get_runtime_context().gcs_address}"
 
 
 def refuse_running_elsewhere(home: Path) -> None:
-    """Raise ApplicationStateError while a coordinator on this machine holds the lock of ``home``."""
-    if home.exists():
-        lock = RunningLock(home, "")
-        try:
-            lock.take()
-            (home / _WHERE).unlink(missing_ok=True)
-        finally:
-            lock.release()
+    """Raise ApplicationStateError while another process of this machine holds the lock of ``home``.
+
+    A directory that this process cannot write tells nothing: the coordinator, on its own node, takes the lock again.
+    """
+    if not home.exists():
+        return
+    lock = RunningLock(home, "")
+    try:
+        lock.take()
+        (home / _WHERE).unlink(missing_ok=True)
+    except (ConfigError, OSError) as error:
+        logger(__name__).info("cannot see if the application runs elsewhere", directory=str(home), error=str(error))
+    finally:
+        lock.release()

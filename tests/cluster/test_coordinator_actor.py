@@ -42,7 +42,13 @@ from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.cluster.stuck_task_watch import LOOK_EVERY_S
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError, MissingTopicError, StreamsError, TopologyError
+from penstock.common.errors import (
+    ApplicationStateError,
+    BrokerUnreachableError,
+    MissingTopicError,
+    StreamsError,
+    TopologyError,
+)
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
@@ -133,11 +139,15 @@ def restarted(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
 
     context = SimpleNamespace(was_current_actor_reconstructed=True, get_actor_id=lambda: "a1", gcs_address="here")
     monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
-    monkeypatch.setattr(RunningLock, "take", lambda lock: None)
+    monkeypatch.setattr(RunningLock, "take", held_by_its_former_process)
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     monkeypatch.setattr(internal_kv, "_internal_kv_put", put)
     monkeypatch.setattr(internal_kv, "_internal_kv_get", get)
     return kept
+
+
+def held_by_its_former_process(lock: RunningLock, within_s: float | None = None) -> None:
+    raise ApplicationStateError("already runs")
 
 
 async def at_once(work: Callable[..., Any], *arguments: Any) -> Any:

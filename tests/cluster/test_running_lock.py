@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cluster import running_lock
 from penstock.cluster.running_lock import RunningLock, refuse_running_elsewhere
-from penstock.common.errors import ApplicationStateError
+from penstock.common.errors import ApplicationStateError, ConfigError
 from tests.cluster.conftest import WordCount
 
 HOLDER = """
@@ -80,6 +80,14 @@ def test_one_that_takes_over_has_the_lock_once_the_other_has_ended(tmp_path: Pat
     lock.try_again()
     assert lock.held
     lock.release()
+
+
+def test_a_state_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    home = tmp_path / "state" / "orders"
+    with pytest.raises(ConfigError, match=r"state\.dir .*state' cannot be written by the coordinator"):
+        RunningLock(home, "here").take()
+    refuse_running_elsewhere(home)
 
 
 def test_a_running_application_locks_a_second_start_out_and_one_that_has_stopped_does_not(
