@@ -336,7 +336,7 @@ class StoreMetadata:
 
     ``partitioner``, of the key as ``source_topic`` has it, says in which task a key is looked for first. ``certain``:
     no other task can have it. ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are
-    the same everywhere.
+    the same everywhere. ``views``: the names of the ``QueryableStoreTypes`` that it may be asked as.
     """
 
     name: str
@@ -347,6 +347,7 @@ class StoreMetadata:
     source_topic: str
     certain: bool = False
     partitioner: Partitioner = Partitioner.MURMUR2
+    views: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

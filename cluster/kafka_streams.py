@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self
+
+from typing_extensions import override
 
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
 from penstock.cluster import connections, control, local_state, starting
@@ -19,29 +21,25 @@ from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
 from penstock.cluster.pickled_program import pickled_program
-from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
-from penstock.cluster.read_side import DEFAULT_WAIT_S, STOPPED, state_error, unknown_store
+from penstock.cluster.queryable import views_of
+from penstock.cluster.read_side import STOPPED, state_error, unknown_store
+from penstock.cluster.running_application import RunningApplication
 from penstock.cluster.server_settings import ServerSettings, host_and_port
-from penstock.cluster.state_query import StateQueryRequest, StateQueryResult, answer
 from penstock.cluster.state_watcher import StateWatcher
-from penstock.cluster.store_reader import StoreQuestions, StoreReader
-from penstock.cluster.store_view import ReadOnlyKeyValueStore
+from penstock.cluster.store_access import StoreAccess, StoreShape
+from penstock.cluster.store_reader import StoreReader
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
-from penstock.common.position import PositionBound
-from penstock.common.shown import shown_with_type
 from penstock.kafka.clients import ConfluentClients
-from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
 
-T = TypeVar("T")
 _LOOK_EACH_S = 0.1
 
 
-class KafkaStreams(BeforeStart, ActorChanges):
+class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
     """One application: a topology with its configuration, and the means to run it. Mirrors ``KafkaStreams``.
 
     ::
@@ -108,6 +106,16 @@ class KafkaStreams(BeforeStart, ActorChanges):
     def config(self) -> StreamsConfig:
         """The checked configuration."""
         return self._spec.config
+
+    @staticmethod
+    def connect(application_id: str) -> RunningApplication:
+        """An application that another process has started, to ask its stores, status and metrics from here.
+
+        Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster on this machine that
+        has the application. Kafka Streams leaves this to the program, which has to ask each instance by a protocol of
+        its own. Raises ApplicationStateError, naming the applications there are, if none is called that.
+        """
+        return RunningApplication.connect(application_id)
 
     def describe(self) -> str:
         """The text of Kafka Streams' ``Topology.describe()``."""
@@ -243,73 +251,12 @@ class KafkaStreams(BeforeStart, ActorChanges):
                     raise control.not_yet_running(status, timeout_s)
             time.sleep(_LOOK_EACH_S)
 
-    @overload
-    def store(
-        self,
-        name: str,
-        *,
-        position_bound: PositionBound | None = None,
-        wait_s: float = DEFAULT_WAIT_S,
-        stale_stores: bool = False,
-    ) -> ReadOnlyKeyValueStore[Any, Any]: ...
-    @overload
-    def store(
-        self,
-        name: str,
-        type: QueryableStoreType[T],
-        *,
-        position_bound: PositionBound | None = None,
-        wait_s: float = DEFAULT_WAIT_S,
-        stale_stores: bool = False,
-    ) -> T: ...
-    def store(
-        self,
-        name: str,
-        type: QueryableStoreType[Any] | None = None,
-        *,
-        position_bound: PositionBound | None = None,
-        wait_s: float = DEFAULT_WAIT_S,
-        stale_stores: bool = False,
-    ) -> Any:
-        """A read-only view of a state store, over all tasks; ``close`` ends it. Mirrors interactive queries.
-
-        ``type``: one of :class:`QueryableStoreTypes`, as it stands ``key_value_store()``. ``position_bound``: what it
-        gives must not be older than that (KIP-796); a store that has not come there gets ``wait_s``, then its calls
-        raise NotUpToBoundError, or PositionError where it cannot. ``stale_stores``: while a task moves,
-        restores or does not answer a standby may, or the task with what it has so far, which may lack the newest
-        (KIP-535); not with a bound.
-
-        Raises UnknownStateStoreError naming the stores there are, UnknownQueryError for a store that is of another
-        kind, and ApplicationStateError, with the cause, when the application is not started, or has ended.
-        """
-        builder = self._builder(name)
-        wanted = type or QueryableStoreTypes.key_value_store()
-        return wanted.of(builder, StoreQuestions(self._store_reader(), name, position_bound, wait_s, stale_stores))
-
-    def query(self, request: StateQueryRequest) -> StateQueryResult:
-        """The answer to a question, with the position that it is as new as. Mirrors interactive queries v2 (KIP-796).
-
-        Raises what :meth:`store` and its calls do, and TypeError for what is no whole request.
-        """
-        if not isinstance(request, StateQueryRequest):
-            raise TypeError(
-                "query needs StateQueryRequest.in_store(name).with_query(query), with its query, not "
-                f"{shown_with_type(request)}"
-            )
-        self._builder(request.store_name)
-        return answer(self._store_reader(), request)
-
-    def _builder(self, store: str) -> AnyStoreBuilder:
+    @override
+    def _shape_of(self, store: str) -> StoreShape:
         self._running()
         if store not in (known := self.topology.store_builders):
             raise unknown_store(self.application_id, store, known)
-        return known[store]
-
-    def _store_reader(self) -> StoreReader:
-        with self._viewing:
-            if self._reader is None:
-                self._reader = StoreReader(self.application_id)
-            return self._reader
+        return StoreShape(known[store].kind, views_of(known[store]))
 
     def close(self, timeout_s: float | CloseOptions = 60.0) -> bool:
         """Drain, commit, and end all actors of the application, the HTTP server too. Idempotent; a second thread waits
@@ -343,10 +290,7 @@ class KafkaStreams(BeforeStart, ActorChanges):
         if self._coordinator is None:
             self._last = self._without_actors(ApplicationState.NOT_RUNNING)
             return True
-        with self._viewing:
-            reader, self._reader = self._reader, None
-        if reader is not None:
-            reader.close()
+        self._end_views()
         drained, ours = True, find_coordinator(self.application_id) == self._coordinator
         if not ours:
             # Someone else has ended it, and may have started it anew: that one is not ours to end.
@@ -392,7 +336,10 @@ class KafkaStreams(BeforeStart, ActorChanges):
     def _running(self) -> ApplicationStatus:
         """The status of an application that runs, or is about to; else ApplicationStateError says where it stands."""
         if self._coordinator is None and not self._closed:
-            raise ApplicationStateError(f"application {self.application_id!r} is not started: call start() first")
+            raise ApplicationStateError(
+                f"application {self.application_id!r} is not started: call start() first. If another process has "
+                f"started it, ask that one by KafkaStreams.connect({self.application_id!r})"
+            )
         status = self.status()
         if not status.state.is_live:
             raise state_error(status, "it is closed: make a new object" if self._closed else STOPPED)

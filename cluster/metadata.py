@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from penstock.actors.messages import ApplicationMetadata, ApplicationSpec, StoreMetadata
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import ActorHandle
+from penstock.cluster.queryable import views_of
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 from penstock.topology.physical.key_placement import topics_by_placed_store
@@ -33,6 +34,7 @@ def metadata_of(
             placed.get(store.name, plans[sub.id].widest_topic),
             certain=store.name in placed or plans[sub.id].tasks == 1,
             partitioner=partitioners.get(placed.get(store.name, plans[sub.id].widest_topic), Partitioner.MURMUR2),
+            views=views_of(store),
         )
         for sub in spec.topology.subtopologies
         for store in sub.stores
@@ -41,7 +43,9 @@ def metadata_of(
     for sub in spec.topology.global_subtopologies:
         (topic,) = sub.sources[0].topics
         stores |= {
-            store.name: StoreMetadata(store.name, store.kind, sub.id, 1, topic, topic, certain=True)
+            store.name: StoreMetadata(
+                store.name, store.kind, sub.id, 1, topic, topic, certain=True, views=views_of(store)
+            )
             for store in sub.stores
         }
         if placement:  # every actor has all of it

@@ -95,7 +95,7 @@ class StateQueries(ReadSide):
         return (await self._key_serdes_of(store)).stored
 
     async def _key_serdes_of(self, store: str) -> KeySerdes:
-        where = await self._store(store)
+        where = await self.store(store)
         which = store, where.source_topic  # another one may have most partitions one day
         if which not in self._key_serdes:
             serde, produced, entries = unpickled(store, await self._ask_coordinator("key_serdes", *which))
@@ -111,7 +111,7 @@ class StateQueries(ReadSide):
 
     @override
     async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
-        where, serdes, reading = await self._store(store), await self._key_serdes_of(store), reading or Reading()
+        where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         home = serdes.home_of(where, query.about)
         asked = query.with_keys(lambda _: home.data)
 
@@ -125,7 +125,7 @@ class StateQueries(ReadSide):
     async def get_many(
         self, store: str, keys: Sequence[Any], reading: Reading | None = None
     ) -> list[StoreEntry | None]:
-        where, serdes, reading = await self._store(store), await self._key_serdes_of(store), reading or Reading()
+        where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         homes = [serdes.home_of(where, key) for key in keys]
 
         async def ask(task: TaskId, piece: tuple[bytes, ...]) -> Sequence[QueryRow]:
@@ -151,7 +151,7 @@ class StateQueries(ReadSide):
         self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
         """A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
-        where, serdes, reading = await self._store(store), await self._key_serdes_of(store), reading or Reading()
+        where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         asked = StoreQuery(
             TaskId(where.subtopology, 0),
             store,
@@ -177,7 +177,7 @@ class StateQueries(ReadSide):
 
     @override
     async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
-        where, asked = await self._store(store), reading or Reading()
+        where, asked = await self.store(store), reading or Reading()
         queries = [
             StoreQuery(TaskId(where.subtopology, partition), store, CountQuery())
             for partition in range(where.partitions)
@@ -232,7 +232,7 @@ class StateQueries(ReadSide):
         if answer.failure is QueryFailure.DOES_NOT_EXIST:
             raise await self._unknown(query.store)
         if answer.failure is QueryFailure.UNKNOWN_QUERY_TYPE:
-            kind = f"store {query.store!r} is a {(await self._store(query.store)).kind} store"
+            kind = f"store {query.store!r} is a {(await self.store(query.store)).kind} store"
             if answer.answered:
                 raise UnknownQueryError.of(type(query.query).__name__, f"{kind} and", answer.answered)
             raise UnknownQueryError(f"{kind}: {answer.detail}")
@@ -286,7 +286,8 @@ class StateQueries(ReadSide):
             self._calls.pop(which, None)
             return None
 
-    async def _store(self, name: str) -> StoreMetadata:
+    @override
+    async def store(self, name: str) -> StoreMetadata:
         stores = await self.stores()
         if name not in stores:
             stores = (await self._refresh()).stores

@@ -1,8 +1,8 @@
-"""Which view of a store a program asks for, and of which kinds of stores it can be."""
+"""Views of stores that a program may ask for, and the kinds of stores that have each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -37,14 +37,14 @@ class QueryableStoreType(Generic[T]):
     accepts: Callable[[AnyStoreBuilder], bool]
     view: Callable[[StoreQuestions], T]
 
-    def of(self, builder: AnyStoreBuilder, questions: StoreQuestions) -> T:
-        """The view of a store. Raises UnknownQueryError for a store of another kind."""
-        if self.accepts(builder):
+    def of(self, kind: str, views: Collection[str], questions: StoreQuestions) -> T:
+        """The view of a store of that ``kind``, which may be asked as any of ``views``: see :func:`views_of`. Raises
+        UnknownQueryError if this is none of them."""
+        if self.name in views:
             return self.view(questions)
-        fitting = [each.name for each in _all() if each.accepts(builder)]
         raise UnknownQueryError(
-            f"store {builder.name!r} is a {builder.kind} store: ask for it as "
-            f"{' or '.join(f'QueryableStoreTypes.{name}()' for name in fitting)}, not {self.name}()"
+            f"store {questions.name!r} is a {kind} store: ask for it as "
+            f"{' or '.join(f'QueryableStoreTypes.{name}()' for name in views)}, not {self.name}()"
         )
 
 
@@ -104,6 +104,11 @@ def _is_key_value(builder: AnyStoreBuilder) -> bool:
 
 def _is_a(kind: type[AnyStoreBuilder], builder: AnyStoreBuilder) -> bool:
     return isinstance(builder, kind)
+
+
+def views_of(builder: AnyStoreBuilder) -> tuple[str, ...]:
+    """The names of the :class:`QueryableStoreTypes` that a store can be asked as."""
+    return tuple(each.name for each in _all() if each.accepts(builder))
 
 
 def _all() -> tuple[QueryableStoreType[Any], ...]:

@@ -166,6 +166,9 @@ class ReadSide(Protocol):
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""
 
+    async def store(self, name: str) -> StoreMetadata:
+        """One store; the coordinator is asked again before it is called unknown."""
+
     async def key_serde(self, store: str) -> Serde[Any]:
         """The serde of the store's keys."""
 

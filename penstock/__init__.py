@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from penstock.cluster.metrics import MetricName
     from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
     from penstock.cluster.read_side import ApplicationState, ApplicationStatus
+    from penstock.cluster.running_application import RunningApplication
     from penstock.cluster.state_query import StateQueryRequest, StateQueryResult
     from penstock.cluster.store_view import ReadOnlyKeyValueStore, ReadOnlyVersionedKeyValueStore
     from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic, TestRecord
@@ -229,6 +230,7 @@ __all__ = [
     "RecordMetadata",
     "Repartitioned",
     "RuleBrokenError",
+    "RunningApplication",
     "Serde",
     "Serdes",
     "SerializationError",
@@ -310,6 +312,7 @@ _LATER = {
     "QueryableStoreTypes": ("penstock.cluster.queryable", "QueryableStoreTypes"),
     "ReadOnlyKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyKeyValueStore"),
     "ReadOnlyVersionedKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyVersionedKeyValueStore"),
+    "RunningApplication": ("penstock.cluster.running_application", "RunningApplication"),
     "StateQueryRequest": ("penstock.cluster.state_query", "StateQueryRequest"),
     "StateQueryResult": ("penstock.cluster.state_query", "StateQueryResult"),
     "run": ("penstock.cli.run", "run_application"),

@@ -133,6 +133,10 @@ class FakeReadSide:
             for name in self.fakes
         }
 
+    async def store(self, name: str) -> StoreMetadata:
+        self._store(name)
+        return (await self.stores())[name]
+
     async def key_serde(self, store: str) -> Serde[Any]:
         return self._store(store).key_serde
 

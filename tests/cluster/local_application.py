@@ -24,6 +24,7 @@ from penstock.actors.messages import (
 from penstock.actors.stream_loop import StreamLoop
 from penstock.api.app import create_app
 from penstock.cluster.queries import StateQueries
+from penstock.cluster.queryable import views_of
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
@@ -104,7 +105,7 @@ class LocalApplication:
                 count = 1 if is_global else self.partitions
                 where = store.name, store.kind, sub.id, count, topic, topic
                 certain = is_global or store.name in placed
-                stores[store.name] = StoreMetadata(*where, certain, self.partitioner)
+                stores[store.name] = StoreMetadata(*where, certain, self.partitioner, views=views_of(store))
             if is_global:
                 placement[TaskId(sub.id, 0)] = "a"
         return ApplicationMetadata(APPLICATION, 1, stores, placement, self.actors)

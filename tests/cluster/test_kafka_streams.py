@@ -77,7 +77,8 @@ def test_what_is_no_restore_listener_is_refused(app: KafkaStreams) -> None:
 def test_before_start_a_call_that_needs_the_application_says_what_to_do(
     call: Callable[[KafkaStreams], object], app: KafkaStreams
 ) -> None:
-    with pytest.raises(ApplicationStateError, match=r"'app' is not started: call start\(\) first"):
+    told = r"'app' is not started: call start\(\) first.*another process .* by KafkaStreams\.connect\('app'\)"
+    with pytest.raises(ApplicationStateError, match=told):
         call(app)
 
 

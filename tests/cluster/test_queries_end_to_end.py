@@ -93,9 +93,8 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
         address = app.status().http_address
         stores = f"{address}/v1/applications/{clicks.id}/stores"
         with httpx.Client(timeout=30) as client:
-            asked: dict[str, str | int] = {
-                "not_older_than": httpx.Response(200, json=seen.offsets).text, "wait_ms": 10_000,
-            }  # fmt: skip
+            not_older_than = httpx.Response(200, json=seen.offsets).text
+            asked: dict[str, str | int] = {"not_older_than": not_older_than, "wait_ms": 10_000}
 
             def whole(path: str) -> httpx.Response:
                 answers: list[httpx.Response] = []
@@ -129,6 +128,8 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
         bound = ps.PositionBound.at(seen)
         view = app.store("per-window", KINDS.window_store(), position_bound=bound, wait_s=10.0)
         assert view.fetch("user-7", BASE) == 2
+        with ps.KafkaStreams.connect(clicks.id) as connected:  # as another process does
+            assert connected.store("per-window", KINDS.window_store(), position_bound=bound).fetch("user-7", BASE) == 2
         assert list(view.fetch(key="user-7", time_from=BASE, time_to=BASE + 10_000)) == [(BASE, 2), (BASE + 10_000, 1)]
         assert len(list(view.all())) == 2 * len(KEYS)
         by_session = app.store("per-session", KINDS.session_store())

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 import penstock as ps
+from penstock.cluster.queryable import views_of
 from penstock.cluster.state_query import answer as answer_query
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from tests.cluster.local_application import LocalApplication
@@ -116,11 +117,13 @@ def test_views_may_demand_a_position_and_questions_tell_theirs(
         answer_query(reader, request.with_position_bound(ahead, wait_s=0.0))
     assert refused.value.position == at
     builder = application.topology.store_builders["all"]
-    late = KINDS.key_value_store().of(builder, StoreQuestions(reader, "all", ahead, 0.0))
+    shape = builder.kind, views_of(builder)
+    late = KINDS.key_value_store().of(*shape, StoreQuestions(reader, "all", ahead, 0.0))
     with pytest.raises(ps.NotUpToBoundError):
         list(late.all())
     application.write("in", "a", "y", 1000, partition=0)
-    assert list(KINDS.key_value_store().of(builder, StoreQuestions(reader, "all", ahead, 10.0)).all()) == [("a", "xy")]
+    patient = KINDS.key_value_store().of(*shape, StoreQuestions(reader, "all", ahead, 10.0))
+    assert list(patient.all()) == [("a", "xy")]
     assert ahead.position.merge(at) == ahead.position
     foreign = ps.PositionBound.at(ps.Position.from_map({"prices": {0: 0}}))
     with pytest.raises(ps.PositionError, match="'all' is kept from in, not from prices"):

@@ -16,6 +16,7 @@ import pytest
 
 import penstock as ps
 from penstock.api.schemas import EntriesBody, FoundEntryBody, FoundVersionBody, VersionsBody, WindowsBody
+from penstock.cluster.queryable import views_of
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from tests.actors.rig import APPLICATION
 from tests.cluster.local_application import LocalApplication, OneLoopTransport
@@ -100,7 +101,8 @@ class Both:
 
     def view(self, name: str, kind: Any) -> Any:
         questions = StoreQuestions(self.reader, name, None, 1.0)
-        return kind.of(self.application.topology.store_builders[name], questions)
+        builder = self.application.topology.store_builders[name]
+        return kind.of(builder.kind, views_of(builder), questions)
 
     def store(self, name: str) -> Any:
         return self.driver.get_state_store(name)
@@ -425,7 +427,7 @@ def test_a_view_of_another_kind_is_refused_with_those_that_fit(
     ):
         kind: Any = wrong
         with pytest.raises(ps.UnknownQueryError, match=f"ask for it as QueryableStoreTypes.{fitting}, not"):
-            kind.of(builders[name], StoreQuestions(reader, name, None, 1.0))
+            kind.of(builders[name].kind, views_of(builders[name]), StoreQuestions(reader, name, None, 1.0))
 
 
 def test_what_is_no_whole_question_is_refused_with_what_one_is() -> None:
