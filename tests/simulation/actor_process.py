@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _LONGEST_MESSAGE_S = 0.05
 _UNAVAILABLE_AFTER_S = 3.0
-_LONGEST_IDLE_S = 0.15
 _PREEMPTED = 0.05
 
 
@@ -184,10 +183,9 @@ class ActorProcess:
         wait_s = loop.step(0.0)
         blocked_s = self._blocked_s + self._worked_s
         self._blocked_s = self._worked_s = 0.0
-        busy_s = (
-            self.rng.uniform(0.0005, 0.003) if wait_s == 0 else self.rng.uniform(wait_s, max(wait_s, _LONGEST_IDLE_S))
-        )
-        self._step = asyncio.get_running_loop().call_later(blocked_s + busy_s, self._go_round)
+        shortest_s, longest_s = (wait_s, max(wait_s, self.world.longest_idle_s)) if wait_s else (0.0005, 0.003)
+        next_s = blocked_s + self.rng.uniform(shortest_s, longest_s)
+        self._step = asyncio.get_running_loop().call_later(next_s, self._go_round)
 
     def _loop_ended(self, finished: Future[str | None]) -> None:
         error = None if finished.cancelled() else finished.result()

@@ -19,6 +19,7 @@ import structlog
 
 from penstock.actors import exactly_once, guarantee, replays, standbys
 from penstock.cluster import stream_actor_handle
+from penstock.state.disk import task_stores
 from penstock.tasks import context
 from penstock.testing import fake_producers
 from tests.actors.rig import ManualClock
@@ -27,11 +28,14 @@ from tests.simulation.faults import Weights, drawn_weights, strike
 from tests.simulation.one_host import expected, restored, rows_of
 from tests.simulation.programs import drawn
 from tests.simulation.programs import program as program_of
+from tests.simulation.simulated_disk import SimulatedDisks
 from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
 _OUTLASTED = 0.15
 """So many runs wait for the ends of long outages."""
+_ON_ROCKSDB = 0.35
+"""So many runs have their stores in RocksDB, the others on simulated disks."""
 _DISKS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -79,6 +83,10 @@ def one_thread(loop: SimulatedLoop, seed: int) -> Iterator[None]:
         patches.enter_context(patch.object(context, "EMIT_INTERVAL_MS", 0))
         patches.enter_context(patch.object(replays, "_WORTH_A_LOAD", Random(f"load {seed}").choice([20, 20_000])))
         patches.enter_context(patch.object(stream_actor_handle, "require_coordinator", lambda _: None))
+        if Random(f"disk {seed}").random() >= _ON_ROCKSDB:
+            disks = SimulatedDisks()
+            patches.enter_context(patch.object(task_stores, "RocksDBTaskStores", disks.open))
+            patches.enter_context(patch.object(task_stores, "destroy", disks.destroy))
         yield
 
 

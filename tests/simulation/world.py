@@ -30,6 +30,8 @@ from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
 APPLICATION = "app"
 _REST_WITHIN_S = 900.0
 _STILL_BESIDE_COMMIT_S = 3.0
+_LONGEST_IDLE_S = [0.1, 0.4, 0.8]
+"""Longest time between two steps of a stream loop without work, one per run. Long ones spare the CPU empty steps."""
 
 
 class ViolationError(AssertionError):
@@ -101,6 +103,7 @@ class World:
         self._folder = folder
         # What the clock has made of the last records may wait for a commit.
         self._still_for_s = _STILL_BESIDE_COMMIT_S + config["commit.interval.ms"] / 1000
+        self.longest_idle_s = self.rng.choice(_LONGEST_IDLE_S)
         self._tasks: dict[asyncio.Task[Any], None] = {}
         settings = {"application.id": APPLICATION, "state.dir": folder, **config}
         self.spec = ApplicationSpec(program.topology, StreamsConfig.of(settings))
