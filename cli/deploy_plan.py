@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.cli.description import Description, Store, Subtopology
+from penstock.common.serdes import format_of
 
 RESTORED_PER_S = 400_000
 """Records that a stream actor restores in a second, about: measured on two cores."""
@@ -218,8 +219,7 @@ def _unreadable(was: Store, now: Store) -> str | None:
     if was.kind != now.kind and _FORMS.get(was.kind, was.kind) != _FORMS.get(now.kind, now.kind):
         return f"was a {was.kind} store, is a {now.kind} store, whose changelog has another form"
     for part, before, after in (("keys", was.key_serde, now.key_serde), ("values", was.value_serde, now.value_serde)):
-        # The type in json(Order) is not in the bytes.
-        if before is not None and after is not None and before.partition("(")[0] != after.partition("(")[0]:
+        if before is not None and after is not None and format_of(before) != format_of(after):
             return f"its {part} were written by serde {before} and are read by {after}"
     return None
 

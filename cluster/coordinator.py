@@ -53,6 +53,7 @@ from penstock.cluster.events import (
     KillActor,
     NodesDraining,
     NoRoom,
+    ProcessDied,
     SetState,
     SetTimer,
     StartActor,
@@ -123,6 +124,7 @@ class Coordinator(CoordinatorView):
             ActorSilent: self._actor_silent,
             ActorStopped: self._actor_stopped,
             ActorLost: self._actor_lost,
+            ProcessDied: self._rollouts.process_died,
             ActorFenced: self._actor_fenced,
             ActorFailed: self._actor_failed,
             ApplicationFailed: self._application_failed,
@@ -239,7 +241,7 @@ class Coordinator(CoordinatorView):
             return
         # Its loop has ended without a commit; nothing is left that it could end in good order.
         self._out.append(KillActor(event.actor_id))
-        if self.state.is_live and self._rollouts.failed(actor, event.error):
+        if self.state.is_live and self._rollouts.failed(actor, event):
             self._gone(event.actor_id, in_doubt=True)
         elif self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
             self._gone(event.actor_id, in_doubt=True, error=event.error)

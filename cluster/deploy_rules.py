@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.shared_formats import differences, shared_formats
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 OF_ACTORS = frozenset(
@@ -27,13 +28,16 @@ OF_ACTORS = frozenset(
         "window.idle.advance.ms",
     }
 )
-"""Settings that the tasks alone read: a new version may have others. What they change of the stores, the comparison of
-the topologies finds."""
+"""Settings that the tasks alone read: a new version may have others. If they change a store or a topic between
+sub-topologies, the comparison of these finds it."""
 
 
 def refusal(running: ApplicationSpec, new: ApplicationSpec, existing: Mapping[str, int]) -> str | None:
-    """Why ``new`` cannot take over the tasks of ``running`` one by one; None if it can. ``existing``: the topics in
-    Kafka with their numbers of partitions. Raises StreamsError when ``new`` could not be started at all."""
+    """Returns why ``new`` cannot take over the tasks of ``running`` one by one; None if it can.
+
+    Everything that both versions use while they run side by side must have the same form. ``existing``: the topics in
+    Kafka with their numbers of partitions. Raises StreamsError if ``new`` could not be started at all.
+    """
     if new.application_id != running.application_id:
         return f"it is application {new.application_id!r}, and {running.application_id!r} runs"
     before, after = running.config.entries(), new.config.entries()
@@ -45,6 +49,9 @@ def refusal(running: ApplicationSpec, new: ApplicationSpec, existing: Mapping[st
         return "its tasks are others: they read other topics, or have other kinds of stores"
     if _internal(was) != _internal(now):
         return "it has other internal topics"
+    formats = shared_formats(running.topology, running.config), shared_formats(new.topology, new.config)
+    if changed := differences(*formats):
+        return f"both versions would use these at the same time, and their forms differ: {'; '.join(changed)}"
     return None
 
 

@@ -27,6 +27,7 @@ from penstock.cluster.environment import (
     CommitRefusedError,
     Environment,
 )
+from penstock.cluster.loss_causes import find_cause
 from penstock.cluster.overdue import OverdueOrders, stopped
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.silence import Silence
@@ -151,8 +152,7 @@ class Dispatcher:
         for task in late:
             # It may wait for a broker, as all others do: no reason to end it.
             task.cancel()
-            why = f"not within {SUSPEND_S:.0f} s"
-            self._log.warning("actor has not committed before the rebalance", actor=suspending[task], error=why)
+            self._log.warning("actor commits late before a rebalance", actor=suspending[task], after_s=SUSPEND_S)
 
     async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
         try:
@@ -161,7 +161,7 @@ class Dispatcher:
             self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
 
     async def recover(self, found: Iterable[ActorHandle]) -> None:
-        """After a restart: go on with the actors that live; one that does not answer is killed."""
+        """After a restart: continue with the actors that live; one that does not answer is killed."""
         handles = list(found)
         for handle, status in zip(handles, await asyncio.gather(*map(status_of, handles)), strict=True):
             if status is None:
@@ -196,6 +196,8 @@ class Dispatcher:
                 self._kill(name)
             case events.FenceActor(name, slot):
                 self._spawn(self._fence(name, slot))
+            case events.FindCause():
+                self._spawn(find_cause(instruction, self._environment.node, self.feed))
             case events.CommitOffsets(request):
                 self._spawn(self._commit(request))
             case events.AcceptCommit(request, metadata):
@@ -391,8 +393,7 @@ class Dispatcher:
     def _internal_error(self, error: BaseException) -> None:
         self._log.error("internal error in the coordinator", exc_info=error)
         if not self._machine.state.has_ended:
-            failed = events.ApplicationFailed(f"internal error in the coordinator: {error!r}")
-            self._loop.call_soon(self.feed, failed)
+            self._loop.call_soon(self.feed, events.ApplicationFailed(f"internal error in the coordinator: {error!r}"))
 
 
 def _lags(status: ActorStatus) -> dict[TaskId, int]:

@@ -141,6 +141,13 @@ class ActorLost:
 
 
 @dataclass(frozen=True)
+class ProcessDied:
+    """The process of an actor of this version was lost, and its node is still there: the program may have ended it."""
+
+    generation: int
+
+
+@dataclass(frozen=True)
 class ActorFenced:
     """Its producer can write nothing any more, wherever its process is."""
 
@@ -227,6 +234,7 @@ Event = (
     | ActorSilent
     | ActorStopped
     | ActorLost
+    | ProcessDied
     | ActorFenced
     | ActorFailed
     | ApplicationFailed
@@ -290,6 +298,15 @@ class FenceActor:
 
 
 @dataclass(frozen=True)
+class FindCause:
+    """An actor of this version was lost on this node: answer ProcessDied if the node is still there, else nothing. An
+    empty node is not known, and counts as there."""
+
+    generation: int
+    node: str
+
+
+@dataclass(frozen=True)
 class CommitOffsets:
     """Let Kafka commit for the actor; answer CommitSucceeded or CommitFailed."""
 
@@ -342,6 +359,7 @@ Instruction = (
     | StopActor
     | KillActor
     | FenceActor
+    | FindCause
     | CommitOffsets
     | AcceptCommit
     | RefuseCommit

@@ -8,10 +8,22 @@ from dataclasses import replace
 
 from penstock.actors.rollout import Rollout, RolloutPhase
 from penstock.cluster.actor_record import ActorRecord, Phase
-from penstock.cluster.events import Deploy, Instruction, NoRoom, SetRollout, SetTimer, Timer
+from penstock.cluster.events import (
+    ActorFailed,
+    Deploy,
+    FindCause,
+    Instruction,
+    NoRoom,
+    ProcessDied,
+    SetRollout,
+    SetTimer,
+    Timer,
+)
+from penstock.common.handlers import UncaughtExceptionResponse
 
-MOST_LOSSES = 2
-"""A new version whose actors are lost more often than that is rolled back, although none of them reported an error."""
+MOST_DEATHS = 2
+"""A new version is rolled back after more deaths of its processes than that, although none of them reported an error.
+An actor that is lost with its node does not count."""
 ROOM_WAIT_MS = 10_000
 """After an old actor has made room, the new one has so long to start before another old one makes room."""
 
@@ -31,7 +43,7 @@ class Rollouts:
         """The outdated actor that ends first, because no CPU is free for a new one."""
         self._actors = actors
         self._say = say
-        self._losses = 0
+        self._deaths = 0
         self._watching = self._gave_room = False
 
     @property
@@ -85,21 +97,40 @@ class Rollouts:
         now, starting = event.generation, RolloutPhase.STARTING
         self._begin(Rollout(now, self.now.proven, last=now, phase=starting, watch_s=event.watch_s))
 
-    def failed(self, actor: ActorRecord, error: str) -> bool:
-        """An actor has failed; whether that is dealt with, since its version is on trial: it must not end the
-        application."""
-        if not self.on_trial(actor):
-            return False
-        if actor.generation == self.now.generation:
-            self._roll_back(error)
-        return True
+    def failed(self, actor: ActorRecord, event: ActorFailed) -> bool:
+        """An actor has failed; returns True if the roll-out answers that, so that it must not end the application.
+
+        An actor of the proven version that fails while the other version works beside it may have met a record that
+        the other version wrote. So that is a failure of the version on trial, too.
+        """
+        if self.on_trial(actor):
+            if actor.generation == self.now.generation:
+                self._roll_back(event.error)
+            return True
+        if self._is_mixed and event.response is not UncaughtExceptionResponse.REPLACE_ACTOR:
+            both = f"version {self.now.generation} was on trial beside it"
+            self._roll_back(f"an actor of version {self.now.proven} failed while {both}: {event.error}")
+            return True
+        return False
+
+    @property
+    def _is_mixed(self) -> bool:
+        return self.now.phase in (RolloutPhase.STARTING, RolloutPhase.MOVING)
 
     def lost(self, actor: ActorRecord) -> None:
-        """An actor is lost without a word: its node may be gone, or the program ends its process."""
-        if self.on_trial(actor) and actor.generation == self.now.generation:
-            self._losses += 1
-            if self._losses > MOST_LOSSES:
-                self._roll_back(f"{self._losses} of its stream actors were lost, one after another")
+        """An actor is lost without an error: its node may be gone, or the program ends its process."""
+        if self._is_judged(actor.generation):
+            self._say(FindCause(actor.generation, actor.node or actor.wanted_node))
+
+    def process_died(self, event: ProcessDied) -> None:
+        """It was the process alone, and not its node."""
+        if self._is_judged(event.generation):
+            self._deaths += 1
+            if self._deaths > MOST_DEATHS:
+                self._roll_back(f"{self._deaths} processes of its stream actors died, one after another")
+
+    def _is_judged(self, generation: int) -> bool:
+        return generation == self.now.generation != self.now.proven
 
     def no_room(self, _: NoRoom) -> None:
         """New actors wait for a CPU, and none is free: let the outdated one that has least to move make room."""
@@ -154,7 +185,7 @@ class Rollouts:
         self._begin(back)
 
     def _begin(self, rollout: Rollout) -> None:
-        self._losses, self._watching, self.makes_room = 0, False, None
+        self._deaths, self._watching, self.makes_room = 0, False, None
         self._become(rollout)
 
     def _become(self, rollout: Rollout) -> None:

@@ -7,6 +7,7 @@ record. ``None`` never reaches a serde: a null key or value is null on the wire.
 from __future__ import annotations
 
 import builtins
+import re
 import struct
 import uuid as _uuid
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from penstock.common.typed_json import name_of, typed_json
 
 T = TypeVar("T")
 SerdePart = Literal["key", "value"]
+_TYPE = re.compile(r"(?<!windowed)\([^()]*\)")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,15 @@ class Serde(Generic[T]):
         if (kind := _KINDS.get(id(self))) is not None:
             return _typed, (kind,)
         return super().__reduce_ex__(protocol)
+
+
+def format_of(name: str) -> str:
+    """Returns the format of the bytes that a serde of this name writes: the name without the type of what it reads.
+
+    >>> format_of("json(Order)"), format_of("time-windowed(json(Order), 1000 ms)")
+    ('json', 'time-windowed(json, 1000 ms)')
+    """
+    return _TYPE.sub("", name)
 
 
 def bound(serde: Serde[T], topic: str, part: SerdePart) -> Serde[T]:

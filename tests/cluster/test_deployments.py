@@ -27,16 +27,61 @@ from penstock.topology.physical.topic_plan import plan_topics
 TOPICS = {"lines": 2, "others": 2, "app-counts-changelog": 2}
 
 
+TEXT, JSON = ps.Serdes.string(), ps.Serdes.json()
+
+
 def program(*, topic: str = "lines", store: str = "counts", loud: bool = False, **entries: Any) -> ApplicationSpec:
     """A count of records by key."""
     builder = ps.StreamsBuilder()
-    text = ps.Serdes.string()
-    stream = builder.stream(topic, ps.Consumed.with_(text, text))
+    stream = builder.stream(topic, ps.Consumed.with_(TEXT, TEXT))
     if loud:
         stream = stream.map_values(lambda value: value.upper())
     stream.group_by_key().count(ps.Materialized.as_(store))
+    return spec_of(builder, **entries)
+
+
+def spec_of(builder: ps.StreamsBuilder, **entries: Any) -> ApplicationSpec:
+    """The program that ``builder`` has."""
     config = {"application.id": "app", **{key.replace("_", "."): value for key, value in entries.items()}}
     return ApplicationSpec(builder.build(), StreamsConfig.of(config))
+
+
+def repartitioned(values: ps.Serde[Any], partitioner: Any = None, **entries: Any) -> ApplicationSpec:
+    """Records that cross a repartition topic; ``values`` is the serde of their values there."""
+    builder = ps.StreamsBuilder()
+    options = ps.Repartitioned.as_("by-word").with_key_serde(TEXT).with_value_serde(values)
+    if partitioner is not None:
+        options = options.with_stream_partitioner(partitioner)
+    builder.stream("lines", ps.Consumed.with_(TEXT, TEXT)).repartition(options).for_each(print)
+    return spec_of(builder, **entries)
+
+
+def through(values: ps.Serde[Any]) -> ApplicationSpec:
+    """Records that cross a topic of the user's."""
+    builder = ps.StreamsBuilder()
+    builder.stream("lines", ps.Consumed.with_(TEXT, TEXT)).to("others", ps.Produced.with_(TEXT, values))
+    builder.stream("others", ps.Consumed.with_(TEXT, values)).for_each(print)
+    return spec_of(builder)
+
+
+def grouped_table(values: ps.Serde[Any]) -> ApplicationSpec:
+    """A table that is grouped again: the changes of its rows cross a repartition topic."""
+    builder = ps.StreamsBuilder()
+    table = builder.table("lines", ps.Consumed.with_(TEXT, TEXT), ps.Materialized.as_("lines"))
+    grouped = table.group_by(lambda key, value: (value, value), ps.Grouped.as_("words").with_value_serde(values))
+    grouped.count(ps.Materialized.as_("counts"))
+    return spec_of(builder, default_key_serde=TEXT)
+
+
+def reduced(values: ps.Serde[Any], *, in_memory: bool = False, **entries: Any) -> ApplicationSpec:
+    """The last value of each key, in a store."""
+    builder = ps.StreamsBuilder()
+    store: ps.Materialized[Any, Any] = ps.Materialized.as_("counts").with_value_serde(values)
+    if in_memory:
+        store = store.with_store_type(ps.StoreType.IN_MEMORY)
+    stream = builder.stream("lines", ps.Consumed.with_(TEXT, TEXT))
+    stream.group_by_key().aggregate(str, lambda key, value, total: value, store)
+    return spec_of(builder, **entries)
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +144,32 @@ def test_only_what_has_the_same_tasks_stores_and_shared_settings_may_take_over(
     new: ApplicationSpec, why: str | None
 ) -> None:
     said = refusal(program(), new, TOPICS)
+    assert said is None if why is None else said is not None and why in said
+
+
+@pytest.mark.parametrize(
+    ("running", "new", "why"),
+    [
+        (repartitioned(TEXT), repartitioned(TEXT), None),
+        (
+            repartitioned(TEXT),
+            repartitioned(JSON),
+            "topic app-by-word-repartition: read with keys string, values string; written with",
+        ),
+        (repartitioned(TEXT), repartitioned(TEXT, lambda *_: 0), "a partitioner of its own"),
+        (repartitioned(JSON), repartitioned(ps.Serdes.json(dict[str, int])), None),
+        (through(TEXT), through(JSON), "topic others: read with"),
+        (grouped_table(TEXT), grouped_table(JSON), "values changes of string"),
+        (reduced(TEXT), reduced(JSON), "store counts: timestamped key-value, keys string, values string;"),
+        (reduced(TEXT), reduced(TEXT, in_memory=True), "other kinds of stores"),
+        (reduced(TEXT), reduced(TEXT, dsl_store_format="HEADERS"), "timestamped key-value, with headers on disk"),
+        (reduced(JSON), reduced(ps.Serdes.json(dict[str, int])), None),
+    ],
+)
+def test_what_both_versions_write_and_read_must_have_the_same_form(
+    running: ApplicationSpec, new: ApplicationSpec, why: str | None
+) -> None:
+    said = refusal(running, new, TOPICS)
     assert said is None if why is None else said is not None and why in said
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.actors.messages import ApplicationState
 from penstock.actors.rollout import RolloutPhase
+from penstock.cluster.rollouts import MOST_DEATHS
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World
 from tests.cluster.test_coordinator_simulation import at_rest, settled
@@ -116,6 +117,35 @@ def test_one_loss_in_any_phase_does_not_stop_the_roll_out(
         await world.settle(lambda: over(world), "the new version everywhere")
         assert generations(world) == {2}
         assert world.rollout.phase is RolloutPhase.DONE
+
+    run(play())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_node_that_is_lost_with_many_new_actors_does_not_roll_a_good_version_back(
+    kind: type[World], seed: int
+) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = kind(seed)
+        world.tasks_per_actor, world.cpus, world.nodes = None, 5, ["node 0"]
+        world.counts["t0"] = world.beside["s0"] = 5
+        world.assigned = world.plan.reads
+        await world.start_coordinator()
+        await at_rest(world)
+        world.deploy(bad=False)
+        await world.until(
+            lambda: sum(it.alive and it.up for it in world.actors.values() if it.generation == 2) > MOST_DEATHS,
+            "many new actors",
+        )
+        world.nodes = ["node 1"]
+        for actor in [actor for actor in world.actors.values() if actor.alive]:
+            actor.kill()
+        await world.settle(lambda: over(world), "the new version everywhere")
+        assert RolloutPhase.ROLLING_BACK not in world.phases
+        assert generations(world) == {2}
 
     run(play())
 

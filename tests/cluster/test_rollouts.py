@@ -15,9 +15,11 @@ from penstock.cluster.events import (
     AssignTasks,
     ClusterResized,
     Deploy,
+    FindCause,
     GroupAssigned,
     KillActor,
     NoRoom,
+    ProcessDied,
     SetRollout,
     SetTimer,
     StartActor,
@@ -25,6 +27,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.coordinator_play import ALL, TASKS, Play
 
 
@@ -127,16 +130,70 @@ def test_a_failure_of_a_proven_version_ends_the_application_as_ever() -> None:
     assert play.machine.state is ApplicationState.PENDING_ERROR
 
 
-def test_two_lost_actors_are_replaced_and_with_the_third_the_version_is_rolled_back() -> None:
+def test_two_dead_processes_are_replaced_and_with_the_third_the_version_is_rolled_back() -> None:
     play = Play()
     on_nodes(play, "a", "b")
     (lost, _) = deployed(play, "a", "b")
     for _ in range(2):
         play(ActorLost(lost))
+        assert FindCause(2, "a") in play.last
         (lost,) = [start.actor_id for start in play.of(StartActor)]
+        play(ProcessDied(2), ActorUp(lost, "a"))
         assert phase(play) is RolloutPhase.MOVING
-    play(ActorLost(lost))
+    play(ActorLost(lost), ProcessDied(2))
     assert phase(play) is RolloutPhase.ROLLING_BACK
+
+
+def test_a_node_that_is_lost_with_all_new_actors_rolls_nothing_back() -> None:
+    play = Play()
+    on_nodes(play, "a", "a", "a", "b")
+    new = deployed(play, "a", "a", "a", "b")
+    play(*map(ActorLost, new[:3]))
+    assert [it for it in play.last if isinstance(it, FindCause)] == [FindCause(2, "a")] * 3
+    assert phase(play) is RolloutPhase.MOVING, "nobody answers that the processes alone died"
+
+
+def test_an_actor_that_dies_before_it_is_up_counts_by_the_node_on_which_it_was_to_start() -> None:
+    play = Play()
+    on_nodes(play, "a")
+    play(Deploy(2, 60.0))
+    (starting,) = [start.actor_id for start in play.of(StartActor)]
+    play(ActorLost(starting))
+    assert FindCause(2, "a") in play.last
+
+
+def test_deaths_of_a_version_that_is_gone_or_proven_count_for_nothing() -> None:
+    play = Play()
+    on_nodes(play, "a")
+    play(*[ProcessDied(1)] * 5)
+    deployed(play, "a")
+    play(*[ProcessDied(1)] * 5)
+    assert phase(play) is RolloutPhase.MOVING
+    play(Deploy(3, 60.0), *[ProcessDied(2)] * 5)
+    assert phase(play) is not RolloutPhase.ROLLING_BACK
+
+
+def test_an_old_actor_that_fails_beside_the_new_version_rolls_it_back_instead_of_ending_the_application() -> None:
+    play = Play()
+    old, _ = on_nodes(play, "a", "b")
+    deployed(play, "a", "b")
+    play(ActorFailed(old, "DeserializationError: bad"))
+    assert phase(play) is RolloutPhase.ROLLING_BACK
+    assert play.machine.state.is_live
+    assert play.machine.rollout.reason == (
+        "an actor of version 1 failed while version 2 was on trial beside it: DeserializationError: bad"
+    )
+    play(ActorFailed(play.of(StartActor)[0].actor_id, "DeserializationError: bad"))
+    assert play.machine.state is ApplicationState.PENDING_ERROR, "nothing is left that could be rolled back"
+
+
+def test_an_old_actor_that_the_handler_replaces_does_not_stop_the_new_version() -> None:
+    play = Play()
+    old, _ = on_nodes(play, "a", "b")
+    deployed(play, "a", "b")
+    play(ActorFailed(old, "ValueError: bad", UncaughtExceptionResponse.REPLACE_ACTOR))
+    assert phase(play) is RolloutPhase.MOVING
+    assert play.machine.state.is_live
 
 
 def test_a_name_that_ray_still_has_counts_as_no_loss() -> None:
