@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from collections.abc import Callable, Iterable
 
 from structlog.stdlib import BoundLogger
 
-from penstock.common.errors import RecordError, StateStoreCorruptError, StreamsError
+from penstock.common.errors import RecordError, StateStoreCorruptError, StateStoreDiskError, StreamsError
 from penstock.common.handlers import UncaughtExceptionHandler, UncaughtExceptionResponse
+
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    """Returns True if the disk below ``state.dir`` is the cause: it is full, read-only or broken."""
+    return isinstance(error, StateStoreDiskError) or (isinstance(error, OSError) and error.errno in _OF_THE_DISK)
 
 
 class UncaughtErrors:
@@ -17,6 +25,8 @@ class UncaughtErrors:
 
     def __init__(self, handler: UncaughtExceptionHandler | None, log: BoundLogger) -> None:
         self.response = UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        self.disk_failed = False
+        """True if one of the errors is of the disk: another node may do better, whatever the response is."""
         self._handler = handler
         self._log = log
 
@@ -25,6 +35,7 @@ class UncaughtErrors:
         what is to be said of the handler itself, behind the error: nothing where it has answered.
 
         Nobody is asked about stores that can be restored, as in Kafka Streams: whoever replaces the actor does that."""
+        self.disk_failed = self.disk_failed or is_of_the_disk(error)
         handler, self._handler = self._handler, None
         if isinstance(error, StateStoreCorruptError) and error.restorable:
             self.response = UncaughtExceptionResponse.REPLACE_ACTOR

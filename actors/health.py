@@ -18,6 +18,8 @@ class Health:
     """The session in the consumer group is lost: no task runs."""
     waiting_for_cpus: int = 0
     """Stream actors that do not start because no CPU is free."""
+    unfit_nodes: int = 0
+    """Nodes that get no stream actors for a while, because their disk fails."""
 
 
 UNKNOWN = Health()

@@ -156,11 +156,13 @@ class ActorStatus:
 @dataclass(frozen=True)
 class ActorEnd:
     """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop.
-    ``in_doubt``: nobody knows whether its last commit has happened, or will."""
+    ``in_doubt``: nobody knows whether its last commit has happened, or will. ``disk_of``: the Ray node whose disk has
+    failed; empty if the error has another cause."""
 
     error: str | None = None
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
     in_doubt: bool = False
+    disk_of: str = ""
 
 
 @dataclass(frozen=True)

@@ -135,4 +135,5 @@ class StreamActor:
         """Returns when the loop ends: why."""
         loop = self._started()
         error = await asyncio.wrap_future(loop.finished)
-        return ActorEnd(error, loop.uncaught.response, loop.in_doubt)
+        disk_of = str(ray.get_runtime_context().get_node_id()) if loop.uncaught.disk_failed else ""
+        return ActorEnd(error, loop.uncaught.response, loop.in_doubt, disk_of)

@@ -9,9 +9,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from socket import gethostname
 
+from penstock.actors.failure import is_of_the_disk
 from penstock.actors.state_home import claim
-from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
+from penstock.common.errors import (
+    StateStoreCorruptError,
+    StateStoreDiskError,
+    StateStoreError,
+    StateStoreLockedError,
+)
 from penstock.common.files import write_whole
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
@@ -161,9 +168,10 @@ class TaskDirectory:
         try:
             yield
         except OSError as error:
-            raise StateStoreError(
-                f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
-                "disk has room and that the directory belongs to this user, then start again"
+            kind = StateStoreDiskError if is_of_the_disk(error) else StateStoreError
+            raise kind(
+                f"the state directory {self.path} on host {gethostname()} cannot be written, and nothing was deleted: "
+                f"{error}. See that the disk has room and that the directory belongs to this user, then start again"
             ) from error
 
 

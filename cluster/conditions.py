@@ -19,9 +19,10 @@ def waits_for(
     no_session = _NO_SESSION if machine is not None and machine.session_lost else None
     no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
     failures, room = (machine.waits_for, machine.makes_room) if machine is not None else (None, None)
+    disks = machine.unfit if machine is not None else None
     silent = dispatcher.silent if dispatcher is not None else None
     begins = restarted and (machine is None or machine.state is ApplicationState.CREATED)
-    reasons = [_RESTARTED if begins else None, no_broker, no_topic, no_session, failures, room, no_cpu, silent]
+    reasons = [_RESTARTED if begins else None, no_broker, no_topic, no_session, failures, disks, room, no_cpu, silent]
     return "; ".join(reason for reason in reasons if reason is not None) or None
 
 
@@ -29,5 +30,6 @@ def health_of(dispatcher: Dispatcher | None, periodic: PeriodicWork | None, no_b
     """The same in figures."""
     if dispatcher is None or periodic is None:
         return Health(no_broker=no_broker)
-    lost, cpus = dispatcher.machine.session_lost, periodic.waiting_for_cpus
-    return Health(dispatcher.report_ages_s, no_broker, lost, cpus)
+    machine = dispatcher.machine
+    unfit = len(machine.unfit_nodes)
+    return Health(dispatcher.report_ages_s, no_broker, machine.session_lost, periodic.waiting_for_cpus, unfit)

@@ -70,6 +70,7 @@ from penstock.cluster.rollouts import Rollouts
 from penstock.cluster.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.state_transitions import check_transition
 from penstock.cluster.task_placer import TaskPlacer
+from penstock.cluster.unfit_nodes import UnfitNodes
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -96,8 +97,10 @@ class Coordinator(CoordinatorView):
         self._exactly_once = exactly_once
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._rollouts = Rollouts(self._actors, rollout, self._say)
-        self._elasticity = Elasticity(self._actors, self._rollouts, tasks_per_actor, standby_policy.replicas)
+        self._rollouts, self._unfit = Rollouts(self._actors, rollout, self._say), UnfitNodes()
+        self._elasticity = Elasticity(
+            self._actors, self._rollouts, self._unfit, tasks_per_actor, standby_policy.replicas
+        )
         self._placer = TaskPlacer(
             self._actors, self._owned, standby_policy, self._elasticity.leaves, self._rollouts.is_outdated
         )
@@ -165,6 +168,7 @@ class Coordinator(CoordinatorView):
 
     def _cluster_resized(self, event: ClusterResized) -> None:
         self._cpus = event.cpus
+        self._unfit.resized(event.cpus_of)
         self._placer.take_labels(event.labels)
 
     def _tasks_planned(self, event: TasksPlanned) -> None:
@@ -215,8 +219,9 @@ class Coordinator(CoordinatorView):
             self._rollouts.lost(actor)
         self._gone(event.actor_id, in_doubt=True)
 
-    def _gone(self, name: str, in_doubt: bool, error: str | None = None) -> None:
-        """It was lost, or has failed with ``error``, or it has stopped. ``in_doubt``: its last commit is."""
+    def _gone(self, name: str, in_doubt: bool, error: str | None = None, may_repeat: bool = True) -> None:
+        """It was lost, or has failed with ``error``, or it has stopped. ``in_doubt``: its last commit is.
+        ``may_repeat``: the actor in its place may be lost in the same way."""
         actor = self._actors.get(name)
         if actor is None or actor.phase is Phase.FENCING:
             return
@@ -227,7 +232,7 @@ class Coordinator(CoordinatorView):
             self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held, generation=actor.generation)
             self._out.append(FenceActor(name, actor.slot))
         # A version on trial is rolled back instead of being tried ever more slowly.
-        if actor.phase is not Phase.STOPPING and not self._rollouts.on_trial(actor):
+        if may_repeat and actor.phase is not Phase.STOPPING and not self._rollouts.on_trial(actor):
             lost = self._replacements.lost(actor.worked) if error is None else self._replacements.failed(error)
             self._out += lost
 
@@ -241,7 +246,11 @@ class Coordinator(CoordinatorView):
             return
         # Its loop has ended without a commit; nothing is left that it could end in good order.
         self._out.append(KillActor(event.actor_id))
-        if self.state.is_live and self._rollouts.failed(actor, event):
+        disk = self._unfit.failed(event.disk_of, event.error) if event.disk_of and self.state.is_live else []
+        if disk:
+            self._out += disk
+            self._gone(event.actor_id, in_doubt=True, may_repeat=False)  # the next one starts on another node
+        elif self.state.is_live and self._rollouts.failed(actor, event):
             self._gone(event.actor_id, in_doubt=True)
         elif self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
             self._gone(event.actor_id, in_doubt=True, error=event.error)
@@ -273,6 +282,8 @@ class Coordinator(CoordinatorView):
             self._rollouts.watched(self._all_run)
         elif event.timer is Timer.ROOM_TAKEN:
             self._rollouts.room_taken()
+        elif event.timer is Timer.TRY_DISKS:
+            self._unfit.try_again()
         else:
             self._replacements.forget_losses()
 
@@ -316,7 +327,7 @@ class Coordinator(CoordinatorView):
             self._actors[name] = ActorRecord(
                 Phase.STARTING, slot, first_epoch=self._assignments.epoch + 1, generation=generation, wanted_node=node
             )
-            self._out.append(StartActor(name, slot, generation, node))
+            self._out.append(StartActor(name, slot, generation, node, self._unfit.nodes))
             if not self._waiting_for_actors:
                 self._waiting_for_actors = True
                 self._out.append(SetTimer(Timer.WAIT_FOR_ACTORS, WAIT_FOR_ACTORS_MS))

@@ -10,6 +10,7 @@ from penstock.cluster.owned_tasks import OwnedTasks
 from penstock.cluster.replacements import Replacements
 from penstock.cluster.rollouts import Rollouts
 from penstock.cluster.task_placer import TaskPlacer
+from penstock.cluster.unfit_nodes import UnfitNodes
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -26,6 +27,7 @@ class CoordinatorView:
     _placer: TaskPlacer
     _replacements: Replacements
     _rollouts: Rollouts
+    _unfit: UnfitNodes
 
     @property
     def exactly_once(self) -> bool:
@@ -136,6 +138,16 @@ class CoordinatorView:
         return self._replacements.waits_for
 
     @property
+    def unfit(self) -> str | None:
+        """What users must know of nodes whose disk fails; None if there is none."""
+        return self._unfit.told
+
+    @property
+    def unfit_nodes(self) -> frozenset[str]:
+        """The ids of the nodes whose disk fails."""
+        return self._unfit.nodes
+
+    @property
     def tasks(self) -> frozenset[TaskId]:
         """What the group gives to this cluster."""
         return self._owned.tasks
@@ -164,7 +176,7 @@ class CoordinatorView:
     def hindrance(self) -> str | None:
         """Why nothing can be said now of how many actors there should be; None when all is as it should be."""
         if self._elasticity.drains:
-            return "actors leave a node that is drained"
+            return "actors leave a node that is drained, or whose disk fails"
         if self._rollouts.under_way:
             return "a new version of the program is rolled out"
         return "the group gives no tasks" if not self._owned.tasks or self.session_lost else None

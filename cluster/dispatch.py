@@ -184,8 +184,8 @@ class Dispatcher:
 
     def _carry_out(self, instruction: events.Instruction) -> None:
         match instruction:
-            case events.StartActor(name, slot, generation, node):
-                self._create(name, slot, generation, node)
+            case events.StartActor():
+                self._create(instruction)
             case events.AssignTasks(name, epoch, tasks, standbys):
                 self._assign(name, epoch, tasks, standbys)
             case events.StopActor(name):
@@ -216,17 +216,17 @@ class Dispatcher:
             case _:
                 assert_never(instruction)
 
-    def _create(self, name: str, slot: int, generation: int, node: str) -> None:
-        self._log.info("starting actor", actor=name, generation=generation)
+    def _create(self, it: events.StartActor) -> None:
+        self._log.info("starting actor", actor=it.actor_id, generation=it.generation)
         try:
-            handle = self._environment.create_actor(name, generation, node)
+            handle = self._environment.create_actor(it.actor_id, it.generation, it.node, it.avoid)
         except ActorNameTakenError as error:
             # Ray has not yet let go of the name of one that died before our restart: the next has another number.
-            self._log.warning("actor not created", actor=name, error=str(error))
-            self._loop.call_soon(self.feed, events.ActorLost(name, created=False))
+            self._log.warning("actor not created", actor=it.actor_id, error=str(error))
+            self._loop.call_soon(self.feed, events.ActorLost(it.actor_id, created=False))
             return
-        self._handles[name] = handle
-        self._spawn(self._start(handle, slot))
+        self._handles[it.actor_id] = handle
+        self._spawn(self._start(handle, it.slot))
 
     async def _start(self, handle: ActorHandle, slot: int) -> None:
         name = handle.actor_id
@@ -297,7 +297,7 @@ class Dispatcher:
             return
         if end.error is not None:
             self._log.warning("actor failed", actor=name, response=end.response.value, error=end.error)
-            self.feed(events.ActorFailed(name, end.error, end.response))
+            self.feed(events.ActorFailed(name, end.error, end.response, end.disk_of))
         elif self._kill(name):
             self.feed(events.ActorStopped(name, end.in_doubt))
 

@@ -9,6 +9,7 @@ from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.assignor import wanted_actors
 from penstock.cluster.events import ActorsWanted, NodesDraining
 from penstock.cluster.rollouts import Rollouts
+from penstock.cluster.unfit_nodes import UnfitNodes
 
 LEAVE_S = 15.0
 """An actor needs so long at most to commit and to close its stores: then it must not wait for another any longer."""
@@ -18,13 +19,19 @@ class Elasticity:
     """The part of the coordinator's state machine that knows what is wanted of CPUs and nodes."""
 
     def __init__(
-        self, actors: Mapping[str, ActorRecord], rollouts: Rollouts, tasks_per_actor: int | None, standbys: int = 0
+        self,
+        actors: Mapping[str, ActorRecord],
+        rollouts: Rollouts,
+        unfit: UnfitNodes,
+        tasks_per_actor: int | None,
+        standbys: int = 0,
     ) -> None:
         """``standbys``: so many has each task, each on another actor."""
         self.actors_per_task = 1 + standbys
         """It is on one, each of its standbys on another."""
         self._actors = actors
         self._rollouts = rollouts
+        self._unfit = unfit
         self._tasks_per_actor = tasks_per_actor
         self._count: int | None = None
         self._draining: Mapping[str, float | None] = {}
@@ -39,23 +46,26 @@ class Elasticity:
 
     @property
     def drains(self) -> bool:
-        """Whether actors must leave their node now."""
-        return any(actor.node in self._draining for actor in self._actors.values())
+        """True if actors must leave their node now."""
+        return any(self._must_leave(actor.node) for actor in self._actors.values())
+
+    def _must_leave(self, node: str) -> bool:
+        return node in self._draining or node in self._unfit.nodes
 
     def count(self, tasks: int, cpus: int) -> int:
         """How many actors there should be for ``tasks`` tasks."""
         if self._count is not None:
             return min(self._count, max(tasks, self.actors_per_task) if tasks else 0)
-        return wanted_actors(tasks, self._tasks_per_actor, cpus, self.actors_per_task - 1)
+        return wanted_actors(tasks, self._tasks_per_actor, cpus - self._unfit.cpus, self.actors_per_task - 1)
 
     def leaves(self, name: str) -> bool:
-        """True if the actor is on a node that will be gone, or runs a version of the program that another replaces: it
-        gets no more tasks, and another takes its place."""
-        return self._actors[name].node in self._draining or self._rollouts.must_leave(name)
+        """True if the actor is on a node that will be gone, or whose disk fails, or runs a version of the program that
+        another replaces: it gets no more tasks, and another takes its place."""
+        return self._must_leave(self._actors[name].node) or self._rollouts.must_leave(name)
 
     def node_for_next(self) -> str:
         """The node on which the next actor is to start; empty: any."""
-        return self._rollouts.node_for_next(self._draining)
+        return self._rollouts.node_for_next(self._unfit.nodes.union(self._draining))
 
     def must_end(self, targets: Set[str]) -> list[str]:
         """Those that leave and have nothing any more, nor are in ``targets``, or cannot wait any longer."""
@@ -73,7 +83,7 @@ class Elasticity:
             name
             for name, actor in self._actors.items()
             if actor.phase in (Phase.STARTING, Phase.UP)
-            and actor.node not in self._draining
+            and not self._must_leave(actor.node)
             and not self._rollouts.is_outdated(name)
         ]
 

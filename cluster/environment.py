@@ -93,9 +93,9 @@ class ActorHandle(ToldActor, Protocol):
 class Environment(Protocol):
     """What the dispatcher needs of Ray and Kafka."""
 
-    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
-        """An actor that will start when it has a CPU, and runs this version of the program. It belongs on ``node``, if
-        there is a CPU; empty: anywhere. Raises ActorNameTakenError."""
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> ActorHandle:
+        """Returns an actor that starts when it has a CPU, and runs this version of the program. It belongs on ``node``,
+        if there is a CPU; empty: anywhere, except on the nodes ``avoid``. Raises ActorNameTakenError."""
 
     async def commit(self, offsets: Offsets) -> None:
         """Commit to the group. Raises CommitRefusedError for what is final, another StreamsError for what passes."""

@@ -22,6 +22,7 @@ class Timer(Enum):
     PROBE = "see which warm-ups have come nearer"
     WATCHED = "a new version of the program has been watched for long enough"
     ROOM_TAKEN = "a new actor has had the time to start where an old one made room"
+    TRY_DISKS = "start actors again on the nodes whose disk failed"
 
 
 # ---- events ----
@@ -44,10 +45,11 @@ class GroupRebalances:
 
 @dataclass(frozen=True)
 class ClusterResized:
-    """How many CPUs the Ray cluster has, and the labels of its nodes by their ids."""
+    """How many CPUs the Ray cluster has; the labels of its nodes, and the CPUs of each, by their ids."""
 
     cpus: int
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    cpus_of: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,13 @@ class ActorFenced:
 
 @dataclass(frozen=True)
 class ActorFailed:
-    """A task on the actor failed; ``response`` is what the uncaught exception handler has answered to it."""
+    """A task on the actor failed; ``response`` is what the uncaught exception handler has answered to it.
+    ``disk_of``: the node whose disk is the cause; empty if there is another cause."""
 
     actor_id: str
     error: str
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
+    disk_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -254,12 +258,13 @@ Event = (
 class StartActor:
     """Create the actor; answer ActorUp, or ActorFailed or ActorLost. ``slot``: the number in its ``transactional.id``,
     that no other actor has. ``generation``: the version of the program that it runs. ``node``: where it belongs, if
-    there is a CPU; empty: anywhere."""
+    there is a CPU; empty: anywhere. ``avoid``: the nodes on which it must not start."""
 
     actor_id: str
     slot: int = 0
     generation: int = 1
     node: str = ""
+    avoid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

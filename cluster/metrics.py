@@ -95,6 +95,7 @@ def _client(status: ApplicationStatus) -> Iterator[MetricFamily]:
             status.missing_topic is not None,
         ),
         ("waiting-for-cpus", "Stream actors that wait for a free CPU", status.health.waiting_for_cpus),
+        ("unfit-nodes", "Nodes that get no stream actors because their disk fails", status.health.unfit_nodes),
     ):
         samples = [([status.application_id], float(number))]
         yield MetricFamily("stream-metrics", name, what, ["application-id"], samples)

@@ -16,7 +16,7 @@ from penstock.cluster.drain_watch import DrainWatch, draining_nodes
 from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksPlanned
 from penstock.cluster.membership import Membership
 from penstock.cluster.pausing import Pausing
-from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, node_labels
+from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, cpus_of_nodes, node_labels
 from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.topic_watch import TopicWatch
@@ -113,9 +113,9 @@ class PeriodicWork:
         return self._topics.missing
 
     async def _check_cluster(self) -> None:
-        cpus, labels = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels()))
+        cpus, labels, cpus_of = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels(), cpus_of_nodes()))
         await self._scaling.cluster_has(cpus)
-        self._dispatcher.feed(ClusterResized(cpus, labels))
+        self._dispatcher.feed(ClusterResized(cpus, labels, cpus_of))
         self.waits_for_cpu = await asyncio.to_thread(self._cpus.check, self._dispatcher.machine.starting)
         if self.waits_for_cpu is not None:
             self._dispatcher.feed(NoRoom())

@@ -16,6 +16,12 @@ def cluster_cpus() -> int:
     return int(resources.get("CPU", 0))
 
 
+def cpus_of_nodes() -> dict[str, int]:
+    """The CPUs of each living node by its id."""
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
+    return {node["NodeID"]: int((node.get("Resources") or {}).get("CPU", 0)) for node in nodes if node["Alive"]}
+
+
 def node_labels() -> dict[str, dict[str, str]]:
     """The labels of each living node by its id."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray

@@ -50,9 +50,9 @@ class RayEnvironment(Environment):
         self._nodes = NodeProbe(node_addresses)
 
     @override
-    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> ActorHandle:
         spec = self._deployments.pickled(generation)
-        return StreamActorHandle.create(self._clients.group, actor_id, generation, spec, node, self._spread)
+        return StreamActorHandle.create(self._clients.group, actor_id, generation, spec, node, self._spread, avoid)
 
     @override
     async def commit(self, offsets: Offsets) -> None:

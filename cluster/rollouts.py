@@ -78,14 +78,14 @@ class Rollouts:
         others = [other for other, actor in self._actors.items() if actor.phase is Phase.UP and other != name]
         return name == self.makes_room and not others
 
-    def node_for_next(self, drained: Mapping[str, object]) -> str:
+    def node_for_next(self, left: frozenset[str]) -> str:
         """The node on which the next actor is to start, if there is a CPU: where an outdated one has the stores of its
-        tasks on disk, and no new one is beside it yet. Empty: any."""
+        tasks on disk, and no new one is beside it yet; none of those that actors must leave (``left``). Empty: any."""
         beside: Counter[str] = Counter()
         for actor in self._actors.values():
             if actor.generation == self.now.generation:
                 beside[actor.node or actor.wanted_node] -= 1
-            elif actor.phase is Phase.UP and actor.node not in drained:
+            elif actor.phase is Phase.UP and actor.node not in left:
                 beside[actor.node] += 1
         node, lacking = max(sorted(beside.items()), key=lambda it: it[1], default=("", 0))
         return node if lacking > 0 else ""

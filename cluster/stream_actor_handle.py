@@ -28,6 +28,8 @@ from penstock.common.errors import ApplicationStateError
 STATUS_S = 10.0
 HEARTBEAT_S = 5.0
 _AGAIN_S = 0.5
+_NODE_LABEL = "ray.io/node-id"
+"""Ray gives it to each node."""
 
 
 class StreamActorHandle(ActorHandle):
@@ -40,10 +42,18 @@ class StreamActorHandle(ActorHandle):
 
     @classmethod
     def create(
-        cls, application_id: str, actor_id: str, generation: int, spec: bytes, node: str, spread: bool
+        cls,
+        application_id: str,
+        actor_id: str,
+        generation: int,
+        spec: bytes,
+        node: str,
+        spread: bool,
+        avoid: frozenset[str] = frozenset(),
     ) -> StreamActorHandle:
         """Ask Ray for an actor on a CPU, which it may have to wait for: of ``node``, if there is one now; else, with
-        ``spread``, of a node with few actors. Raises ActorNameTakenError."""
+        ``spread``, of a node with few actors. With ``avoid`` it is of any node but those. Raises ActorNameTakenError.
+        """
         anywhere = "SPREAD" if spread else "DEFAULT"
         beside = NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True) if node else None
         remote = ray.remote(StreamActor).options(
@@ -53,7 +63,8 @@ class StreamActorHandle(ActorHandle):
             num_cpus=1,
             max_restarts=0,
             enable_task_events=False,
-            scheduling_strategy=beside or anywhere,
+            scheduling_strategy=anywhere if avoid or not beside else beside,
+            label_selector={_NODE_LABEL: f"!in({','.join(sorted(avoid))})"} if avoid else None,
         )
         try:
             return cls(application_id, actor_id, remote.remote(application_id, actor_id, spec, generation))

@@ -15,6 +15,7 @@
     ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
+    │   ├── StateStoreDiskError       its disk is full, read-only or broken: make room, or mend the disk
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
     ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
@@ -163,6 +164,10 @@ class StateStoreError(StreamsError):
 
 class StateStoreLockedError(StateStoreError):
     """Someone else, perhaps a process that is just ending, has the store open: wait, then try again."""
+
+
+class StateStoreDiskError(StateStoreError):
+    """The disk below ``state.dir`` is full, read-only, or has input/output errors: another node may have a better one."""
 
 
 class StateStoreCorruptError(StateStoreError):

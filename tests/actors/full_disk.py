@@ -48,6 +48,7 @@ def a_commit(disk: Path, guarantee: str) -> None:
     settle(loop)
     rig.commit(loop)
     assert NO_SPACE in (loop.finished.result(timeout=0) or "")
+    assert loop.uncaught.disk_failed
     # Not even the directory of a new task could be opened: that is said in the same way.
     again = rig.loop()
     rig.assign(again, 2, TASK)
@@ -55,7 +56,8 @@ def a_commit(disk: Path, guarantee: str) -> None:
     settle(again)
     rig.commit(again)
     said = again.finished.result(timeout=0) or ""
-    assert "StateStoreError" in said, said
+    assert again.uncaught.disk_failed
+    assert "StateStoreDiskError" in said, said
     assert "o space left on" in said, said
     in_the_way.unlink()
     loop = rig.running(epoch=3)
@@ -79,6 +81,7 @@ def a_restore(disk: Path, guarantee: str) -> None:
     settle(loop, at_most=20_000)
     said = loop.finished.result(timeout=0) or ""
     assert NO_SPACE in said, said
+    assert loop.uncaught.disk_failed
     # As it is, half restored, on a larger disk.
     shutil.copytree(disk / "app", disk.parent / "larger" / "app")
     larger = rig.on_another_node(disk.parent / "larger")

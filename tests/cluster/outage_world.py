@@ -476,7 +476,7 @@ class OutageWorld:
 
     # ---- the environment of the dispatcher ----
 
-    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> ActorHandle:
         self.actors[actor_id] = LivingActor(self, actor_id)
         return self.actors[actor_id]
 

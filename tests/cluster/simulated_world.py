@@ -145,7 +145,7 @@ class World:
 
     # ---- the environment of the dispatcher ----
 
-    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> ActorHandle:
         old = self.actors.get(actor_id)
         if old is not None and (old.alive or self.rng.random() < 0.5):
             raise ActorNameTakenError(actor_id)

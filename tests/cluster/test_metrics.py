@@ -60,13 +60,13 @@ def test_a_name_is_equal_to_another_whatever_the_order_of_its_tags_and_its_descr
 
 def test_what_alerts_are_made_of_is_among_the_metrics() -> None:
     client = {"application-id": "word-count"}
-    conditions = ["paused", "missing-topic", "broker-unreachable", "session-lost", "waiting-for-cpus", "unhosted-tasks"]
+    conditions = ["paused", "missing-topic", "broker-unreachable", "session-lost", "waiting-for-cpus", "unfit-nodes"]
+    conditions.append("unhosted-tasks")
     names = [MetricName(name, "stream-metrics", client) for name in conditions]
     age = MetricName("report-age-ms", "stream-thread-metrics", {**client, "thread-id": "actor-1"})
     well = metrics_of(replace(STATUS, health=Health(report_ages_s={"actor-1": 0.25})))
-    assert [well[name] for name in names] == [0, 0, 0, 0, 0, 0]
+    assert [well[name] for name in names] == [0] * 7
     assert well[age] == 250
-    trouble = replace(
-        STATUS, paused=True, missing_topic="gone", unhosted={TaskId(0, 2): "starts"}, health=Health({}, True, True, 3)
-    )
-    assert [metrics_of(trouble)[name] for name in names] == [1, 1, 1, 1, 3, 1]
+    health = Health({}, True, True, 3, 2)
+    trouble = replace(STATUS, paused=True, missing_topic="gone", unhosted={TaskId(0, 2): "starts"}, health=health)
+    assert [metrics_of(trouble)[name] for name in names] == [1, 1, 1, 1, 3, 2, 1]

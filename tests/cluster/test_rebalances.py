@@ -29,7 +29,7 @@ class WithSilent(Environment):
     def __init__(self) -> None:
         self.made: list[Handle] = []
 
-    def create_actor(self, actor_id: str, generation: int, node: str) -> Handle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> Handle:
         self.made.append(Silent(actor_id))
         return self.made[-1]
 

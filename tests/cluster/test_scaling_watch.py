@@ -68,7 +68,7 @@ class Handle:
 
 
 class Environment:
-    def create_actor(self, actor_id: str, generation: int, node: str) -> Handle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> Handle:
         return Handle(actor_id)
 
     async def commit(self, offsets: Offsets) -> None: ...

@@ -43,7 +43,7 @@ class Nodes(Environment):
         self.fences: list[float] = []
         self.handles: dict[str, Mute] = {}
 
-    def create_actor(self, actor_id: str, generation: int, node: str) -> Handle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> Handle:
         self.handles[actor_id] = Mute(actor_id)
         return self.handles[actor_id]
 

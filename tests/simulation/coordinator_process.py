@@ -140,7 +140,7 @@ class CoordinatorProcess(Environment):
     # ---- the environment of its dispatcher ----
 
     @override
-    def create_actor(self, actor_id: str, generation: int, node: str) -> ActorHandle:
+    def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> ActorHandle:
         if (old := self.cluster.actors.get(actor_id)) is not None and old.exists:
             raise ActorNameTakenError(actor_id)
         process = ActorProcess(self.cluster, actor_id, self.cluster.choose_node(node), generation)
