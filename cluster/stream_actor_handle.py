@@ -55,7 +55,7 @@ class StreamActorHandle(ActorHandle):
         ``spread``, of a node with few actors. With ``avoid`` it is of any node but those. Raises ActorNameTakenError.
         """
         anywhere = "SPREAD" if spread else "DEFAULT"
-        beside = NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True) if node else None
+        beside = node and not avoid and NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True)
         remote = ray.remote(StreamActor).options(
             name=stream_actor_name(application_id, actor_id),
             namespace=NAMESPACE,
@@ -63,7 +63,7 @@ class StreamActorHandle(ActorHandle):
             num_cpus=1,
             max_restarts=0,
             enable_task_events=False,
-            scheduling_strategy=anywhere if avoid or not beside else beside,
+            scheduling_strategy=beside or anywhere,
             label_selector={_NODE_LABEL: f"!in({','.join(sorted(avoid))})"} if avoid else None,
         )
         try:

@@ -167,7 +167,7 @@ class StateStoreLockedError(StateStoreError):
 
 
 class StateStoreDiskError(StateStoreError):
-    """The disk below ``state.dir`` is full, read-only, or has input/output errors: another node may have a better one."""
+    """The disk below ``state.dir`` is full, read-only or broken. Another node may have a better one."""
 
 
 class StateStoreCorruptError(StateStoreError):

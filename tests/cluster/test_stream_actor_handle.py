@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 from ray.exceptions import (
@@ -26,6 +27,24 @@ from penstock.cluster.environment import (
 from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 from tests.cluster.virtual_time import run
+
+
+def test_an_actor_starts_on_no_node_that_is_to_be_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Remote:
+        def options(self, **options: Any) -> Remote:
+            asked.append(options)
+            return self
+
+        def remote(self, *arguments: object) -> None:
+            return None
+
+    monkeypatch.setattr("ray.remote", lambda kind: Remote())
+    StreamActorHandle.create("app", "stream/1", 1, b"", "n1", spread=False, avoid=frozenset({"n2", "n3"}))
+    StreamActorHandle.create("app", "stream/2", 1, b"", "", spread=True)
+    assert [it["label_selector"] for it in asked] == [{"ray.io/node-id": "!in(n2,n3)"}, None]
+    assert [it["scheduling_strategy"] for it in asked] == ["DEFAULT", "SPREAD"]
 
 
 class Flaky:

@@ -137,7 +137,7 @@ def test_a_disk_that_fails_again_is_tried_ever_more_seldom_and_a_node_that_is_go
         nodes.try_again()
     assert waits == [FIRST_UNFIT_MS * times for times in (1, 2, 4, 8, 16)] + [LONGEST_UNFIT_MS] * 2
     nodes.failed("a", FULL)
-    assert (nodes.nodes, nodes.cpus) == ({"a"}, 2)
+    assert (nodes.nodes, nodes.cpus) == (frozenset("a"), 2)
     nodes.resized({"b": 1})
     assert (nodes.nodes, nodes.cpus, nodes.told) == (frozenset(), 0, None)
 

@@ -121,6 +121,7 @@ TROUBLE: dict[str, tuple[At, float, float]] = {
     "PenstockTopicMissing": (always(replace(WELL, missing_topic="topic 'words' is gone")), 0, -1),
     "PenstockSessionLost": (always(with_health(no_session=True)), MINUTE, 30),
     "PenstockWaitingForCpus": (always(with_health(waiting_for_cpus=2)), 2 * MINUTE, MINUTE),
+    "PenstockDiskFails": (always(with_health(unfit_nodes=1)), 0, -1),
     "PenstockPaused": (always(replace(WELL, paused=True)), HOUR, HOUR - MINUTE),
     "PenstockActorSilent": (lambda s: with_health(report_ages_s={ACTOR: s}), 30, 15),
     "PenstockActorFailed": (always(with_actor(error="boom")), MINUTE, 30),
