@@ -234,7 +234,6 @@ class CoordinatorActor:
             await self._lock_out_others(spec, restarted)
             plan = await first_plan(spec, clients, restarted, self._log)
         except (StreamsError, ImportError, AttributeError) as error:
-            self._log.error("the application cannot start", error=str(error))
             # Those of an earlier incarnation would work on with nobody to watch them, or to commit for them.
             for handle in await asyncio.to_thread(StreamActorHandle.find, self._application_id):
                 handle.kill()
@@ -335,9 +334,9 @@ class CoordinatorActor:
             await watch.look(handle)
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
-        self._log.info(
-            "application state changed", old=self._state.value, new=state.value, **({"error": error} if error else {})
-        )
+        if error is not None and error != self._error:
+            self._log.error("the application ends in ERROR", error=error)
+        self._log.info("application state changed", old=self._state.value, new=state.value)
         self._state, self._error = state, error
         if state.has_ended:
             self._spawn(self._end())

@@ -176,7 +176,9 @@ class CoordinatorView:
     def hindrance(self) -> str | None:
         """Why nothing can be said now of how many actors there should be; None when all is as it should be."""
         if self._elasticity.drains:
-            return "actors leave a node that is drained, or whose disk fails"
+            return "actors leave a node that is drained"
+        if self._unfit.nodes:
+            return "the disk of a node fails"
         if self._rollouts.under_way:
             return "a new version of the program is rolled out"
         return "the group gives no tasks" if not self._owned.tasks or self.session_lost else None

@@ -46,8 +46,8 @@ class Elasticity:
 
     @property
     def drains(self) -> bool:
-        """True if actors must leave their node now."""
-        return any(self._must_leave(actor.node) for actor in self._actors.values())
+        """True if actors must leave a node that will be gone."""
+        return any(actor.node in self._draining for actor in self._actors.values())
 
     def _must_leave(self, node: str) -> bool:
         return node in self._draining or node in self._unfit.nodes

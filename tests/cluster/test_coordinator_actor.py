@@ -32,7 +32,7 @@ from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.events import GroupAssigned
+from penstock.cluster.events import ApplicationFailed, GroupAssigned
 from penstock.cluster.periodic_work import PeriodicWork, Work
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
@@ -200,6 +200,23 @@ def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until
         assert (await coordinator.status()).waiting is None
         coordinator._dispatcher.feed(GroupAssigned(None))
         assert (await coordinator.stop()).waiting is None, "an application that has ended waits for nothing"
+
+    run(play())
+
+
+def test_an_application_that_ends_in_error_logs_one_error_line_that_tells_why() -> None:
+    async def play() -> None:
+        with capture_logs() as logged:
+            coordinator = Restarted(LivingActor())
+            coordinator.may_begin.set()
+            await coordinator._beginning
+            assert coordinator._dispatcher is not None
+            coordinator._dispatcher.feed(ApplicationFailed("MissingTopicError: topic 'lines' is gone"))
+            await coordinator.stop()
+        assert coordinator._state is ApplicationState.ERROR
+        errors = [line for line in logged if line["log_level"] == "error" and "exc_info" not in line]  # no Ray here
+        assert [line["error"] for line in errors] == ["MissingTopicError: topic 'lines' is gone"]
+        assert [line["new"] for line in logged if line["event"] == "application state changed"][-1] == "ERROR"
 
     run(play())
 
