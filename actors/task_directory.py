@@ -170,8 +170,8 @@ class TaskDirectory:
         except OSError as error:
             kind = StateStoreDiskError if is_of_the_disk(error) else StateStoreError
             raise kind(
-                f"the state directory {self.path} on host {gethostname()} cannot be written, and nothing was deleted: "
-                f"{error}. See that the disk has room and that the directory belongs to this user, then start again"
+                f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
+                f"disk of {gethostname()} has room and that the directory belongs to this user, then start again"
             ) from error
 
 
