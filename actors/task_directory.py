@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from socket import gethostname
+from platform import node as host_name
 
 from penstock.actors.failure import is_of_the_disk
 from penstock.actors.state_home import claim
@@ -171,7 +171,7 @@ class TaskDirectory:
             kind = StateStoreDiskError if is_of_the_disk(error) else StateStoreError
             raise kind(
                 f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
-                f"disk of {gethostname()} has room and that the directory belongs to this user, then start again"
+                f"disk of {host_name()} has room and that the directory belongs to this user, then start again"
             ) from error
 
 

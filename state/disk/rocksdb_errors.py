@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from socket import gethostname
+from platform import node as host_name
 
 from penstock.common.errors import StateStoreCorruptError, StateStoreDiskError, StateStoreError, StateStoreLockedError
 
@@ -23,12 +23,12 @@ def translated(error: Exception, what: str) -> StateStoreError:
     if "No space left" in text or "quota exceeded" in text:
         return StateStoreDiskError(
             f"{what} cannot be written: no space left on the device. Make room, then start again: what a commit could "
-            f"not write is restored from the changelog [{text}; host {gethostname()}]"
+            f"not write is restored from the changelog [{text}; host {host_name()}]"
         )
     if "Read-only file system" in text or "Input/output error" in text:
         return StateStoreDiskError(
             f"{what} cannot be used: its disk is read-only or has errors. Mend it, then start again: what a commit "
-            f"could not write is restored from the changelog [{text}; host {gethostname()}]"
+            f"could not write is restored from the changelog [{text}; host {host_name()}]"
         )
     # Nothing else is taken for corruption, for what is corrupt may be deleted: "No such file" and "Invalid argument"
     # are also what a lost mount, a moved directory or an option that does not fit look like.
