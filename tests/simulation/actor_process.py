@@ -27,9 +27,8 @@ from tests.simulation.simulated_kafka import SimulatedClients
 if TYPE_CHECKING:
     from tests.simulation.world import Cluster
 
-_LONGEST_MESSAGE_S = 0.05
 _UNAVAILABLE_AFTER_S = 3.0
-_PREEMPTED = 0.05
+_SHORTEST_PREEMPTION_S = 0.001
 
 
 class SimulatedStreamActor(StreamActor):
@@ -119,6 +118,10 @@ class ActorProcess:
         if self.now() < self.frozen_until:
             await asyncio.sleep(self.frozen_until - self.now())
 
+    async def travel(self) -> None:
+        """The way of a call or an answer between this process and another."""
+        await asyncio.sleep(self.rng.uniform(0.0, self.world.longest_message_s))
+
     @property
     def reaches_broker(self) -> bool:
         return self.world.broker.answers and self.now() >= self.cut_from_broker_until
@@ -132,7 +135,9 @@ class ActorProcess:
 
     def work(self) -> float:
         """Its thread has come so far, since the beginning of its step."""
-        self._worked_s += 0.003 if self.rng.random() < _PREEMPTED else 0.0001
+        swarm, rng = self.world.swarm, self.rng
+        is_preempted = rng.random() < swarm.preempted
+        self._worked_s += rng.uniform(_SHORTEST_PREEMPTION_S, swarm.longest_preemption_s) if is_preempted else 0.0001
         return self.world.clock.monotonic_s() + self._worked_s
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -183,7 +188,7 @@ class ActorProcess:
         wait_s = loop.step(0.0)
         blocked_s = self._blocked_s + self._worked_s
         self._blocked_s = self._worked_s = 0.0
-        shortest_s, longest_s = (wait_s, max(wait_s, self.world.longest_idle_s)) if wait_s else (0.0005, 0.003)
+        shortest_s, longest_s = (wait_s, max(wait_s, self.world.swarm.longest_idle_s)) if wait_s else (0.0005, 0.003)
         next_s = blocked_s + self.rng.uniform(shortest_s, longest_s)
         self._step = asyncio.get_running_loop().call_later(next_s, self._go_round)
 
@@ -267,7 +272,7 @@ class _Call:
         if answer.cancelled():
             return
         if not work.done() or work.cancelled():
-            await asyncio.sleep(process.rng.uniform(0, _LONGEST_MESSAGE_S))
+            await process.travel()
             if not answer.cancelled():
                 answer.set_exception(ActorDiedError())
             return
@@ -279,14 +284,14 @@ class _Call:
 
     async def _called(self) -> Any:
         process = self._process
-        await asyncio.sleep(process.rng.uniform(0, _LONGEST_MESSAGE_S))
+        await process.travel()
         await self._be_connected()
         await process.sleep(0)
         called = process.spawn(_answer(getattr(process.actor, self._name)(*self._args)))
         await asyncio.wait({called})
         if called.cancelled():
             raise ActorDiedError()
-        await asyncio.sleep(process.rng.uniform(0, _LONGEST_MESSAGE_S))
+        await process.travel()
         await self._be_connected()
         value, error = called.result()
         if error is not None:
@@ -371,7 +376,7 @@ class _CommitCall:
     async def _travel(self, answer: Future[CommitAnswer]) -> None:
         process, cluster = self._process, self._process.cluster
         while not answer.cancelled():
-            await process.sleep(process.rng.uniform(0.0005, 0.05))
+            await process.travel()
             coordinator = cluster.coordinator
             if coordinator is None or not process.reaches_ray:
                 await process.sleep(0.5)
@@ -380,7 +385,7 @@ class _CommitCall:
             await asyncio.wait({called})
             if called.cancelled():
                 continue  # the coordinator has died over it
-            await process.sleep(process.rng.uniform(0.0005, 0.05))
+            await process.travel()
             if process.reaches_ray and not answer.cancelled():
                 answer.set_result(called.result())
                 return

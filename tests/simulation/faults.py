@@ -5,17 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
-from random import Random
 
 from penstock.common.ids import TopicPartition
+from tests.simulation.swarm import Weights
 from tests.simulation.world import World
-
-LONG_S = [(0.1, 3.0), (3.0, 30.0), (30.0, 60.0), (60.0, 130.0), (130.0, 200.0), (200.0, 400.0)]
-
-
-def drawn_time(world: World, most: int = len(LONG_S)) -> float:
-    """Shorter and longer than each time-out."""
-    return world.rng.uniform(*world.rng.choice(LONG_S[:most]))
 
 
 def kill_an_actor(world: World) -> None:
@@ -41,7 +34,7 @@ def lose_node(world: World, node: str) -> None:
 
 def freeze_an_actor(world: World) -> None:
     if actor := world.choose(lambda it: it.living()):
-        seconds = drawn_time(world, 4)
+        seconds = world.swarm.length_s(world.rng, 4)
         world.note(f"freeze {actor.name} for {seconds:.1f} s")
         actor.freeze(seconds)
 
@@ -49,7 +42,7 @@ def freeze_an_actor(world: World) -> None:
 def cut_an_actor_from_ray(world: World) -> None:
     """Its node is cut off from the others, not from Kafka; Ray may take it for dead."""
     if actor := world.choose(lambda it: it.living()):
-        seconds = drawn_time(world, 4)
+        seconds = world.swarm.length_s(world.rng, 4)
         world.note(f"cut {actor.name} from Ray for {seconds:.1f} s")
         actor.cut_from_ray(seconds)
         if world.rng.random() < 0.6:
@@ -65,14 +58,14 @@ def drawn_ghost_s(world: World) -> float:
 
 def cut_an_actor_from_the_broker(world: World) -> None:
     if actor := world.choose(lambda it: it.living()):
-        seconds = drawn_time(world)
+        seconds = world.swarm.length_s(world.rng)
         world.note(f"cut {actor.name} from the broker for {seconds:.1f} s")
         actor.cut_from_broker(seconds)
 
 
 def cut_a_coordinator_from_the_broker(world: World) -> None:
     if coordinator := world.choose(lambda it: [it.coordinator] if it.coordinator else []):
-        seconds = drawn_time(world, 4)
+        seconds = world.swarm.length_s(world.rng, 4)
         world.note(f"cut a coordinator from the broker for {seconds:.1f} s")
         coordinator.cut_from_broker_until = world.now() + seconds
 
@@ -80,7 +73,7 @@ def cut_a_coordinator_from_the_broker(world: World) -> None:
 def restart_a_coordinator(world: World) -> None:
     if cluster := world.choose(lambda it: [it] if it.coordinator else []):
         cluster.end_coordinator()
-        seconds = world.rng.choice([0.0, world.rng.uniform(0, 5), drawn_time(world, 3)])
+        seconds = world.rng.choice([0.0, world.rng.uniform(0, 5), world.swarm.length_s(world.rng, 3)])
 
         def start() -> None:
             if cluster.coordinator is None:
@@ -92,7 +85,7 @@ def restart_a_coordinator(world: World) -> None:
 def broker_outage(world: World) -> None:
     if world.broker.down:
         return
-    seconds = drawn_time(world)
+    seconds = world.swarm.length_s(world.rng)
     world.note(f"no broker for {seconds:.1f} s")
     world.broker.down = True
     asyncio.get_running_loop().call_later(seconds, _broker_back, world)
@@ -113,7 +106,7 @@ def lose_a_leader(world: World) -> None:
     spared = {*world.program.joined, *(() if world.exactly_once else world.program.let_go)}
     counts = {topic: count for topic, count in world.broker.topics().items() if topic not in spared}
     partitions = [TopicPartition(topic, n) for topic, count in sorted(counts.items()) for n in range(count)]
-    partition, seconds = world.rng.choice(partitions), drawn_time(world)
+    partition, seconds = world.rng.choice(partitions), world.swarm.length_s(world.rng)
     world.note(f"{partition} has no leader for {seconds:.1f} s")
     world.broker.leaderless.add(partition)
     asyncio.get_running_loop().call_later(seconds, world.broker.leaderless.discard, partition)
@@ -131,6 +124,15 @@ def rebalance(world: World) -> None:
         world.spawn(world.group.rebalance())
 
 
+def remove_a_member(world: World) -> None:
+    """An administrator removes a cluster's static member from the group; it joins again. At least once, it commits
+    first: otherwise two clusters would write the same changelogs until it has heard of it."""
+    if world.broker.answers and world.group.members:
+        name = world.rng.choice(sorted(world.group.members))
+        world.note(f"{name} is removed from the group")
+        world.spawn(world.group.rebalance(name, waits_for_it=not world.exactly_once))
+
+
 def resize(world: World) -> None:
     cluster = world.choose(lambda it: [it])
     cluster.cpus = world.rng.randint(1, 4)
@@ -142,19 +144,9 @@ FAULTS: dict[str, Callable[[World], None]] = {
     for call in (
         kill_an_actor, kill_an_actor_and_lose_its_disk, freeze_an_actor, cut_an_actor_from_ray,
         cut_an_actor_from_the_broker, cut_a_coordinator_from_the_broker, restart_a_coordinator, broker_outage,
-        lose_a_leader, abort_transactions, rebalance, resize,
+        lose_a_leader, abort_transactions, rebalance, remove_a_member, resize,
     )
 }  # fmt: skip
-Weights = dict[str, int]
-"""The weight of each fault beside the others."""
-
-
-def drawn_weights(rng: Random) -> Weights:
-    """Some faults never come in a run, and others all the more: so they meet more often than if each had its turn."""
-    while True:
-        weights = {name: weight for name in FAULTS if (weight := rng.choice([0, 0, 1, 1, 4]))}
-        if weights:
-            return weights
 
 
 def strike(world: World, weights: Weights) -> None:

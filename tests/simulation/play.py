@@ -24,11 +24,12 @@ from penstock.tasks import context
 from penstock.testing import fake_producers
 from tests.actors.rig import ManualClock
 from tests.simulation.checks import differences
-from tests.simulation.faults import Weights, drawn_weights, strike
+from tests.simulation.faults import FAULTS, strike
 from tests.simulation.one_host import expected, restored, rows_of
 from tests.simulation.programs import drawn
 from tests.simulation.programs import program as program_of
 from tests.simulation.simulated_disk import SimulatedDisks
+from tests.simulation.swarm import Weights, drawn_swarm, drawn_weights
 from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
@@ -140,12 +141,12 @@ async def _play(seed: int, choice: Choice, folder: Path, found: dict[str, Any]) 
     program = drawn(rng) if not choice.blocks else program_of(rng, choice.blocks)
     found["blocks"] = program.blocks
     config = {**config_of(rng), **dict(choice.config)}
-    world = World(seed, program, config, folder / "disks", rng.choice([1, 2, 2, 3]))
+    world = World(seed, program, config, folder / "disks", rng.choice([1, 2, 2, 3]), drawn_swarm(rng))
     found["world"] = world
-    clusters, nodes, cpus = rng.choice([1, 1, 1, 2]), rng.randint(1, 3), rng.randint(1, 3)
-    weights = drawn_weights(rng)
-    weights = dict.fromkeys(choice.faults, 1) or weights
+    clusters, nodes, cpus = rng.choice([1, 1, 2]), rng.randint(1, 3), rng.randint(1, 3)
+    weights = drawn_weights(rng, choice.faults or FAULTS)
     world.note(f"{program.blocks} {config} {world.topics} {clusters} clusters of {nodes} nodes, {cpus} CPUs, {weights}")
+    world.note(f"{world.swarm}")
     try:
         world.begin(clusters, nodes, cpus)
         await _be_troubled(world, weights, rng.choice([40, 80, 80, 200]), rng.choice([3.0, 10.0, 30.0]))

@@ -40,10 +40,11 @@ class Group:
             for other in self.members.values() if not known else [member]:
                 other.take_assignment()
 
-    async def rebalance(self, leaving: str | None = None) -> None:
-        """The group hands out its partitions again; without the member ``leaving``, if there is one."""
+    async def rebalance(self, leaving: str | None = None, waits_for_it: bool = False) -> None:
+        """The group hands out its partitions again; without the member ``leaving``, if there is one. ``waits_for_it``:
+        until that one has committed."""
         async with self._one:
-            await self._revoke_all(but=leaving)
+            await self._revoke_all(but=None if waits_for_it else leaving)
             await self._be_there()
             group = self.broker.group(self.name)
             if leaving is not None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from random import Random
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from typing_extensions import override
 
@@ -20,6 +20,9 @@ from penstock.kafka.contracts import TransactionalProducer as TransactionalProdu
 from penstock.testing.fake_broker import FakeBroker, FakeLog, FakeRecord, FakeTransaction, TransactionState
 from penstock.testing.fake_clients import FakeAdmin, FakeConsumer
 from penstock.testing.fake_producers import FakeProducer, FakeTransactionalProducer
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
 
 MESSAGE_TIMEOUT_S = 120.0
 TRANSACTION_TIMEOUT_S = 10.0
@@ -68,6 +71,7 @@ class Place(Protocol):
     """The process that a client lives in."""
 
     rng: Random
+    world: World
 
     @property
     def reaches_broker(self) -> bool:
@@ -128,16 +132,16 @@ def _as_broker(wire: Wire) -> FakeBroker:
 class SimulatedConsumer(FakeConsumer):
     """Fetches nothing of partitions without a leader."""
 
-    def __init__(self, wire: Wire, group: str, read_committed: bool) -> None:
+    def __init__(self, wire: Wire, group: str, read_committed: bool, largest_fetch: int) -> None:
         super().__init__(_as_broker(wire), group, read_committed)
-        self._wire = wire
+        self._wire, self._largest_fetch = wire, largest_fetch
 
     @override
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
         away = {tp for tp in self._positions if not self._wire.has_leader(tp)} - self._stuck
         self._stuck |= away
         try:
-            return self._take(max_records)
+            return self._take(min(max_records, self._largest_fetch))
         finally:
             self._stuck -= away
 
@@ -311,7 +315,7 @@ class SimulatedClients(KafkaClients):
 
     @override
     def consumer(self) -> RecordConsumer:
-        return SimulatedConsumer(self._wire, self.group, self._read_committed)
+        return SimulatedConsumer(self._wire, self.group, self._read_committed, self._place.world.swarm.largest_fetch)
 
     @override
     def restore_consumer(self) -> RecordConsumer:

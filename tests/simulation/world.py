@@ -25,13 +25,13 @@ from tests.simulation.one_host import write
 from tests.simulation.programs import Program, Records, Row
 from tests.simulation.simulated_group import Group
 from tests.simulation.simulated_kafka import SimulatedBroker
+from tests.simulation.swarm import Swarm
 from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
 
 APPLICATION = "app"
 _REST_WITHIN_S = 900.0
 _STILL_BESIDE_COMMIT_S = 3.0
-_LONGEST_IDLE_S = [0.1, 0.4, 0.8]
-"""Longest time between two steps of a stream loop without work, one per run. Long ones spare the CPU empty steps."""
+_LONGEST_CALM_MESSAGE_S = 0.05
 
 
 class ViolationError(AssertionError):
@@ -87,7 +87,10 @@ class Cluster:
 class World:
     """Everything follows from ``seed``, and from the program."""
 
-    def __init__(self, seed: int, program: Program, config: dict[str, Any], folder: Path, partitions: int) -> None:
+    def __init__(
+        self, seed: int, program: Program, config: dict[str, Any], folder: Path, partitions: int, swarm: Swarm
+    ) -> None:
+        self.swarm = swarm
         self.rng = Random(f"world {seed}")
         self.program = program
         self.loop: Any = asyncio.get_running_loop()
@@ -103,7 +106,8 @@ class World:
         self._folder = folder
         # What the clock has made of the last records may wait for a commit.
         self._still_for_s = _STILL_BESIDE_COMMIT_S + config["commit.interval.ms"] / 1000
-        self.longest_idle_s = self.rng.choice(_LONGEST_IDLE_S)
+        self._last_victim: Any = None
+        self.longest_message_s = swarm.longest_message_s
         self._tasks: dict[asyncio.Task[Any], None] = {}
         settings = {"application.id": APPLICATION, "state.dir": folder, **config}
         self.spec = ApplicationSpec(program.topology, StreamsConfig.of(settings))
@@ -182,6 +186,7 @@ class World:
     def calm(self) -> None:
         """All that was cut off is connected again; what died is dead."""
         self.note("calm")
+        self.longest_message_s = min(self.longest_message_s, _LONGEST_CALM_MESSAGE_S)
         self.broker.down = False
         self.broker.leaderless.clear()
         for cluster in self.clusters:
@@ -267,6 +272,10 @@ class World:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def choose(self, found: Callable[[Cluster], list[Any]]) -> Any:
-        """One of what the clusters have, or None."""
+        """One of what the clusters have, or None. Often the one that was chosen last."""
         among = [one for cluster in self.clusters for one in found(cluster)]
-        return self.rng.choice(among) if among else None
+        if not among:
+            return None
+        if self._last_victim not in among or self.rng.random() >= self.swarm.same_victim:
+            self._last_victim = self.rng.choice(among)
+        return self._last_victim
