@@ -11,6 +11,7 @@ from penstock.actors.partitioner_watch import PartitionerWatch
 from penstock.actors.positions import Start
 from penstock.actors.standby_task import StandbyTask
 from penstock.actors.stored_task import StoredTask
+from penstock.actors.task_collector import TaskCollector
 from penstock.actors.task_directory import TaskDirectory, open_task_directory
 from penstock.actors.task_meters import TaskMeters
 from penstock.common.ids import CommittedOffset, Offsets, TaskId, TopicPartition
@@ -357,7 +358,7 @@ def _task_over(
     state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store], meters: TaskMeters
 ) -> Task:
     try:
-        return Task(state_manager, producer, global_stores, sender_of=meters.sender_of(producer))
+        return Task(state_manager, TaskCollector(producer), global_stores, sender_of=meters.sender_of(producer))
     except BaseException:
         state_manager.detach()  # from the budget
         raise

@@ -11,8 +11,9 @@ from typing_extensions import override
 from penstock.common.ids import Offsets
 from penstock.kafka.contracts import RecordProducer, TransactionalProducer
 from penstock.kafka.librdkafka import Sender
-from penstock.kafka.refusals import Refused, refused, refused_in_transaction, require_partitions
+from penstock.kafka.refusals import Refused, refused, refused_in_transaction
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration
+from penstock.kafka.topic_lookup import partitions_of
 from penstock.kafka.transactions import Transactions, answers_within_s
 
 
@@ -31,8 +32,8 @@ class NativeProducer(Sender, RecordProducer):
         count = self._partitions.get(topic)
         if count is None:
             with broker_errors(f"ask for topic {topic!r}", self._address):
-                found = self.count_partitions(topic, REQUEST_TIMEOUT_S)
-            count = self._partitions[topic] = require_partitions(topic, found)
+                count = partitions_of(topic, lambda: self.count_partitions(topic, REQUEST_TIMEOUT_S))
+            self._partitions[topic] = count
         return count
 
 

@@ -16,14 +16,14 @@ from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import CountingSender, Mark, RecordProducer
 from penstock.kafka.counting import PlainCountingSender
-from penstock.kafka.refusals import Refused, check_headers, not_bytes, refused, require_partitions
+from penstock.kafka.refusals import Refused, check_headers, not_bytes, refused
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
-    as_streams_error,
     broker_errors,
     client_configuration,
     producer_settings,
 )
+from penstock.kafka.topic_lookup import partitions_of
 
 _FULL_QUEUE_WAIT_S = 0.1
 _SLICE_S = 0.1
@@ -220,11 +220,15 @@ class ConfluentProducer(RecordProducer):
         count = self._partitions.get(topic)
         if count is None:
             with broker_errors(f"ask for topic {topic!r}", self._address):
-                found = self._client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
-            if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise as_streams_error(KafkaException(found.error), f"ask for topic {topic!r}", self._address)
-            count = self._partitions[topic] = require_partitions(topic, len(found.partitions))
+                count = partitions_of(topic, lambda: self._count_partitions(topic))
+            self._partitions[topic] = count
         return count
+
+    def _count_partitions(self, topic: str) -> int:
+        found = self._client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]
+        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise KafkaException(found.error)
+        return len(found.partitions)
 
     @override
     def close(self) -> None:

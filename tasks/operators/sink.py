@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import index
 from typing import Any
 
-from penstock.common.errors import ProductionError
+from penstock.common.errors import MissingTopicError, ProductionError
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
@@ -86,7 +86,8 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
 
 
 def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
-    """A sink whose topics a user function chooses: one for each, made when it is chosen first."""
+    """A sink whose topics a user function chooses. A topic is looked up when it is chosen first, and then has a sink of
+    its own: without the look-up its absence is found only after the producer's time-outs."""
     topic_of, context, name = node.topic, wiring.context, wiring.name
     assert not isinstance(topic_of, str)
     sinks: dict[str, StreamEdge] = {}
@@ -95,13 +96,24 @@ def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
         try:
             chosen = topic_of(key, value, _record_context(wiring, timestamp))
             if chosen not in sinks:
-                sinks[chosen] = sink(_bound_to(chosen, node), chosen, wiring)
+                bound_node = _bound_to(chosen, node)
+                wiring.collector.partitions(chosen)
+                sinks[chosen] = sink(bound_node, chosen, wiring)
+        except MissingTopicError:
+            context.not_sent(ProductionError(_no_such_topic(chosen), key=wiring.readable_key(key)), name)
         except Exception as error:
             context.failed(error, name, key)
             return
         sinks[chosen](key, value, timestamp)
 
     return run
+
+
+def _no_such_topic(chosen: str) -> str:
+    return (
+        f"the function that chooses topics has chosen {chosen!r}, which does not exist: create the topic, or let the "
+        "function choose one that exists"
+    )
 
 
 def _bound_to(topic: str, node: SinkNode) -> SinkNode:

@@ -43,7 +43,7 @@ def test_what_was_held_back_before_an_abort_comes_out_afterwards(tmp_path: Path,
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_whoever_chooses_partitions_need_not_ask_how_many_there_are_when_no_broker_answers(
+def test_a_sink_that_chooses_partitions_need_not_ask_for_their_number_while_no_broker_answers(
     tmp_path: Path, guarantee: str
 ) -> None:
     def last(topic: str, key: str, value: str, partitions: int) -> int:

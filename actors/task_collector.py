@@ -1,0 +1,28 @@
+"""A producer as the collector of a task."""
+
+from __future__ import annotations
+
+from penstock.common.errors import BrokerUnreachableError
+from penstock.kafka.contracts import RecordProducer, UndeliveredError
+from penstock.tasks.contracts import Send
+
+
+class TaskCollector:
+    """What a task sends goes straight to the producer.
+
+    An outage must end no task. Most topics are looked up before a task begins, and the look-up is repeated until a
+    broker answers. A topic that a function chooses is looked up with its first record: if no broker answers then, the
+    task goes back to its last commit, and does so until one answers.
+    """
+
+    def __init__(self, producer: RecordProducer) -> None:
+        self.send: Send = producer.send
+        self._producer = producer
+
+    def partitions(self, topic: str) -> int:
+        """The number of partitions of ``topic``. Raises MissingTopicError, and UndeliveredError if no broker
+        answers."""
+        try:
+            return self._producer.partitions(topic)
+        except BrokerUnreachableError as error:
+            raise UndeliveredError(f"no broker tells the partitions of topic {topic!r}: {error}") from error

@@ -1,0 +1,99 @@
+"""Sinks whose topics a function chooses, under both guarantees: topics that there are not, and outages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock as ps
+from penstock.common.topics import NewTopic
+from tests.actors.rig import STRING, Rig, settle
+
+GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+
+
+def by_value(key: str, value: str, context: ps.RecordContext) -> str:
+    return value
+
+
+def last(topic: str, key: str, value: str, partitions: int) -> int:
+    return partitions - 1
+
+
+def routed(partitioner: Any = None, choose: Any = by_value) -> ps.Topology:
+    builder = ps.StreamsBuilder()
+    produced = ps.Produced.with_(STRING, STRING).with_name("route")
+    if partitioner is not None:
+        produced = produced.with_stream_partitioner(partitioner)
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).to(choose, produced)
+    return builder.build()
+
+
+@GUARANTEES
+def test_a_chosen_topic_that_there_is_not_is_told_at_once_with_operator_record_and_cure(
+    tmp_path: Path, guarantee: str
+) -> None:
+    rig = Rig(tmp_path, routed(), processing_guarantee=guarantee)
+    loop = rig.running()
+    rig.write("in", ("a", "out", 1), ("b", "nowhere", 2))
+    commits = len(rig.coordinator.requests)
+    settle(loop)
+    told = loop.finished.result(timeout=0)
+    assert told is not None
+    for part in (
+        "'nowhere', which does not exist: create the topic",
+        "operator route",
+        "topic in, partition 0, offset 1",
+    ):
+        assert part in told
+    assert "key 'b'" in told
+    if guarantee == "exactly_once_v2":
+        assert len(rig.coordinator.requests) == commits, "no transaction is tried again and again"
+
+
+@GUARANTEES
+def test_a_topic_is_looked_up_once_and_not_per_record(
+    tmp_path: Path, guarantee: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, routed(), processing_guarantee=guarantee)
+    loop = rig.running()
+    asked: list[str] = []
+    producer: Any = loop._guarantee.producer
+    counting = producer.partitions
+    monkeypatch.setattr(producer, "partitions", lambda topic: asked.append(topic) or counting(topic))
+    rig.write("in", *(("a", "out", timestamp) for timestamp in range(50)))
+    settle(loop)
+    rig.commit(loop)
+    assert len([record for record in rig.broker.records("out") if record.key]) == 50
+    assert asked == ["out"]
+
+
+@GUARANTEES
+@pytest.mark.parametrize("partitioner", [None, last])
+def test_a_topic_that_is_chosen_first_while_no_broker_answers_ends_nobody(
+    tmp_path: Path, guarantee: str, partitioner: Any
+) -> None:
+    rigs: list[Rig] = []
+
+    def choose(key: str, value: str, context: ps.RecordContext) -> str:
+        if rigs:
+            rigs.pop().broker.down = True  # it is away from the first record on
+        return value
+
+    rig = Rig(tmp_path, routed(partitioner, choose), processing_guarantee=guarantee)
+    rig.clients.admin().create_topics([NewTopic("late", 1)])
+    loop = rig.running()
+    rigs.append(rig)
+    rig.write("in", ("a", "late", 1))
+    for _ in range(10):
+        loop.step()
+    assert rig.broker.down
+    assert not loop.finished.done(), loop.finished.result()
+    rig.broker.down = False
+    for _ in range(3):
+        rig.clock.now_ms += 10_000
+        settle(loop)
+    assert not loop.finished.done(), loop.finished.result()
+    assert [record.key for record in rig.broker.records("late") if record.key] == [b"a"]
