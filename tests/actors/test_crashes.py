@@ -17,8 +17,9 @@ import pytest
 import penstock as ps
 from penstock.actors.stream_loop import StreamLoop
 from penstock.tasks import context
+from tests.actors.crashed import Crashing, Rows, strings
 from tests.actors.rig import STRING, producer_of, settle
-from tests.actors.test_changelog_ahead import Crashing, Rows, as_text, strings
+from tests.actors.test_changelog_ahead import as_text
 
 OUT: Any = ps.Produced.with_(STRING, STRING)
 SPAN, GRACE = timedelta(seconds=5), timedelta(seconds=20)

@@ -12,8 +12,8 @@ import pytest
 
 import penstock as ps
 from penstock.tasks import context
+from tests.actors.crashed import Rows, strings
 from tests.actors.rig import STRING
-from tests.actors.test_changelog_ahead import Rows, strings
 from tests.actors.test_crashes import GRACE, OUT, SPAN, Played, union
 
 WINDOWED = ps.WindowedSerdes.time_windowed_serde_from(STRING, SPAN)
