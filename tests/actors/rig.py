@@ -5,22 +5,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import penstock as ps
 from penstock.actors.messages import (
     ApplicationSpec,
-    CommitAnswer,
-    CommitRequest,
     StoreAnswer,
     StoreQuery,
     TaskState,
 )
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.topics import NewTopic
 from penstock.state.queries import KeyQuery
@@ -28,6 +26,7 @@ from penstock.tasks.program import TaskPrograms
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.testing.fake_producers import FakeProducer
+from tests.actors.rig_coordinator import FakeCoordinator
 
 APPLICATION = "app"
 CHANGELOG = f"{APPLICATION}-counts-changelog"
@@ -59,55 +58,6 @@ class ManualClock:
 
     def monotonic_s(self) -> float:
         return self.now_ms / 1000
-
-
-@dataclass
-class FakeCoordinator:
-    """Takes commits for the group: at once, or when the test says so, or not at all."""
-
-    broker: FakeBroker
-    exactly_once: bool = False
-    incarnation: int = 0
-    requests: list[CommitRequest] = field(default_factory=list)
-    refusal: str = ""
-    held: list[tuple[CommitRequest, Future[CommitAnswer]]] | None = None
-
-    def commit(self, request: CommitRequest) -> Future[CommitAnswer]:
-        self.requests.append(request)
-        answer: Future[CommitAnswer] = Future()
-        if self.held is not None:
-            self.held.append((request, answer))
-        else:
-            self._settle(request, answer)
-        return answer
-
-    def join(self) -> None:
-        """Take the seat in the group, once more: whoever shows what it was told before is refused."""
-        self.incarnation = self.broker.join(APPLICATION, "seat", ["in"])
-
-    def hold(self) -> None:
-        """Leave requests unanswered until :meth:`release`."""
-        self.held = []
-
-    def release(self) -> None:
-        """Answer what was held."""
-        held, self.held = self.held or [], None
-        for request, answer in held:
-            self._settle(request, answer)
-
-    def _settle(self, request: CommitRequest, answer: Future[CommitAnswer]) -> None:
-        if self.refusal:
-            answer.set_result(CommitAnswer(False, self.refusal))
-            return
-        if self.exactly_once:
-            seat = self.broker.metadata(APPLICATION, "seat", self.incarnation)
-            answer.set_result(CommitAnswer(True, group_metadata=seat))
-            return
-        with self.broker.changed:
-            self.broker.group(APPLICATION).offsets.update(
-                {tp: CommittedOffset(*position) for tp, position in request.offsets.items()}
-            )
-        answer.set_result(CommitAnswer(True))
 
 
 class HeardRestores(StateRestoreListener):
@@ -174,8 +124,10 @@ class Rig:
         return found and found.offset
 
     def loop(self, slot: int = 1) -> StreamLoop:
-        coordinator = self.coordinator.commit
-        return StreamLoop(self.spec, f"stream/{slot}", self.clients, coordinator, self.clock, "node", slot)
+        actor, coordinator = f"stream/{slot}", self.coordinator
+        loop = StreamLoop(self.spec, actor, self.clients, coordinator.commit, self.clock, "node", slot)
+        coordinator.watch(loop, actor)
+        return loop
 
     def on_another_node(self, state_dir: Path) -> Rig:
         """The same application where ``state_dir`` is."""

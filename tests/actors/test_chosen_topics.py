@@ -61,8 +61,14 @@ def test_a_topic_is_looked_up_once_and_not_per_record(
     loop = rig.running()
     asked: list[str] = []
     producer: Any = loop._guarantee.producer
-    counting = producer.partitions
-    monkeypatch.setattr(producer, "partitions", lambda topic: asked.append(topic) or counting(topic))
+    look_up = producer.partitions
+
+    def noted(topic: str) -> int:
+        asked.append(topic)
+        count: int = look_up(topic)
+        return count
+
+    monkeypatch.setattr(producer, "partitions", noted)
     rig.write("in", *(("a", "out", timestamp) for timestamp in range(50)))
     settle(loop)
     rig.commit(loop)

@@ -26,7 +26,8 @@ from penstock.kafka.internal_topics import ensure_topics
 from penstock.testing.fake_broker import FakeLog, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
-from tests.actors.rig import APPLICATION, FakeCoordinator
+from tests.actors.rig import APPLICATION
+from tests.actors.rig_coordinator import FakeCoordinator
 from tests.live.bunches import Bunch, Input
 from tests.live.partitioned_driver import Written
 from tests.parity.fuzz.against_backfill import KeylessToFirst
@@ -106,6 +107,7 @@ class TroubledActors:
         spec = ApplicationSpec(self._spec.topology, config)
         commit, slot = self._coordinator.commit, number + 1
         loop = StreamLoop(spec, f"stream/{slot}", self._clients, commit, self.clock, "node", slot)
+        self._coordinator.watch(loop, f"stream/{slot}")
         self._aborted[number] = 0
         self._assign(loop, number)
         return loop
