@@ -59,7 +59,11 @@ def waiting_for_cpus(application_id: str, waiting: int, usage: CpuUsage) -> str 
     if not owners:
         return f"{what}. Add nodes, end other Ray jobs that hold CPUs, or have fewer (penstock scale)"
     others = ", ".join(f"{owner!r} ({number})" for owner, number in sorted(owners.items()))
+    largest, has = max(sorted(owners.items()), key=lambda owner: owner[1])
+    gives = min(waiting, has - 1)
+    now = f"; now, 'penstock scale {largest} {has - gives}' frees {gives} of them" if gives else ""
     return (
-        f"{what}; stream actors of other applications: {others}. Add nodes, stop one of these applications, or have "
-        "fewer stream actors, each of which takes a CPU (penstock scale, max.stream.actors, tasks.per.actor)"
+        f"{what}; stream actors of other applications: {others}. Without a limit each application takes a CPU for each "
+        f"of its tasks, until none is left: give each its share by max.stream.actors or tasks.per.actor{now}. "
+        "Or add nodes, or stop one of these applications"
     )

@@ -11,9 +11,7 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.messages import ApplicationSpec
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.errors import BrokerUnreachableError, TopologyError
-from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.kafka.known_topics import LostTopicError, note_topics, without_lost_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
@@ -48,14 +46,6 @@ async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bo
                 raise
             log.warning("waiting for joined topics to gain partitions", error=str(error))
         await asyncio.sleep(_BROKER_AGAIN_S)
-
-
-def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
-    """Raise what a start would raise of topics: StreamsError for those that do not fit the program or are lost, and for
-    a backfill that is half done."""
-    plan = partial(plan_topics, spec.topology, spec.config)
-    tasks = without_lost_topics(admin, spec.application_id, plan)(admin.topics()).tasks
-    refuse_unfinished_backfill(admin, spec.application_id, tasks.reads)
 
 
 def _planned(application_id: str, clients: KafkaClients, plan: Callable[[Mapping[str, int]], TopicPlan]) -> TopicPlan:

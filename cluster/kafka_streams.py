@@ -16,15 +16,14 @@ from penstock.cluster import connections, control, local_state, starting
 from penstock.cluster.actor_changes import ActorChanges
 from penstock.cluster.before_start import BeforeStart
 from penstock.cluster.close_options import CloseOptions, leave_group
-from penstock.cluster.first_plan import check_topics
 from penstock.cluster.http_actor import Serve, start_http, stop_http
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
-from penstock.cluster.pickled_program import pickled_program
 from penstock.cluster.queryable import views_of
 from penstock.cluster.read_side import STOPPED, state_error, unknown_store
 from penstock.cluster.running_application import RunningApplication
 from penstock.cluster.server_settings import ServerSettings, host_and_port
+from penstock.cluster.start_checks import check_application
 from penstock.cluster.state_watcher import StateWatcher
 from penstock.cluster.store_access import StoreAccess, StoreShape
 from penstock.cluster.store_reader import StoreReader
@@ -122,13 +121,12 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Check that the program can be sent to the cluster, that the broker answers, that the topics fit and no
-        internal one is lost, and that no backfill is half done. Raises what ``start`` raises of these; starts nothing.
+        """Check that the program can be sent to the cluster, and that the broker answers, and takes the settings of
+        internal topics and the session time-out. The topics must fit, no internal one be lost, and no backfill be half
+        done; and ``state.dir`` can be written, if the application would start on this machine. Raises what ``start``
+        raises of these; starts nothing.
         """
-        pickled_program(self._spec)
-        check_topics(self._spec, self._clients.admin())
-        if self.config.clients:
-            self._clients.try_out()
+        check_application(self._spec, self._clients)
 
     def start(self, serve: bool = True, take_over: bool = False) -> None:
         """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.

@@ -21,7 +21,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
 
-from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.answers import begin_commit, bounded_result
@@ -49,6 +49,9 @@ _EACH_PARTITION_S = 0.1
 _LOOK_AGAIN_S = 0.02
 _REACH_TIMEOUT_S = 3.0
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
+_WRONG_TOPIC = frozenset(
+    {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}
+)
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
@@ -113,20 +116,32 @@ class ConfluentAdmin(Admin):
         wanted = {topic.name: topic for topic in topics}
         if not wanted:
             return
-        asked = [
-            ClientNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in wanted.values()
-        ]
+        self._create(wanted.values(), validate_only=False)
+        partitions = sum(max(topic.partitions, 1) for topic in wanted.values())
+        what = f"topics {', '.join(sorted(wanted))} are created but not visible"
+        self._wait(lambda: self._led(wanted), what, _VISIBLE_TIMEOUT_S + partitions * _EACH_PARTITION_S)
+
+    @override
+    def try_topics(self, topics: Iterable[NewTopic]) -> None:
+        self._create(list(topics), validate_only=True)
+
+    def _create(self, topics: Collection[NewTopic], *, validate_only: bool) -> None:
+        asked = [ClientNewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.config)) for t in topics]
+        if not asked:
+            return
         with broker_errors("create topics", self._address):
-            answers = self._client.create_topics(asked, request_timeout=REQUEST_TIMEOUT_S)
+            answers = self._client.create_topics(asked, request_timeout=REQUEST_TIMEOUT_S, validate_only=validate_only)
         for name, answer in answers.items():
             try:
                 of_the_controller(self._client, partial(bounded_result, answer))
             except KafkaException as error:
+                if code_of(error) in _WRONG_TOPIC:
+                    raise ConfigError(
+                        f"the brokers refuse to create topic {name!r}: {error.args[0].str()}. Change "
+                        "replication.factor, the settings with the prefix 'topic.', or those of the store in the program"
+                    ) from error
                 if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise as_streams_error(error, f"create topic {name!r}", self._address) from error
-        partitions = sum(max(topic.partitions, 1) for topic in wanted.values())
-        what = f"topics {', '.join(sorted(wanted))} are created but not visible"
-        self._wait(lambda: self._led(wanted), what, _VISIBLE_TIMEOUT_S + partitions * _EACH_PARTITION_S)
 
     def _led(self, names: Iterable[str]) -> bool:
         with broker_errors("list the topics", self._address):
@@ -222,6 +237,20 @@ class ConfluentAdmin(Admin):
                     continue
                 found[resource.name] = {name: entry.value for name, entry in entries.items()}
         return found
+
+    @override
+    def broker_configs(self) -> dict[str, str]:
+        with broker_errors("ask for the configuration of a broker", self._address):
+            broker = min(self._client.list_topics(timeout=REQUEST_TIMEOUT_S).brokers)
+            asked = [ConfigResource(ConfigResource.Type.BROKER, str(broker))]
+            (answer,) = self._client.describe_configs(asked, request_timeout=REQUEST_TIMEOUT_S).values()
+            try:
+                entries = bounded_result(answer)
+            except KafkaException as error:
+                if code_of(error) != KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                    raise
+                return {}
+        return {name: entry.value for name, entry in entries.items()}
 
     @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:

@@ -213,7 +213,12 @@ class Admin(Protocol):
         """Every topic with its number of partitions."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create; one that exists already is left as it is. Returns when all are visible to clients."""
+        """Create; one that exists already is left as it is. Returns when all are visible to clients. Raises ConfigError
+        for settings that the brokers refuse."""
+
+    def try_topics(self, topics: Iterable[NewTopic]) -> None:
+        """Create nothing, but raise what :meth:`create_topics` raises of topics that do not exist: ConfigError for
+        settings that the brokers refuse."""
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete; one that does not exist is no error."""
@@ -230,6 +235,9 @@ class Admin(Protocol):
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The settings of each topic, by their names in Kafka; a topic whose settings this client may not see is left
         out."""
+
+    def broker_configs(self) -> dict[str, str]:
+        """The settings of one of the brokers, by their names in Kafka; empty if this client may not see them."""
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic

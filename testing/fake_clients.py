@@ -190,6 +190,10 @@ class FakeAdmin(Admin):
             self._broker.create_topic(topic)
 
     @override
+    def try_topics(self, topics: Iterable[NewTopic]) -> None:
+        """It takes any settings."""
+
+    @override
     def delete_topics(self, names: Iterable[str]) -> None:
         for name in names:
             self._broker.delete_topic(name)
@@ -212,6 +216,10 @@ class FakeAdmin(Admin):
     @override
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         return {name: {"cleanup.policy": "delete", **self._broker.topic_config(name)} for name in topics}
+
+    @override
+    def broker_configs(self) -> dict[str, str]:
+        return {}
 
     @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:

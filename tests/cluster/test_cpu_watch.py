@@ -23,8 +23,16 @@ def test_who_holds_the_cpus_is_named_with_what_to_do() -> None:
     assert reason is not None
     assert "1 stream actor waits for a free CPU: the Ray cluster has 2, all taken" in reason
     assert "'joins' (1), 'word-count' (2)" in reason
-    assert "tasks.per.actor" in reason
+    assert "give each its share by max.stream.actors or tasks.per.actor" in reason
+    assert "'penstock scale word-count 1' frees 1 of them" in reason
     assert "'mine'" not in reason
+
+
+def test_an_application_is_asked_for_no_more_than_all_but_one_of_its_actors() -> None:
+    names = [f"penstock/orders/stream/{number}" for number in range(1, 5)]
+    assert "'penstock scale orders 2' frees 2 of them" in str(waiting_for_cpus("mine", 2, CpuUsage(4, 0.0, names)))
+    assert "'penstock scale orders 1' frees 3 of them" in str(waiting_for_cpus("mine", 9, CpuUsage(4, 0.0, names)))
+    assert "penstock scale" not in str(waiting_for_cpus("mine", 1, CpuUsage(1, 0.0, names[:1])))
 
 
 def test_other_ray_jobs_may_hold_them_too() -> None:

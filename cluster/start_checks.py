@@ -1,0 +1,73 @@
+"""Finds before a start what would end an application soon after it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import ray
+
+from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.pickled_program import pickled_program
+from penstock.cluster.ray_clusters import named_address
+from penstock.common.errors import ConfigError
+from penstock.kafka.backfill_note import refuse_unfinished_backfill
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import Admin
+from penstock.kafka.known_topics import without_lost_topics
+from penstock.topology.physical.topic_plan import plan_topics
+
+_SESSION = "session.timeout.ms"
+
+
+def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
+    """Raise what a start would raise of the program, ``state.dir``, topics and clients: StreamsError."""
+    pickled_program(spec)
+    # In another cluster the directory is on other machines.
+    if not ray.is_initialized() and named_address() is None:
+        check_state_dir(spec.config.state_dir)
+    admin = clients.admin()
+    check_topics(spec, admin)
+    check_session_timeout(clients, admin)
+    if spec.config.clients:
+        clients.try_out()
+
+
+def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
+    """Raise StreamsError for topics that do not fit the program or are lost, for settings of internal topics that the
+    brokers refuse, and for a backfill that is half done."""
+    plan, existing = partial(plan_topics, spec.topology, spec.config), admin.topics()
+    planned = without_lost_topics(admin, spec.application_id, plan)(existing)
+    admin.try_topics([topic for topic in planned.internal if topic.name not in existing])
+    refuse_unfinished_backfill(admin, spec.application_id, planned.tasks.reads)
+
+
+def check_session_timeout(clients: ConfluentClients, admin: Admin) -> None:
+    """Raise ConfigError for a session time-out that no broker takes, if brokers let this client see their limits."""
+    wanted = clients.consumer_overrides.get(_SESSION)
+    if wanted is None:
+        return
+    limits = admin.broker_configs()
+    least, most = (limits.get(f"group.{which}.{_SESSION}") for which in ("min", "max"))
+    if (least is not None and int(wanted) < int(least)) or (most is not None and int(wanted) > int(most)):
+        raise ConfigError(
+            f"configuration key 'consumer.{_SESSION}': the brokers take {least} to {most} ms (group.min.{_SESSION}, "
+            f"group.max.{_SESSION}), not {wanted}"
+        )
+
+
+def check_state_dir(state_dir: Path) -> None:
+    """Raise ConfigError if this process cannot write in ``state_dir``, or cannot make it."""
+    what = f"configuration key 'state.dir': {str(state_dir)!r} cannot be written"
+    try:
+        there = next(each for each in (state_dir, *state_dir.absolute().parents) if each.exists())
+    except OSError as error:
+        raise ConfigError(f"{what}: {error}") from error
+    if not there.is_dir():
+        raise ConfigError(f"{what}: {str(there)!r} is no directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{what}: {str(there)!r} is read-only, or belongs to another user. Give a directory on a local disk that "
+            "the user of this process may write"
+        )
