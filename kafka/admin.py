@@ -138,7 +138,7 @@ class ConfluentAdmin(Admin):
                 if code_of(error) in _WRONG_TOPIC:
                     raise ConfigError(
                         f"the brokers refuse to create topic {name!r}: {error.args[0].str()}. Change "
-                        "replication.factor, the settings with the prefix 'topic.', or those of the store in the program"
+                        "replication.factor, the settings with the prefix 'topic.', or the store's own in the program"
                     ) from error
                 if code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise as_streams_error(error, f"create topic {name!r}", self._address) from error
