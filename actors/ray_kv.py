@@ -21,3 +21,8 @@ def get(key: str) -> bytes | None:
 def delete(key: str) -> None:
     """Keep it no longer. Idempotent."""
     internal_kv._internal_kv_del(key, namespace=_NAMESPACE)
+
+
+def delete_all(prefix: str) -> None:
+    """Keep nothing whose key begins with ``prefix`` any longer. Idempotent."""
+    internal_kv._internal_kv_del(prefix, del_by_prefix=True, namespace=_NAMESPACE)

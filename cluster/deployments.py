@@ -15,7 +15,7 @@ from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deploy_rules import refusal
 from penstock.cluster.events import Deploy, Event
 from penstock.cluster.program_with_code import pickled_with_code, unpickled_program
-from penstock.common.errors import StreamsError
+from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.version import version
 
 _MOST_PROGRAM_BYTES = 64 << 20
@@ -53,13 +53,20 @@ class Deployments:
         return self._programs[generation]
 
     async def load(self, restarted: bool) -> ApplicationSpec:
-        """The version to begin with: after a restart the one that was rolled out last. Raises ConfigError."""
+        """Returns the version to begin with: after a restart the one that was rolled out last. Raises ConfigError for a
+        program that is lost, or cannot be read."""
         if restarted and (kept := await asyncio.to_thread(kept_rollout.load, self._actor_id())) is not None:
             self.rollout, self._call = kept
             for generation in {self.rollout.generation, self.rollout.proven}:
                 program = await asyncio.to_thread(kept_rollout.load_program, self._actor_id(), generation)
                 if program is not None:
                     self._programs[generation] = program
+                elif generation not in self._programs:
+                    raise ConfigError(
+                        f"version {generation} of the program is not in Ray's key-value store any more, so the "
+                        "restarted coordinator cannot give it to stream actors: start the application again with "
+                        "'penstock run'"
+                    )
         for generation in {self.rollout.generation, self.rollout.proven}:
             self._specs[generation] = await asyncio.to_thread(unpickled_program, self._programs[generation])
         return self.spec

@@ -44,7 +44,8 @@ class NodeAnswer(Enum):
     """The answer of a Ray node to a connection."""
 
     ANSWERS = "it is there"
-    GONE = "its machine refuses the connection: its raylet has ended"
+    REFUSES = "the connection is refused: its raylet has ended, or a firewall sends resets in its name"
+    GONE = "Ray itself calls it dead"
     UNREACHABLE = "no answer came: its machine is lost, or the network between is"
 
 

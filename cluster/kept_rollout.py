@@ -41,10 +41,8 @@ def delete_program(actor_id: str, generation: int) -> None:
 
 def delete(actor_id: str) -> None:
     """The coordinator is ended for good. Idempotent."""
-    kept = load(actor_id)
-    if kept is not None:
-        for generation in range(1, kept[0].last + 1):
-            delete_program(actor_id, generation)
+    # A program is kept before its roll-out begins: one that never began is in no roll-out.
+    ray_kv.delete_all(_programs_of(actor_id))
     ray_kv.delete(_key(actor_id))
 
 
@@ -54,4 +52,8 @@ def _key(actor_id: str) -> str:
 
 
 def _program_key(actor_id: str, generation: int) -> str:
-    return f"program/{actor_id}/{generation}"
+    return f"{_programs_of(actor_id)}{generation}"
+
+
+def _programs_of(actor_id: str) -> str:
+    return f"program/{actor_id}/"

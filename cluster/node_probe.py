@@ -1,7 +1,7 @@
-"""Asks a Ray node if it is there: by a connection to its raylet.
+"""Asks a Ray node if it is there: by a connection to its raylet, and by Ray's own list of nodes.
 
-The kernel accepts the connection, also on a loaded machine and for a process that stands still. So a refusal means
-that the raylet has ended, and Ray never brings it back under the same id.
+The kernel accepts the connection, also on a loaded machine and for a process that stands still. So a refusal means that
+the raylet has ended, and Ray never brings it back under the same id; or that a firewall refuses in its name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from contextlib import suppress
 from penstock.cluster.environment import NodeAnswer
 
 CONNECT_S = 1.0
+LIST_S = 1.0
+"""Ray's list is waited for no longer. The answer to a later question may use it."""
 
 Address = tuple[str, int]
 
@@ -24,22 +26,38 @@ class NodeProbe:
     def __init__(self, addresses: Callable[[], Mapping[str, Address | None]]) -> None:
         self._addresses = addresses
         self._known: dict[str, Address | None] = {}
+        self._listing: asyncio.Future[Mapping[str, Address | None]] | None = None
 
     async def ask(self, node_id: str) -> NodeAnswer:
-        """Returns ANSWERS for a node that nobody knows: then nothing may be concluded."""
+        """Returns ANSWERS for a node that nobody knows: then nothing may be concluded. Takes CONNECT_S and twice LIST_S
+        at most."""
         if node_id not in self._known:
-            self._known = dict(await asyncio.to_thread(self._addresses))
+            await self._list()
         if node_id not in self._known:
             return NodeAnswer.ANSWERS
         address = self._known[node_id]
-        return NodeAnswer.GONE if address is None else await _connect(*address)
+        answer = NodeAnswer.GONE if address is None else await _connect(*address)
+        if answer is NodeAnswer.REFUSES:
+            await self._list()
+            return NodeAnswer.GONE if self._known.get(node_id) is None else answer
+        return answer
+
+    async def _list(self) -> None:
+        """Take in Ray's list; keep the one before if Ray does not answer within LIST_S. A thread that Ray lets wait is
+        waited for again, so that there is one at most."""
+        if self._listing is None:
+            self._listing = asyncio.ensure_future(asyncio.to_thread(self._addresses))
+        listing = self._listing
+        if (await asyncio.wait({listing}, timeout=LIST_S))[0]:
+            self._listing = None
+            self._known = dict(listing.result())
 
 
 async def _connect(host: str, port: int) -> NodeAnswer:
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), CONNECT_S)
     except ConnectionRefusedError:
-        return NodeAnswer.GONE
+        return NodeAnswer.REFUSES
     except (OSError, TimeoutError):
         return NodeAnswer.UNREACHABLE
     writer.close()

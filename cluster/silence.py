@@ -16,8 +16,11 @@ DEAD_S = 45.0
 """An actor whose process gives no heartbeat for so long is replaced (``session.timeout.ms``, by Kafka's default)."""
 HUNG_S = 300.0
 """An actor whose thread gives no status for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
-GONE_AFTER_S = 0.4
-"""A node whose raylet refuses connections for so long is lost: its process has ended, and does not come back."""
+REFUSED_FENCED_S = 0.4
+"""A node whose raylet refuses connections for so long is lost, if Kafka fences its actors. If a firewall refused them,
+a restart of the actor is all that the mistake costs."""
+REFUSED_S = 1.5
+"""The same if nothing fences the actors: then their processes must give no sign of life for SHOWN_AFTER_S, too."""
 UNREACHABLE_AFTER_S = 3.0
 """A node that no connection reaches for so long is lost, if Kafka fences its actors and another node answers."""
 STALLED_S = 5.0
@@ -36,13 +39,13 @@ class _Heard:
 
     status_s: float
     heartbeat_s: float
-    gone_since_s: float | None = None
+    refused_since_s: float | None = None
     unreachable_since_s: float | None = None
 
     def excuse(self, seconds: float) -> None:
         self.status_s += seconds
         self.heartbeat_s += seconds
-        self.gone_since_s = self.unreachable_since_s = None
+        self.refused_since_s = self.unreachable_since_s = None
 
 
 class Silence:
@@ -74,7 +77,7 @@ class Silence:
         now = self._now()
         heard = self._of(name, now)
         if heartbeat:
-            heard.heartbeat_s, heard.gone_since_s, heard.unreachable_since_s = now, None, None
+            heard.heartbeat_s, heard.refused_since_s, heard.unreachable_since_s = now, None, None
         elif reason := self._lost_with_node(heard, now, node, elsewhere):
             return reason
         if now - heard.status_s > HUNG_S:
@@ -84,10 +87,13 @@ class Silence:
         return None
 
     def _lost_with_node(self, heard: _Heard, now: float, node: NodeAnswer, elsewhere: Iterable[str]) -> str | None:
-        heard.gone_since_s = _since(heard.gone_since_s, now) if node is NodeAnswer.GONE else None
+        refused = node is NodeAnswer.REFUSES
+        heard.refused_since_s = _since(heard.refused_since_s, now) if refused else None
         unreachable = node is NodeAnswer.UNREACHABLE
         heard.unreachable_since_s = since = _since(heard.unreachable_since_s, now) if unreachable else None
-        if heard.gone_since_s is not None and now - heard.gone_since_s >= GONE_AFTER_S:
+        if node is NodeAnswer.GONE:
+            return "it does not answer, and Ray calls its node dead"
+        if heard.refused_since_s is not None and self._is_believed(heard, now - heard.refused_since_s, now):
             return "it does not answer, and its node is gone: nothing listens at the address of its raylet"
         if not self._fenced or since is None or now - since < UNREACHABLE_AFTER_S:
             return None
@@ -95,6 +101,12 @@ class Silence:
         if any(other in self._heard and self._heard[other].heartbeat_s > since for other in elsewhere):
             return f"no connection reaches it or its node for {UNREACHABLE_AFTER_S:.0f} s, and other nodes answer"
         return None
+
+    def _is_believed(self, heard: _Heard, refused_for_s: float, now: float) -> bool:
+        """True if refused connections show that the node is lost: a firewall may refuse them, too."""
+        if self._fenced:
+            return refused_for_s >= REFUSED_FENCED_S
+        return refused_for_s >= REFUSED_S and now - heard.heartbeat_s >= SHOWN_AFTER_S
 
     def is_silent(self, name: str) -> bool:
         """True if its process has given no sign of life for SHOWN_AFTER_S: what it last reported may not hold now."""

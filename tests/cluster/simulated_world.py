@@ -189,7 +189,7 @@ class World:
     async def node(self, node_id: str) -> NodeAnswer:
         await self.pause()
         alive = any(actor.alive for actor in self.actors.values() if actor.node == node_id)
-        return NodeAnswer.ANSWERS if alive else NodeAnswer.GONE
+        return NodeAnswer.ANSWERS if alive else NodeAnswer.REFUSES
 
     def reported(self, status: ActorStatus) -> None:
         """It keeps no books of them."""

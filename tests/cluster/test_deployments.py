@@ -20,6 +20,7 @@ from penstock.cluster.deployments import Deployments
 from penstock.cluster.events import Event, SetRollout
 from penstock.cluster.program_with_code import pickled_with_code
 from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError
 from penstock.common.log import logger
 from penstock.common.version import version
 from penstock.topology.physical.topic_plan import plan_topics
@@ -95,6 +96,12 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     monkeypatch.setattr(ray_kv, "put", put)
     monkeypatch.setattr(ray_kv, "get", there.get)
     monkeypatch.setattr(ray_kv, "delete", lambda key: there.pop(key, None))
+
+    def delete_all(prefix: str) -> None:
+        for key in [key for key in there if key.startswith(prefix)]:
+            del there[key]
+
+    monkeypatch.setattr(ray_kv, "delete_all", delete_all)
     return there
 
 
@@ -219,6 +226,26 @@ def test_a_version_that_no_roll_back_needs_is_kept_no_longer(kept: dict[str, byt
         assert kept_rollout.load_program("a1", 2) is not None
         kept_rollout.delete("a1")
         assert kept == {}
+
+    asyncio.run(play())
+
+
+def test_a_version_whose_roll_out_never_began_is_not_left_behind(kept: dict[str, bytes]) -> None:
+    for generation in (1, 2):
+        kept_rollout.save_program("a1", generation, b"program")
+    kept_rollout.save_program("a10", 1, b"of another coordinator")
+    kept_rollout.delete("a1")
+    assert kept == {"program/a10/1": b"of another coordinator"}
+
+
+def test_a_restarted_coordinator_whose_program_is_lost_names_the_way_out(kept: dict[str, bytes]) -> None:
+    async def play() -> None:
+        host = Host(program())
+        await host.deployments.load(restarted=False)
+        await host.deploy(wanted(program(loud=True)))
+        kept_rollout.delete_program("a1", 2)
+        with pytest.raises(ConfigError, match=r"version 2 of the program is not in Ray's .* again with 'penstock run'"):
+            await Host(program()).deployments.load(restarted=True)
 
     asyncio.run(play())
 

@@ -14,7 +14,12 @@ from tests.cluster.virtual_time import run
 
 @pytest.mark.parametrize(
     ("answer", "fed"),
-    [(NodeAnswer.ANSWERS, [ProcessDied(2)]), (NodeAnswer.GONE, []), (NodeAnswer.UNREACHABLE, [])],
+    [
+        (NodeAnswer.ANSWERS, [ProcessDied(2)]),
+        (NodeAnswer.REFUSES, []),
+        (NodeAnswer.GONE, []),
+        (NodeAnswer.UNREACHABLE, []),
+    ],
 )
 def test_only_a_node_that_answers_some_seconds_later_blames_the_process(
     answer: NodeAnswer, fed: list[ProcessDied]
