@@ -217,7 +217,7 @@ class HostedTask(StoredTask):
         if not self.snapshot:
             # No record was processed, but a processor has changed its stores: standbys must hear of it.
             self.snapshot = {tp: CommittedOffset(start.offset) for tp, start in self.starts.items()}
-        offsets, left_out = covering(self.snapshot, told)
+        offsets, left_out = covering(self.snapshot, told, self._own_changelogs)
         if left_out and not self._said_not_covered:
             self._said_not_covered = True
             say_not_covered(self.id, left_out)

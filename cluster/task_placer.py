@@ -47,6 +47,7 @@ class TaskPlacer:
         self._chosen_by: tuple[object, ...] = ()
         self._probed: dict[tuple[TaskId, str], int | None] = {}  # what each warm-up lacked at the last probe
         self._set_back: frozenset[tuple[TaskId, str]] = frozenset()
+        self._never_begun: frozenset[tuple[TaskId, str]] = frozenset()  # of these no lag was known at two probes
 
     def take_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:
         """The labels of all nodes."""
@@ -88,7 +89,7 @@ class TaskPlacer:
             now = self.target.get(task)
             if now is None or now == name:
                 self.target[task] = name
-            elif not self._can_move(task, now, name):
+            elif not self._can_move(task, now, name) and not self._waits_in_vain(task, now, name):
                 self.moving[task] = name
             elif not self._is_outdated(now):
                 self.target[task] = name
@@ -103,8 +104,9 @@ class TaskPlacer:
         self._chosen_by = self._known()
 
     def probe(self) -> None:
-        """Now and then, while tasks are to move: warm-ups that have come no nearer since the last time stand behind the
-        others, so that none holds its place among ``max.warmup.replicas`` for ever. Next time they may try again."""
+        """Take from warm-ups that have come no nearer since the last probe their priority among ``max.warmup.replicas``
+        until the next one; called regularly while tasks are to move. A task that must leave its actor no longer waits
+        for a warm-up that has not begun between two probes."""
         now = {
             (task, name): self._lag(task, name)
             for task, name in self.moving.items()
@@ -112,6 +114,9 @@ class TaskPlacer:
         }
         before = self._probed
         self._set_back = frozenset(it for it, lag in now.items() if it in before and not _nearer(lag, before[it]))
+        self._never_begun = frozenset(
+            it for it, lag in now.items() if lag is None and it in before and before[it] is None
+        )
         self._probed = now
         self._chosen_by = ()
 
@@ -184,6 +189,10 @@ class TaskPlacer:
         if actors[now].node == actors[name].node and task.subtopology not in plan.in_memory:
             return True
         return self._caught_up(task, name)
+
+    def _waits_in_vain(self, task: TaskId, now: str, name: str) -> bool:
+        """True if the task is restored where it goes, since it must leave and no standby can be warmed up there."""
+        return self._leaves(now) and (task, name) in self._never_begun
 
     def _caught_up(self, task: TaskId, name: str) -> bool:
         lag = self._lag(task, name)

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 
 from penstock.common.ids import CommittedOffset, Offsets, TaskId
 from penstock.common.log import logger
+from penstock.tasks.listed_offsets import decode_listed, encode_listed
 from penstock.tasks.offsets import (
+    LISTED,
     LOGGED,
     decode_partition_time,
     decode_remembered,
@@ -21,36 +23,48 @@ from penstock.tasks.offsets import (
 )
 
 
-def covering(offsets: Offsets, logged: Mapping[str, int]) -> tuple[Offsets, int]:
-    """``offsets`` (not empty) with, beside one of them, the offset behind the last record of each changelog that
-    belongs to their commit; and the number of stores for which there was no room."""
+def covering(offsets: Offsets, logged: Mapping[str, int], stores: Iterable[str]) -> tuple[Offsets, int]:
+    """Returns ``offsets`` (not empty) with, beside one of them, the offset behind the last record of each changelog
+    that belongs to their commit; and the number of stores for which there was no room.
+
+    ``logged``: these offsets by store. ``stores``: all stores of the task that have a changelog of their own.
+    """
     told_by = min(offsets)
     offset, metadata = offsets[told_by]
     times = decode_remembered(metadata)
-    all_of_it = times | {store + LOGGED: each for store, each in logged.items()}
-    kept, left_out = fitting(all_of_it)
+    kept, left_out = fitting(times | {store + LOGGED: each for store, each in logged.items()})
+    if any(name.endswith(LOGGED) for name in left_out):
+        kept, left_out = fitting(times | encode_listed(logged, stores))
     text = encode_partition_time(decode_partition_time(metadata), kept)
-    return {**offsets, told_by: CommittedOffset(offset, text)}, sum(name.endswith(LOGGED) for name in left_out)
+    untold = len(logged) if any(name.endswith(LISTED) for name in left_out) else 0
+    return {**offsets, told_by: CommittedOffset(offset, text)}, untold
 
 
 def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[str, int]:
-    """The offset behind the last record of each changelog that a commit covers, as far as it tells."""
+    """Returns the offset behind the last record of each changelog that a commit covers, as far as it tells.
+
+    ``stores``: all stores of the task that have a changelog of their own, as for :func:`covering`.
+    """
+    wanted = list(stores)
     found = [decode_remembered(offset.metadata) for offset in offsets]
+    listed = [decode_listed(each, wanted) for each in found]
     told: dict[str, int] = {}
-    for store in stores:
+    for store in wanted:
         ends = [each[name] for name in _names(store) for each in found if name in each]
+        ends += [each[store] for each in listed if store in each]
         if ends:
             told[store] = max(ends)
     return told
 
 
 def without_coverage(committed: CommittedOffset, stores: Iterable[str]) -> CommittedOffset:
-    """``committed`` as it was before :func:`covering`, so that it may be compared with what a task would commit."""
+    """Returns ``committed`` as it was before :func:`covering`, so that it may be compared with what a task would
+    commit."""
     remembered = decode_remembered(committed.metadata)
     ours = {name for store in stores for name in _names(store)}
-    if ours.isdisjoint(remembered):
+    others = {name: ms for name, ms in remembered.items() if name not in ours and not name.endswith(LISTED)}
+    if len(others) == len(remembered):
         return committed
-    others = {name: ms for name, ms in remembered.items() if name not in ours}
     text = encode_partition_time(decode_partition_time(committed.metadata), others)
     return CommittedOffset(committed.offset, text)
 
@@ -63,8 +77,8 @@ def say_not_covered(task_id: TaskId, count: int) -> None:
     """Warn that :func:`covering` had no room for so many stores."""
     logger(__name__).warning(
         "the metadata of committed offsets has no room for the offsets of all changelogs: standbys of this task do not "
-        "follow, and its stores are restored from the beginning where they are not on disk. Give operators shorter "
-        "names, or cut the sub-topology in two by repartition()",
+        "follow, and where it moves to, its stores are restored without a warm-up. Give operators shorter names, or "
+        "cut the sub-topology in two by repartition()",
         task=str(task_id),
         stores=count,
     )

@@ -33,6 +33,10 @@ LOGGED = "/changelog-offset"
 """Under names that end so, a commit tells how far changelogs belong to it (``commit_coverage.py``)."""
 
 
+LISTED = "/changelog-offsets"
+"""The one name that ends so tells the same for all stores, if each by its name would be too long."""
+
+
 def short_name(name: str) -> str:
     """What stands for a name of penstock's own where there is no room for all."""
     return f"~{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
@@ -51,7 +55,7 @@ def fitting(remembered: Mapping[str, int]) -> tuple[Mapping[str, int], Sequence[
     kept: dict[str, int] = {}
     left = LONGEST - _length({})
     for number, name in enumerate(order):
-        written = short_name(name) if _rank(name) else name
+        written = short_name(name) if name.endswith((LOGGED, STREAM_TIME)) else name
         left -= _characters(written)
         if left < 0:
             return kept, order[number:]
@@ -61,7 +65,7 @@ def fitting(remembered: Mapping[str, int]) -> tuple[Mapping[str, int], Sequence[
 
 def _rank(name: str) -> int:
     """0 for a name of Kafka Streams' own; those with the largest rank are left out first."""
-    return 2 if name.endswith(LOGGED) else int(name.endswith(STREAM_TIME))
+    return 2 if name.endswith((LOGGED, LISTED)) else int(name.endswith(STREAM_TIME))
 
 
 def say_left_out(task_id: TaskId, names: Sequence[str]) -> None:

@@ -223,7 +223,7 @@ def cover(rig: Rig) -> None:
     """Commit all that the changelog has by now, as the active task would; exactly once it is committed already."""
     if not rig.coordinator.exactly_once:
         end = rig.broker.log(TopicPartition(CHANGELOG, 0)).end
-        offsets, _ = covering({TopicPartition("in", 0): CommittedOffset(0)}, {"counts": end})
+        offsets, _ = covering({TopicPartition("in", 0): CommittedOffset(0)}, {"counts": end}, ["counts"])
         rig.broker.group(APPLICATION).offsets.update(offsets)
 
 

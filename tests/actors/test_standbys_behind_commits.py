@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, follow, settle, uncached
 from tests.actors.test_restoration import kill
@@ -73,6 +74,29 @@ def test_a_standby_whose_commits_tell_nothing_of_its_changelogs_waits_and_says_n
     follow(rig, standby)
     assert stale_count(standby, "ada") == 1
     assert [status.lag for status in lag(standby)] == [0]
+
+
+def test_a_sub_topology_may_have_hundreds_of_stores(tmp_path: Path) -> None:
+    count = 160
+    rig = Rig(tmp_path, many_counts(count))
+    topics = [NewTopic(f"{APPLICATION}-counts-{number}-changelog", 1) for number in range(count)]
+    rig.clients.admin().create_topics(topics)
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    standby = standby_of(rig)
+    follow(rig, standby)
+    assert [status.lag for status in lag(standby)] == [0]
+
+
+def many_counts(count: int) -> ps.Topology:
+    """So many counts of the same records, in stores in memory."""
+    builder = ps.StreamsBuilder()
+    grouped = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
+    for number in range(count):
+        grouped.count(ps.Materialized.as_(f"counts-{number}").with_store_type(ps.StoreType.IN_MEMORY))
+    return builder.build()
 
 
 def test_what_only_punctuators_write_reaches_the_standbys(tmp_path: Path) -> None:

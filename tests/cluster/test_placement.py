@@ -386,3 +386,20 @@ def test_a_warm_up_that_comes_no_nearer_lets_others_go_first_and_gets_another_tr
     timers = cluster.told.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS))
     cluster(TimerFired(Timer.PROBE))
     assert cluster.told.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS)) == timers, "nothing is to move any more"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_task_that_must_leave_does_not_wait_for_ever_for_a_warm_up_that_never_begins(begun: bool) -> None:
+    cluster = Cluster(StandbyPolicy(replicas=0))
+    (old,) = cluster.on("a")
+    cluster(NodesDraining({"a": None}))
+    (new,) = cluster.up("b")
+    for _ in range(4):
+        if begun:
+            cluster.report(BEHIND)
+        else:
+            for name, tasks in cluster.tasks.items():
+                cluster(ActorReported(name, tasks, cluster.machine._actors[name].epoch))
+        cluster(TimerFired(Timer.PROBE))
+    assert bool(cluster.tasks[new]) is not begun
+    assert begun == (old in cluster.machine.placement.values())

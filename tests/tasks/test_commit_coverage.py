@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.tasks.commit_coverage import covered, covering, without_coverage
 from penstock.tasks.offsets import LONGEST, STREAM_TIME, decode_partition_time, decode_remembered, encode_partition_time
@@ -13,7 +15,7 @@ LOGGED = {"counts": 7, "windows": 1 << 40}
 def test_one_offset_tells_it_and_the_times_stay() -> None:
     times = {"join" + STREAM_TIME: 5}
     offsets = {B: CommittedOffset(4, "AgAAAAAAAAAK"), A: CommittedOffset(3, encode_partition_time(77, times))}
-    told, left_out = covering(offsets, LOGGED)
+    told, left_out = covering(offsets, LOGGED, LOGGED)
     assert (told[B], told[A].offset, left_out) == (offsets[B], 3, 0)
     assert decode_partition_time(told[A].metadata) == 77
     assert times.items() <= decode_remembered(told[A].metadata).items()
@@ -22,26 +24,42 @@ def test_one_offset_tells_it_and_the_times_stay() -> None:
 
 def test_without_it_a_commit_is_what_it_was() -> None:
     for metadata in ("", encode_partition_time(77), encode_partition_time(-1, {"store": 3, "join" + STREAM_TIME: 5})):
-        told, _ = covering({A: CommittedOffset(3, metadata)}, LOGGED)
+        told, _ = covering({A: CommittedOffset(3, metadata)}, LOGGED, LOGGED)
         before = CommittedOffset(3, metadata or encode_partition_time(-1))
         assert without_coverage(told[A], LOGGED) == before
         assert without_coverage(before, LOGGED) == before
 
 
 def test_of_several_commits_the_furthest_counts() -> None:
-    old, _ = covering({A: CommittedOffset(3)}, {"counts": 5})
-    new, _ = covering({B: CommittedOffset(3)}, {"counts": 8})
+    old, _ = covering({A: CommittedOffset(3)}, {"counts": 5}, ["counts"])
+    new, _ = covering({B: CommittedOffset(3)}, {"counts": 8}, ["counts"])
     assert covered({**old, **new}.values(), ["counts"]) == {"counts": 8}
+
+
+def stores(count: int) -> dict[str, int]:
+    """Offsets of so many stores, named as a builder names them."""
+    return {f"KSTREAM-AGGREGATE-STATE-STORE-{number:010d}": 1_000_000_000 + number for number in range(count)}
+
+
+@pytest.mark.parametrize("count", [1, 90, 140, 400])
+def test_hundreds_of_stores_have_room(count: int) -> None:
+    logged = {store: end for store, end in stores(count).items() if count == 1 or not store.endswith("7")}
+    told, left_out = covering({A: CommittedOffset(3, encode_partition_time(77))}, logged, stores(count))
+    assert (left_out, len(told[A].metadata) <= LONGEST) == (0, True)
+    assert covered(told.values(), reversed(list(stores(count)))) == logged
+    assert without_coverage(told[A], stores(count)) == CommittedOffset(3, encode_partition_time(77))
+
+
+def test_a_list_of_other_stores_tells_nothing() -> None:
+    told, _ = covering({A: CommittedOffset(3)}, stores(400), stores(400))
+    assert covered(told.values(), stores(401)) == {}
 
 
 def test_it_is_the_first_to_be_left_out_where_there_is_no_room() -> None:
     times = {f"KSTREAM-AGGREGATE-{number:010d}{STREAM_TIME}": number for number in range(100)}
-    stores = {f"KSTREAM-AGGREGATE-STATE-STORE-{number:010d}": number for number in range(100)}
-    told, left_out = covering({A: CommittedOffset(3, encode_partition_time(77, times))}, stores)
+    logged = stores(400)
+    told, left_out = covering({A: CommittedOffset(3, encode_partition_time(77, times))}, logged, logged)
+    assert left_out == 400
     assert len(told[A].metadata) <= LONGEST
-    found = covered(told.values(), stores)
-    assert (len(found), left_out) == (100 - left_out, left_out)
-    assert 0 < left_out < 100
-    assert found.items() <= stores.items()
-    assert without_coverage(told[A], stores).offset == 3
-    assert len(decode_remembered(without_coverage(told[A], stores).metadata)) == len(times)
+    assert covered(told.values(), logged) == {}
+    assert len(decode_remembered(without_coverage(told[A], logged).metadata)) == len(times)
