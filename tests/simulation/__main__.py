@@ -20,10 +20,14 @@ from unittest.mock import patch
 
 import typer
 
+from tests.simulation.faults import FAULTS
 from tests.simulation.mistakes import MISTAKES
-from tests.simulation.play import Choice, Result, play, quiet
+from tests.simulation.play import Result, play, quiet
+from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, setting_of
 
 _TRACE_LINES = 60
+_SEEDS_FOR_A_MISTAKE = 500
+_AT_ONCE = 10
 
 
 @contextmanager
@@ -31,11 +35,13 @@ def planted(mistake: str | None) -> Iterator[None]:
     """While this lasts the mistake is there."""
     with ExitStack() as patches:
         if mistake is not None:
-            MISTAKES[mistake](lambda of, name, value: patches.enter_context(patch.object(of, name, value)) and None)
+            MISTAKES[mistake].plant(
+                lambda of, name, value: patches.enter_context(patch.object(of, name, value)) and None
+            )
         yield
 
 
-def play_one(seed: int, mistake: str | None, choice: Choice = Choice()) -> tuple[Result, float]:  # noqa: B008
+def play_one(seed: int, mistake: str | None, choice: Choice = ALL_FROM_THE_SEED) -> tuple[Result, float]:
     """One run, and the CPU seconds it took."""
     quiet()
     gc.collect()
@@ -68,12 +74,14 @@ def main(
 
 def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bool:
     """True if one of the seeds finds it."""
-    for begin in range(first, first + min(seeds, 500), 10):
-        for result, _ in pool.map(partial(play_one, mistake=mistake), range(begin, begin + 10)):
+    among = range(first, first + min(seeds, _SEEDS_FOR_A_MISTAKE))
+    numbers = [number for number in among if MISTAKES[mistake].shows(setting_of(number, ALL_FROM_THE_SEED, FAULTS))]
+    for begin in range(0, len(numbers), _AT_ONCE):
+        for result, _ in pool.map(partial(play_one, mistake=mistake), numbers[begin : begin + _AT_ONCE]):
             if result.violation is not None and play_one(result.seed, None)[0].violation is None:
                 typer.echo(f"{mistake}: found by seed {result.seed}: {result.violation[:200]}")
                 return True
-    typer.echo(f"{mistake}: not found")
+    typer.echo(f"{mistake}: not found by the {len(numbers)} of {len(among)} seeds that could show it")
     return False
 
 

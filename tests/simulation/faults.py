@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 
 from penstock.common.ids import TopicPartition
+from tests.simulation.actor_process import ActorProcess
 from tests.simulation.swarm import Weights
 from tests.simulation.world import World
 
@@ -68,6 +69,32 @@ def cut_a_coordinator_from_the_broker(world: World) -> None:
         seconds = world.swarm.length_s(world.rng, 4)
         world.note(f"cut a coordinator from the broker for {seconds:.1f} s")
         coordinator.cut_from_broker_until = world.now() + seconds
+
+
+def isolate_a_coordinator(world: World) -> None:
+    """It reaches neither the broker nor an actor, which is taken for dead and works on."""
+    if actor := world.choose(lambda it: it.living() if it.coordinator else []):
+        seconds = world.swarm.length_s(world.rng, 4)
+        world.note(f"a coordinator reaches neither {actor.name} nor the broker for {seconds:.1f} s")
+        actor.cluster.coordinator.cut_from_broker_until = world.now() + seconds
+        actor.cut_from_ray(seconds)
+        actor.be_taken_for_dead(drawn_ghost_s(world))
+
+
+def lose_an_actor_bit_by_bit(world: World) -> None:
+    """First it loses the broker, then Ray takes it for dead, then the broker is back."""
+    if actor := world.choose(lambda it: it.living()):
+        broker_s = world.rng.uniform(10, 40)
+        world.note(f"cut {actor.name} from the broker for {broker_s:.1f} s, and soon from Ray")
+        actor.cut_from_broker(broker_s)
+        asyncio.get_running_loop().call_later(world.rng.uniform(0, broker_s), _then_from_ray, world, actor, broker_s)
+
+
+def _then_from_ray(world: World, actor: ActorProcess, broker_s: float) -> None:
+    if actor.exists and not actor.taken_for_dead:
+        world.note(f"{actor.name} is taken for dead")
+        actor.cut_from_ray(broker_s)
+        actor.be_taken_for_dead(drawn_ghost_s(world))
 
 
 def restart_a_coordinator(world: World) -> None:
@@ -143,7 +170,8 @@ FAULTS: dict[str, Callable[[World], None]] = {
     call.__name__: call
     for call in (
         kill_an_actor, kill_an_actor_and_lose_its_disk, freeze_an_actor, cut_an_actor_from_ray,
-        cut_an_actor_from_the_broker, cut_a_coordinator_from_the_broker, restart_a_coordinator, broker_outage,
+        cut_an_actor_from_the_broker, cut_a_coordinator_from_the_broker, isolate_a_coordinator, lose_an_actor_bit_by_bit,
+        restart_a_coordinator, broker_outage,
         lose_a_leader, abort_transactions, rebalance, remove_a_member, resize,
     )
 }  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.actors.exactly_once import ExactlyOnce
-from penstock.actors.guarantee import RefusedError, answer_to
+from penstock.actors.guarantee import ANSWER_SLICE_S, RefusedError, answer_to
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.messages import CommitRequest
 from penstock.actors.standby_task import StandbyTask
@@ -22,6 +22,7 @@ from penstock.cluster.overdue import OverdueOrders
 from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.state.disk.bulk_load import remove_tables
+from tests.simulation.setting import Setting
 
 Plant = Callable[[Any, str, Any], None]
 """Sets an attribute for as long as the mistake is planted, as ``pytest.MonkeyPatch.setattr`` does."""
@@ -85,8 +86,10 @@ def take_the_id_after_asking(plant: Plant) -> None:
                 return
         self._close_when_free(self.producer)
         del self.producer
-        answer = yield from answer_to(self._ask({}))
-        self._seat = answer.group_metadata if answer.accepted else None
+        asked = self._ask({})
+        while not (asked.done() or self._is_awaited()):
+            yield ANSWER_SLICE_S
+        self._seat = asked.result().group_metadata if asked.done() and asked.result().accepted else None
         yield from self._take_id()
 
     plant(ExactlyOnce, "go_back", go_back)
@@ -132,12 +135,43 @@ def end_whoever_waits_for_a_broker(plant: Plant) -> None:
     plant(OverdueOrders, "reported", lambda self, status: reported(self, replace(status, waits=False)))
 
 
-MISTAKES: dict[str, Callable[[Plant], None]] = {
-    call.__name__: call
-    for call in (
-        forget_without_a_fence, call_it_fenced_when_no_broker_answers, give_a_seat_for_the_partitions_of_others,
-        give_a_seat_under_an_old_assignment, go_on_after_an_abort, take_the_id_after_asking,
-        touch_a_directory_before_it_is_locked, hold_no_standby_back,
-        ask_for_a_commit_to_take_an_id, end_whoever_waits_for_a_broker,
+def _exactly_once(setting: Setting) -> bool:
+    return setting.exactly_once
+
+
+def _shared(setting: Setting) -> bool:
+    return setting.exactly_once and setting.clusters > 1
+
+
+def _restored_from_files(setting: Setting) -> bool:
+    several = setting.cpus > 1 or setting.nodes == 1 or "resize" in setting.weights
+    return setting.on_rocksdb and setting.worth_a_load < 100 and setting.config["num.standby.replicas"] > 0 and several
+
+
+def _at_least_once_with_standbys(setting: Setting) -> bool:
+    return not setting.exactly_once and setting.config["num.standby.replicas"] > 0
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """``shows``: False if no run of this setting can show it, so that none needs to be played."""
+
+    plant: Callable[[Plant], None]
+    shows: Callable[[Setting], bool] = lambda _: True
+
+
+MISTAKES: dict[str, Mistake] = {
+    mistake.plant.__name__: mistake
+    for mistake in (
+        Mistake(forget_without_a_fence, _exactly_once),
+        Mistake(call_it_fenced_when_no_broker_answers, _exactly_once),
+        Mistake(give_a_seat_for_the_partitions_of_others, _shared),
+        Mistake(give_a_seat_under_an_old_assignment, _shared),
+        Mistake(go_on_after_an_abort, _exactly_once),
+        Mistake(take_the_id_after_asking, _exactly_once),
+        Mistake(touch_a_directory_before_it_is_locked, _restored_from_files),
+        Mistake(hold_no_standby_back, _at_least_once_with_standbys),
+        Mistake(ask_for_a_commit_to_take_an_id, _exactly_once),
+        Mistake(end_whoever_waits_for_a_broker),
     )
-}  # fmt: skip
+}

@@ -11,7 +11,6 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -26,17 +25,11 @@ from tests.actors.rig import ManualClock
 from tests.simulation.checks import differences
 from tests.simulation.faults import FAULTS, strike
 from tests.simulation.one_host import expected, restored, rows_of
-from tests.simulation.programs import drawn
-from tests.simulation.programs import program as program_of
+from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, Setting, setting_of
 from tests.simulation.simulated_disk import SimulatedDisks
-from tests.simulation.swarm import Weights, drawn_swarm, drawn_weights
 from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
-_OUTLASTED = 0.15
-"""So many runs wait for the ends of long outages."""
-_ON_ROCKSDB = 0.35
-"""So many runs have their stores in RocksDB, the others on simulated disks."""
 _DISKS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -49,7 +42,6 @@ class Result:
     trace: list[str]
     virtual_s: float
     steps: int
-    blocks: tuple[str, ...] = ()
 
 
 class _AtOnce(Executor):
@@ -68,7 +60,7 @@ class _AtOnce(Executor):
 
 
 @contextmanager
-def one_thread(loop: SimulatedLoop, seed: int) -> Iterator[None]:
+def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
     """While this lasts, production code uses no other thread, and no clock of the machine."""
 
     class Time:
@@ -82,9 +74,9 @@ def one_thread(loop: SimulatedLoop, seed: int) -> Iterator[None]:
         patches.enter_context(patch.object(fake_producers, "time", Time))
         # Otherwise results depend on when records come.
         patches.enter_context(patch.object(context, "EMIT_INTERVAL_MS", 0))
-        patches.enter_context(patch.object(replays, "_WORTH_A_LOAD", Random(f"load {seed}").choice([20, 20_000])))
+        patches.enter_context(patch.object(replays, "_WORTH_A_LOAD", setting.worth_a_load))
         patches.enter_context(patch.object(stream_actor_handle, "require_coordinator", lambda _: None))
-        if Random(f"disk {seed}").random() >= _ON_ROCKSDB:
+        if not setting.on_rocksdb:
             disks = SimulatedDisks()
             patches.enter_context(patch.object(task_stores, "RocksDBTaskStores", disks.open))
             patches.enter_context(patch.object(task_stores, "destroy", disks.destroy))
@@ -96,23 +88,14 @@ def quiet() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Parts of a run that are not left to its seed."""
-
-    blocks: tuple[str, ...] = ()
-    config: tuple[tuple[str, Any], ...] = ()
-    faults: tuple[str, ...] = ()
-
-
-def play(seed: int, choice: Choice = Choice()) -> Result:
+def play(seed: int, choice: Choice = ALL_FROM_THE_SEED) -> Result:
     """One run; never raises."""
-    loop = SimulatedLoop()
-    found: dict[str, Any] = {"trace": [], "steps": 0, "blocks": ()}
+    loop, setting = SimulatedLoop(), setting_of(seed, choice, FAULTS)
+    found: dict[str, Any] = {"trace": [], "steps": 0}
     violation: str | None = None
-    with tempfile.TemporaryDirectory(prefix="penstock-simulation-", dir=_DISKS) as folder, one_thread(loop, seed):
+    with tempfile.TemporaryDirectory(prefix="penstock-simulation-", dir=_DISKS) as folder, one_thread(loop, setting):
         try:
-            loop.run_until_complete(_play(seed, choice, Path(folder), found))
+            loop.run_until_complete(_play(seed, setting, Path(folder), found))
         except ViolationError as error:
             violation = str(error)
         except Exception as error:  # of the simulation itself, or of what it plays
@@ -123,33 +106,15 @@ def play(seed: int, choice: Choice = Choice()) -> Result:
                 found["trace"] = [*found["world"].trace, *found["trace"]]
                 found["steps"] = found["world"].steps
             loop.close()
-    return Result(seed, violation, found["trace"], loop.time(), found["steps"], found["blocks"])
+    return Result(seed, violation, found["trace"], loop.time(), found["steps"])
 
 
-def config_of(rng: Random) -> dict[str, Any]:
-    """The settings of a run."""
-    return {
-        "processing.guarantee": rng.choice(["at_least_once", "exactly_once_v2"]),
-        "commit.interval.ms": rng.choice([100, 500, 2000, 8000]),
-        "num.standby.replicas": rng.choice([0, 1, 1, 2]),
-        "statestore.cache.max.bytes": rng.choice([0, 10_000_000, 10_000_000]),
-    }
-
-
-async def _play(seed: int, choice: Choice, folder: Path, found: dict[str, Any]) -> None:
-    rng = Random(f"setting {seed}")
-    program = drawn(rng) if not choice.blocks else program_of(rng, choice.blocks)
-    found["blocks"] = program.blocks
-    config = {**config_of(rng), **dict(choice.config)}
-    world = World(seed, program, config, folder / "disks", rng.choice([1, 2, 2, 3]), drawn_swarm(rng))
+async def _play(seed: int, setting: Setting, folder: Path, found: dict[str, Any]) -> None:
+    world = World(seed, setting, folder / "disks")
     found["world"] = world
-    clusters, nodes, cpus = rng.choice([1, 1, 2]), rng.randint(1, 3), rng.randint(1, 3)
-    weights = drawn_weights(rng, choice.faults or FAULTS)
-    world.note(f"{program.blocks} {config} {world.topics} {clusters} clusters of {nodes} nodes, {cpus} CPUs, {weights}")
-    world.note(f"{world.swarm}")
     try:
-        world.begin(clusters, nodes, cpus)
-        await _be_troubled(world, weights, rng.choice([40, 80, 80, 200]), rng.choice([3.0, 10.0, 30.0]))
+        world.begin()
+        await _be_troubled(world)
         world.calm()
         await world.come_to_rest()
         _raise_first(_unlike_changelogs(world, folder))
@@ -163,13 +128,13 @@ async def _play(seed: int, choice: Choice, folder: Path, found: dict[str, Any]) 
         world.end()
 
 
-async def _be_troubled(world: World, weights: Weights, seconds: float, fault_each_s: float) -> None:
-    feeding = world.spawn(_feed(world))
-    until_s = world.now() + seconds
+async def _be_troubled(world: World) -> None:
+    feeding, setting = world.spawn(_feed(world)), world.setting
+    until_s = world.now() + setting.troubled_s
     while world.now() < until_s:
-        await world.pass_time(world.rng.uniform(0, 2 * fault_each_s))
-        strike(world, weights)
-    if world.rng.random() < _OUTLASTED:
+        await world.pass_time(world.rng.uniform(0, 2 * setting.fault_each_s))
+        strike(world, setting.weights)
+    if setting.outlasted:
         await world.pass_time(world.rng.uniform(100, 300))  # what has begun comes to its end, however long it takes
     feeding.cancel()
 

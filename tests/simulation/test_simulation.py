@@ -12,7 +12,8 @@ import pytest
 import structlog
 
 from tests.simulation.mistakes import MISTAKES
-from tests.simulation.play import Choice, play, quiet
+from tests.simulation.play import play, quiet
+from tests.simulation.setting import Choice
 
 ROOT = Path(__file__).parents[2]
 SHORT = ["kill_an_actor", "kill_an_actor_and_lose_its_disk", "restart_a_coordinator", "rebalance", "resize"]
@@ -53,6 +54,6 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 @pytest.mark.parametrize("mistake", FOUND_FAST)
 def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    MISTAKES[mistake](monkeypatch.setattr)
+    MISTAKES[mistake].plant(monkeypatch.setattr)
     choice = Choice(config=EXACTLY_ONCE, faults=FOUND_FAST[mistake])
     assert any(play(seed, choice).violation for seed in range(60)), "not found by 60 seeds"

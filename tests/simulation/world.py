@@ -22,10 +22,10 @@ from tests.cluster.virtual_time import VirtualTimeLoop
 from tests.simulation.actor_process import ActorProcess
 from tests.simulation.coordinator_process import CoordinatorProcess
 from tests.simulation.one_host import write
-from tests.simulation.programs import Program, Records, Row
+from tests.simulation.programs import Records, Row
+from tests.simulation.setting import Setting
 from tests.simulation.simulated_group import Group
 from tests.simulation.simulated_kafka import SimulatedBroker
-from tests.simulation.swarm import Swarm
 from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
 
 APPLICATION = "app"
@@ -87,17 +87,15 @@ class Cluster:
 class World:
     """Everything follows from ``seed``, and from the program."""
 
-    def __init__(
-        self, seed: int, program: Program, config: dict[str, Any], folder: Path, partitions: int, swarm: Swarm
-    ) -> None:
-        self.swarm = swarm
+    def __init__(self, seed: int, setting: Setting, folder: Path) -> None:
+        self.setting, self.swarm = setting, setting.swarm
+        self.program = program = setting.program
         self.rng = Random(f"world {seed}")
-        self.program = program
         self.loop: Any = asyncio.get_running_loop()
         self.clock = VirtualClock(cast("VirtualTimeLoop", self.loop))
         self.broker = SimulatedBroker(self.now)
         self.group = Group(self.broker, APPLICATION)
-        self.exactly_once = config["processing.guarantee"] == "exactly_once_v2"
+        self.exactly_once = setting.exactly_once
         self.trace: list[str] = []
         self.steps = 0
         self.bunches: list[list[Row]] = []
@@ -105,14 +103,14 @@ class World:
         self.violations: list[str] = []
         self._folder = folder
         # What the clock has made of the last records may wait for a commit.
-        self._still_for_s = _STILL_BESIDE_COMMIT_S + config["commit.interval.ms"] / 1000
+        self._still_for_s = _STILL_BESIDE_COMMIT_S + setting.config["commit.interval.ms"] / 1000
         self._last_victim: Any = None
-        self.longest_message_s = swarm.longest_message_s
+        self.longest_message_s = setting.swarm.longest_message_s
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        settings = {"application.id": APPLICATION, "state.dir": folder, **config}
+        settings = {"application.id": APPLICATION, "state.dir": folder, **setting.config}
         self.spec = ApplicationSpec(program.topology, StreamsConfig.of(settings))
         self.topics = {
-            **dict.fromkeys([*program.joined, *program.late, *program.tables, *program.streams], partitions),
+            **dict.fromkeys([*program.joined, *program.late, *program.tables, *program.streams], setting.partitions),
             **dict.fromkeys(program.global_topics, 1),
         }
         for topic, count in self.topics.items():
@@ -120,9 +118,11 @@ class World:
         self._feed(self.records.facts)
         self.clusters: list[Cluster] = []
 
-    def begin(self, clusters: int, nodes: int, cpus: int) -> None:
-        for number in range(clusters):
-            cluster = Cluster(self, f"p{number + 1}", self.spec, nodes, cpus)
+    def begin(self) -> None:
+        self.note(f"{self.setting}")
+        self.note(f"{self.swarm}")
+        for number in range(self.setting.clusters):
+            cluster = Cluster(self, f"p{number + 1}", self.spec, self.setting.nodes, self.setting.cpus)
             self.clusters.append(cluster)
             cluster.start_coordinator()
         self.spawn(self._abort_expired())
