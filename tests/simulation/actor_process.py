@@ -137,7 +137,9 @@ class ActorProcess:
         """Its thread has come so far, since the beginning of its step."""
         swarm, rng = self.world.swarm, self.rng
         is_preempted = rng.random() < swarm.preempted
-        self._worked_s += rng.uniform(_SHORTEST_PREEMPTION_S, swarm.longest_preemption_s) if is_preempted else 0.0001
+        self._worked_s += (
+            rng.uniform(_SHORTEST_PREEMPTION_S, swarm.longest_preemption_s) if is_preempted else swarm.tick_s
+        )
         return self.world.clock.monotonic_s() + self._worked_s
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

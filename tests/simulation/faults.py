@@ -170,9 +170,9 @@ FAULTS: dict[str, Callable[[World], None]] = {
     call.__name__: call
     for call in (
         kill_an_actor, kill_an_actor_and_lose_its_disk, freeze_an_actor, cut_an_actor_from_ray,
-        cut_an_actor_from_the_broker, cut_a_coordinator_from_the_broker, isolate_a_coordinator, lose_an_actor_bit_by_bit,
-        restart_a_coordinator, broker_outage,
-        lose_a_leader, abort_transactions, rebalance, remove_a_member, resize,
+        cut_an_actor_from_the_broker, lose_an_actor_bit_by_bit, cut_a_coordinator_from_the_broker,
+        isolate_a_coordinator, restart_a_coordinator, broker_outage, lose_a_leader, abort_transactions, rebalance,
+        remove_a_member, resize,
     )
 }  # fmt: skip
 

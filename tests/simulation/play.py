@@ -18,7 +18,7 @@ import structlog
 
 from penstock.actors import exactly_once, guarantee, replays, standbys
 from penstock.cluster import stream_actor_handle
-from penstock.state.disk import task_stores
+from penstock.state.disk import bulk_load, task_stores
 from penstock.tasks import context
 from penstock.testing import fake_producers
 from tests.actors.rig import ManualClock
@@ -30,6 +30,8 @@ from tests.simulation.simulated_disk import SimulatedDisks
 from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
+_PUT_AT_ONCE = 2
+"""So few rows of a restore are written at once, that it takes as long as a large one."""
 _DISKS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -75,6 +77,7 @@ def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
         # Otherwise results depend on when records come.
         patches.enter_context(patch.object(context, "EMIT_INTERVAL_MS", 0))
         patches.enter_context(patch.object(replays, "_WORTH_A_LOAD", setting.worth_a_load))
+        patches.enter_context(patch.object(bulk_load, "_PUT_AT_ONCE", _PUT_AT_ONCE))
         patches.enter_context(patch.object(stream_actor_handle, "require_coordinator", lambda _: None))
         if not setting.on_rocksdb:
             disks = SimulatedDisks()

@@ -40,8 +40,9 @@ _ASKS = frozenset(
 class SimulatedBroker(FakeBroker):
     """Its partitions may be without a leader for a while, and it aborts transactions that are open for too long."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], moves_partitions: bool) -> None:
         super().__init__()
+        self._moves_partitions = moves_partitions
         self.leaderless: set[TopicPartition] = set()
         self._now = now
         self._open_since: dict[str, tuple[FakeTransaction, float]] = {}
@@ -56,6 +57,14 @@ class SimulatedBroker(FakeBroker):
         ):
             self._open_since[transaction.transactional_id] = transaction, self._now()
         return offset
+
+    @override
+    def range_assignment(self, group: str, instance: str) -> frozenset[TopicPartition]:
+        if not self._moves_partitions:
+            return super().range_assignment(group, instance)
+        joined = self.group(group)
+        members = sorted(joined.subscriptions)
+        return super().range_assignment(group, members[(members.index(instance) + joined.generation) % len(members)])
 
     def abort_expired(self) -> None:
         """As the broker does by itself: their producers are fenced."""

@@ -23,10 +23,14 @@ class Swarm:
     preempted: float
     """Share of the looks at a clock before which the thread has waited for a core."""
     longest_preemption_s: float
+    tick_s: float
+    """Time that passes between two looks at a clock."""
     largest_fetch: int
     """Records that a consumer gets at once."""
     same_victim: float
     """Share of the faults that strike the actor or coordinator which the last fault has struck."""
+    moves_partitions: bool
+    """True if each rebalance of the group gives a cluster the partitions of another, as some assignors do."""
     lengths: int
     """Faults last as long as the first so many of ``_LENGTHS_S``."""
 
@@ -42,8 +46,10 @@ def drawn_swarm(rng: Random) -> Swarm:
         longest_message_s=rng.choice([0.05, 0.05, 0.3, 1.0]),
         preempted=rng.choice([0.02, 0.05, 0.3]),
         longest_preemption_s=rng.choice([0.003, 0.003, 0.3]),
+        tick_s=rng.choice([0.0001, 0.0001, 0.001]),
         largest_fetch=rng.choice([5, 50, 10_000, 10_000]),
         same_victim=rng.choice([0.0, 0.5, 0.9]),
+        moves_partitions=rng.random() < 0.6,
         lengths=rng.choice([1, 2, 4, len(_LENGTHS_S), len(_LENGTHS_S)]),
     )
 

@@ -93,7 +93,7 @@ class World:
         self.rng = Random(f"world {seed}")
         self.loop: Any = asyncio.get_running_loop()
         self.clock = VirtualClock(cast("VirtualTimeLoop", self.loop))
-        self.broker = SimulatedBroker(self.now)
+        self.broker = SimulatedBroker(self.now, setting.swarm.moves_partitions)
         self.group = Group(self.broker, APPLICATION)
         self.exactly_once = setting.exactly_once
         self.trace: list[str] = []
