@@ -1,4 +1,4 @@
-"""The committed entries that a write buffer keeps: how large they are, and whether to keep what commits flush."""
+"""The committed entries that a write buffer keeps: how large they are, and in which form to keep what commits flush."""
 
 from __future__ import annotations
 
@@ -31,30 +31,39 @@ class KeptSizes:
 
 
 class KeepFlushed:
-    """Whether a store keeps the entries that its commits flush, for their keys may come again.
+    """If a store keeps the entries that its commits flush, for their keys may come again, and in which form.
 
-    Not where memory was full and nearly every key that was updated had still to be read from disk: with so many keys,
-    keeping costs more than it spares. It is tried again after some commits.
+    It keeps none after memory was full and nearly every key that was updated had still to be read from disk: with so
+    many keys, keeping costs more than it spares. It tries again after some commits.
 
-    ``misses`` and ``updates`` are counted since the store was opened: rows that were read, keys that were updated.
+    ``misses`` and ``updates`` are counted since the store was opened: rows that were read to be updated, keys that were
+    updated.
     """
 
     def __init__(self) -> None:
+        self.as_bytes = False
+        """True if what is kept should be kept as bytes, which take less memory: it was full during one of the last
+        commits."""
+        self._short_flushes = 0
         self._flushes_left = 0
         self._misses = 0
         self._updates = 0
 
     def begin_flush(self, misses: int, updates: int) -> bool:
-        """Whether to keep what this flush finds."""
-        if not self._flushes_left:
-            return True
-        self._flushes_left -= 1
-        self._misses, self._updates = misses, updates
-        return False
+        """Returns True if the store keeps what this flush finds."""
+        self._short_flushes = max(self._short_flushes - 1, 0)
+        keeps = not self._flushes_left
+        self.as_bytes = keeps and self._short_flushes > 0
+        if not keeps:
+            self._flushes_left -= 1
+            self._misses, self._updates = misses, updates
+        return keeps
 
     def memory_was_full(self, misses: int, updates: int) -> None:
         """Entries are dropped that nobody has used."""
+        self._short_flushes = _FLUSHES_NOT_KEPT
         missed, updated = misses - self._misses, updates - self._updates
         if updated and missed * 8 > updated * 7:
             self._flushes_left = self._flushes_left or _FLUSHES_NOT_KEPT
+        self.as_bytes = not self._flushes_left
         self._misses, self._updates = misses, updates

@@ -18,13 +18,13 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
+from penstock.state.committed_rows import CommittedRows
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.flush_listeners import FlushListeners, OnFlush
 from penstock.state.in_steps import sorted_by
-from penstock.state.kept_entries import KeepFlushed, KeptSizes
+from penstock.state.kept_entries import KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
-from penstock.state.prefetched_rows import PrefetchedRows
 from penstock.state.queries import behind_prefix
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
@@ -47,7 +47,7 @@ class WriteBuffer:
     :meth:`load`. They may also write ``dirty`` of a store that caches, with the next ``next_update_number``.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
-    goes back to the younger, and :meth:`drop_unused` drops the older.
+    goes back to the younger, and :meth:`drop_unused` drops the older. While memory is short, rows are kept as bytes.
     """
 
     def __init__(
@@ -72,8 +72,6 @@ class WriteBuffer:
         """A flush goes by the order of the last update of each key, as Kafka Streams' NamedCache does. Numbering
         updates and sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary.
         """
-        self.misses = 0
-        """How often a committed row was needed, be it prefetched or not."""
         self.show_key: Callable[[bytes], str] = repr
         """What people are told of a row's key."""
         self.flushes_every_deletion = False
@@ -90,12 +88,10 @@ class WriteBuffer:
         self._value_serde = value_serde
         self._serialize = value_serde.serialize
         self._older: dict[bytes, Entry] = {}
-        self._prefetched = PrefetchedRows(context.committed)
-        self._pop_prefetched = self._prefetched.rows.pop
+        self._disk = CommittedRows(context.committed)
         self._changes = OrderedChanges(self.dirty, self._flushed, self._apart)
         self._waiting = WaitingSizes(self.dirty, self._serialize)
         self._kept = KeptSizes()
-        self._keep_flushed = KeepFlushed()
         self._keeps_frozen = True
         self._stride = strides()
         self._sample_put_at = 0
@@ -110,7 +106,7 @@ class WriteBuffer:
         entry = self.clean.get(key)
         if entry is None:
             older = self._older.pop(key, None)
-            entry = self.clean[key] = older or self._read(key)
+            entry = self.clean[key] = older or self._read(key, to_update=False)
         return entry
 
     def load_to_update(self, key: bytes) -> Entry:
@@ -120,7 +116,7 @@ class WriteBuffer:
             # Taken out in any case: what stands there may be of an earlier commit than what stood in ``clean``.
             older = self._older.pop(key, None)
             entry = entry or older
-        return entry or self._read(key)
+        return entry or self._read(key, to_update=True)
 
     def load_not_committed(self, key: bytes) -> Entry:
         """The same where no commit that is through can have written the key: nobody need ask the disk."""
@@ -128,19 +124,26 @@ class WriteBuffer:
             return self._apart(key, flushed)
         return ABSENT
 
-    def _read(self, key: bytes) -> Entry:
+    def _read(self, key: bytes, to_update: bool) -> Entry:
         if self._flushed and (flushed := self._flushed.get(key)):
             return self._apart(key, flushed)
-        try:
-            row = self._pop_prefetched(key)
-        except KeyError:
-            row = self.committed.get(key)
+        disk = self._disk
+        row = disk.read(key, to_update)
         entry = ABSENT if row is None else self.decode(row)
-        self.misses = misses = self.misses + 1
-        if misses >= self._sample_read_at:
-            self._sample_read_at = misses + self._stride()
+        if disk.misses >= self._sample_read_at:
+            self._sample_read_at = disk.misses + self._stride()
             self._kept.read(key, entry[0], len(row or b""), len(self.clean))
         return entry
+
+    def allow_bytes(self) -> None:
+        """Keep rows as bytes while memory is short. Not for a store that deletes ranges of rows: what is kept would
+        outlive them."""
+        self._disk.allows_bytes = True
+
+    @property
+    def misses(self) -> int:
+        """How many committed rows were needed and read from disk, be they prefetched or not."""
+        return self._disk.misses
 
     def _apart(self, key: bytes, flushed: Entry) -> Entry:
         """``flushed``, or a copy while its value waits to be serialised: a function that changes it in place must not
@@ -197,17 +200,14 @@ class WriteBuffer:
         return True
 
     def _is_on_disk(self, key: bytes) -> bool:
-        return self.committed.get(key) is not None
+        return self._disk.look_at(key) is not None
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:
         """Read the committed rows of ``keys``, which will be asked for soon."""
-        dirty, clean, older, prefetched = self.dirty, self.clean, self._older, self._prefetched.rows
-        missing = [
-            key
-            for key in set(keys)
-            if key is not None and key not in dirty and key not in clean and key not in older and key not in prefetched
-        ]
-        self._prefetched.read(missing)
+        dirty, clean, older = self.dirty, self.clean, self._older
+        self._disk.prefetch(
+            [key for key in set(keys) if key is not None and key not in dirty and key not in clean and key not in older]
+        )
 
     # ---- commit ----
 
@@ -230,7 +230,7 @@ class WriteBuffer:
         flushed.update(dirty)
         mean = self._waiting.begin_flush()
         self._flushed_mean = mean
-        self._keeps_frozen = self._keep_flushed.begin_flush(self.misses, self._updates + len(dirty))
+        self._keeps_frozen = self._disk.begin_flush(self._updates + len(dirty), len(dirty))
         if self._keeps_frozen:
             self._kept.flushed(len(dirty), mean, len(self.clean))
         for kept in (self.clean, self._older):
@@ -270,6 +270,7 @@ class WriteBuffer:
         self._frozen = {}
         self._waiting.flushed(len(updates), sum(map(len, rows)) + sum(map(len, filter(None, rows.values()))))
         yield from batch.put_all(self.name, rows)
+        yield from self._disk.flushed(rows)
 
     def _flush_step(
         self,
@@ -320,33 +321,32 @@ class WriteBuffer:
         """What downstream was told last: ``before`` holds what this commit has flushed already."""
         if key in before:
             return before[key][0]
-        row = self.committed.get(key)
+        row = self._disk.look_at(key)
         return None if row is None else self.decode(row)[0]
 
     def batch_written(self) -> None:
         """The batch is on disk."""
         self._flushed.clear()
-        if self._prefetched.rows:
-            self._prefetched.clear()  # these rows may have been changed
+        self._disk.batch_written()
         self._changes.forget()
 
     def forget_objects(self) -> None:
         """Read committed rows from their bytes again, as after a restart."""
         self.clean.clear()
         self._older.clear()
-        self._prefetched.clear()
+        self._disk.forget()
 
     # ---- memory ----
 
     def drop_unused(self) -> bool:
-        """Let go of the committed entries that were not used since the last call; False when there is none at all."""
-        if not self.clean and not self._older and not self._prefetched.rows:
-            return False
-        self._prefetched.clear()
+        """Let go of the committed entries that were not used since the last call, and of rows that are kept as bytes
+        once there are no entries. Returns False if there is none of either."""
+        if not self.clean and not self._older and not self._disk.prefetched.rows:
+            return self._disk.drop_some()
         self._older = self.clean.copy()
         self.clean.clear()
         self._kept.aged()
-        self._keep_flushed.memory_was_full(self.misses, self._updates + len(self.dirty))
+        self._disk.memory_was_full(self._updates + len(self.dirty))
         return True
 
     def resident_bytes(self) -> float:
@@ -355,7 +355,7 @@ class WriteBuffer:
         # What is flushed is among the clean ones, if they are kept, but for what was updated since.
         elsewhere = min(len(self.dirty), len(self._flushed)) if self._keeps_frozen else len(self._flushed)
         flushed = elsewhere * self._flushed_mean
-        return self.dirty_resident_bytes() + flushed + kept + self._prefetched.resident_bytes
+        return self.dirty_resident_bytes() + flushed + kept + self._disk.resident_bytes
 
     def dirty_resident_bytes(self) -> float:
         """The part of it that updates take which wait for the commit."""

@@ -113,6 +113,7 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
         "join_rows",
         "session_lists",
         "row_runs",
+        "row_table",
     }
     assert modules(wheel) == modules(compiled) - built_modules
 
@@ -137,6 +138,7 @@ def test_a_change_of_any_source_of_a_compiled_module_has_it_built_anew() -> None
         "join_rows.pyx",
         "session_lists.pyx",
         "row_runs.pyx",
+        "row_table.pyx",
     }
 
 

@@ -118,6 +118,7 @@ class KeyValueStateStore(BufferedStateStore):
     ) -> None:
         kind = HeadersBuffer if isinstance(row_format, HeaderRows) else WriteBuffer
         buffer = buffer or kind(builder.name, builder.value_serde, row_format, context)
+        buffer.allow_bytes()
         super().__init__(builder, buffer, context)
 
     @override

@@ -309,7 +309,7 @@ def test_rows_that_were_read_ahead_and_never_asked_for_are_bounded_and_count_unt
     most = 0.0
     for begin in range(0, 1000, 100):
         buffer.prefetch([b"%08d" % number for number in range(begin, begin + 100)])
-        true = sum(len(row) for row in buffer._prefetched.rows.values() if row is not None)
+        true = sum(len(row) for row in buffer._disk.prefetched.rows.values() if row is not None)
         assert true <= buffer.resident_bytes() <= true * 2
         most = max(most, true)
     assert 0 < most < MOST_PREFETCHED_BYTES + 2 * len(HUGE)
@@ -317,4 +317,4 @@ def test_rows_that_were_read_ahead_and_never_asked_for_are_bounded_and_count_unt
     budget.add([a_store_over(buffer)])
     budget.trim()
     assert buffer.resident_bytes() == 0
-    assert not buffer._prefetched.rows
+    assert not buffer._disk.prefetched.rows

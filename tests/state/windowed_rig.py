@@ -205,7 +205,8 @@ class Rig:
                 asked.append(("scan", from_key, to_key))
                 return committed.scan(from_key, to_key, reverse)
 
-        self.store.rows.buffer.committed = cast("CommittedStore", Asked())
+        buffer = self.store.rows.buffer
+        buffer.committed = buffer._disk.committed = cast("CommittedStore", Asked())
         return asked
 
     def check_rows(self) -> None:

@@ -1,0 +1,84 @@
+"""Committed rows that are kept as the bytes they are, for memory that is too short to keep objects.
+
+An entry of a write buffer takes some 270 B beside its value, a row here about 50 B beside its bytes. So the same memory
+spares most reads of the disk where it spared a quarter (docs/decisions/0022-full-caches.md). ``row_table.pyx`` has the
+same, compiled; where that could not be built, the one below is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+_ROW_BYTES = 200
+"""About what a row takes beside key and value: two objects and their place in a dictionary."""
+_LEAST_DROPPED = 1 << 12
+
+
+class _KeptRows:
+    """Rows by key; None is a key that is known to have no row. Those that were put first make room."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, bytes | None] = {}
+        self.resident_bytes = 0
+        self.hits = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._rows
+
+    def get(self, key: bytes, unknown: Any) -> Any:
+        """The row of ``key``, None if there is none, ``unknown`` if that is not known here."""
+        row = self._rows.get(key, unknown)
+        if row is not unknown:
+            self.hits += 1
+        return row
+
+    def put(self, key: bytes, row: bytes | None) -> None:
+        """Keep the row of ``key`` in place of the one before; None: it has none."""
+        if key in self._rows:
+            self._remove(key)
+        self._rows[key] = row
+        self.resident_bytes += _bytes_of(key, row)
+
+    def put_some(self, rows: dict[bytes, bytes | None], position: int, most: int) -> int:
+        """Put the next ``most`` of ``rows``, from ``position`` on, which is 0 at first. Returns the position of the
+        next call, 0 if none is left. ``rows`` must not be changed in between."""
+        for key, row in islice(rows.items(), position, position + most):
+            self.put(key, row)
+        return position + most if position + most < len(rows) else 0
+
+    def discard_all(self, rows: Iterable[bytes]) -> None:
+        """Forget the rows of these keys, if they are here: they have changed."""
+        for key in rows:
+            if key in self._rows:
+                self._remove(key)
+
+    def drop_some(self) -> bool:
+        """Let go of a part of the rows; False if there is none."""
+        least, before = max(_LEAST_DROPPED, self.resident_bytes // 16), self.resident_bytes
+        dropped = bool(self._rows)
+        while self._rows and before - self.resident_bytes < least:
+            self._remove(next(iter(self._rows)))
+        return dropped
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows.clear()
+        self.resident_bytes = 0
+
+    def _remove(self, key: bytes) -> None:
+        self.resident_bytes -= _bytes_of(key, self._rows.pop(key))
+
+
+def _bytes_of(key: bytes, row: bytes | None) -> int:
+    return _ROW_BYTES + len(key) + len(row or b"")
+
+
+try:
+    from penstock.state.row_table import KeptRows as KeptRows
+except ImportError:  # it could not be compiled here
+    KeptRows = _KeptRows  # type: ignore[misc,assignment]  # the same to who uses it
