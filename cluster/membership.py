@@ -140,7 +140,9 @@ class Membership:
                     member.poll(0)
         except FINAL:
             raise
-        except StreamsError:
+        except StreamsError as error:
+            if isinstance(error, OtherProtocolError) and self._mine is None:
+                raise  # there was no session yet that could be lost
             self._assigned(member, None)  # the next client cannot know whether the group has kept the seat for it
             raise
         finally:
