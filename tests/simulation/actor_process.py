@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tests.simulation.world import Cluster
 
 _UNAVAILABLE_AFTER_S = 3.0
+_LOOK_S = 1.0
+"""A frozen process that is thawed early wakes up within this time."""
 _SHORTEST_PREEMPTION_S = 0.001
 
 
@@ -115,8 +117,8 @@ class ActorProcess:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        if self.now() < self.frozen_until:
-            await asyncio.sleep(self.frozen_until - self.now())
+        while self.now() < self.frozen_until:
+            await asyncio.sleep(min(_LOOK_S, self.frozen_until - self.now()))
 
     async def travel(self) -> None:
         """The way of a call or an answer between this process and another."""
@@ -184,7 +186,8 @@ class ActorProcess:
         if not self.exists or loop is None or loop.finished.done():
             return
         if self.now() < self.frozen_until:
-            self._step = asyncio.get_running_loop().call_later(self.frozen_until - self.now(), self._go_round)
+            wait_s = min(_LOOK_S, self.frozen_until - self.now())
+            self._step = asyncio.get_running_loop().call_later(wait_s, self._go_round)
             return
         self.world.steps += 1
         wait_s = loop.step(0.0)

@@ -159,17 +159,20 @@ def _unlike_expected(world: World, folder: Path) -> Iterator[str]:
 
 
 def _unlike_changelogs(world: World, folder: Path) -> Iterator[str]:
+    """The stores of tasks and of standbys that differ from what their changelogs make."""
     clock = ManualClock(world.clock.wall_ms())
     wanted = restored(world.spec, world.broker, clock, folder / "restored")
-    for cluster in world.clusters:
-        for actor in cluster.living():
-            loop = actor.actor.loop
-            if loop is None:
-                continue
-            for (store, task), rows in rows_of(loop._tasks.values()):
+    for actor in (actor for cluster in world.clusters for actor in cluster.living()):
+        loop = actor.actor.loop
+        if loop is None:
+            continue
+        # Others wait for a commit that tells how far they may follow, or for a broker that was away.
+        following = [it for it in loop._standbys.by_id.values() if it.id in loop._standbys._begun]
+        for role, held in (("task", [*loop._tasks.values()]), ("standby", following)):
+            for (store, task), rows in rows_of(held):
                 if rows != wanted[store, task]:
                     differs = _unlike(rows, wanted[store, task])
-                    yield f"store {store} of {task} on {actor.name} is not what its changelog makes: {differs}"
+                    yield f"{role} {task} on {actor.name}: store {store} is not what its changelog makes: {differs}"
 
 
 def _unlike(found: dict[str, str], wanted: dict[str, str]) -> str:

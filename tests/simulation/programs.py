@@ -112,7 +112,11 @@ def windowed_key(windowed: Windowed[str], value: str) -> str:
     return f"{windowed.key}@{windowed.window.start}-{windowed.window.end}"
 
 
-def first_letter(key: str, value: str) -> str:
+def last_letter_of(key: str, value: str) -> str:
+    return value[-1]
+
+
+def last_letter(value: str) -> str:
     return value[-1]
 
 
@@ -125,7 +129,7 @@ def aggregate(draft: Draft, name: str) -> None:
 
 
 def repartitioned(draft: Draft, name: str) -> None:
-    grouped = draft.stream("late").group_by(first_letter, ps.Grouped.with_(STRING, STRING))
+    grouped = draft.stream("late").group_by(last_letter_of, ps.Grouped.with_(STRING, STRING))
     draft.write_table(grouped.aggregate(str, gathered, draft.kept(name)).to_stream(), name)
 
 
@@ -212,6 +216,21 @@ def table_join(draft: Draft, name: str) -> None:
     draft.write_table(left.outer_join(right, both, draft.kept(name)).to_stream(), name)
 
 
+def foreign_key_join(draft: Draft, name: str) -> None:
+    """Both sides are tables; the last letter of a value is the key of the other table."""
+    left = draft.stream("late-table").to_table(draft.kept(f"{name}-left"))
+    right = draft.stream("right").to_table(draft.kept(f"{name}-right"))
+    call = draft.rng.choice([left.join, left.left_join])
+    draft.write_table(call(right, last_letter, both, draft.kept(name)).to_stream(), name)
+
+
+def deduplicated(draft: Draft, name: str) -> None:
+    """Values of one key that end with the same letter are duplicates within some seconds."""
+    seen: Any = ps.Deduplicated.as_(name).with_key_serde(STRING).with_value_serde(STRING).with_id_serde(STRING)
+    within = SECOND * draft.rng.choice([2, 10])
+    draft.write_stream(draft.stream("late").deduplicate(within, last_letter, seen), name)
+
+
 def global_join(draft: Draft, name: str) -> None:
     if "facts" not in draft.sources:
         draft.global_topics.append("facts")
@@ -255,7 +274,7 @@ BLOCKS: dict[str, Callable[[Draft, str], None]] = {
     call.__name__: call
     for call in (
         aggregate, repartitioned, windowed, windowed_on_close, suppressed, stream_join, gathered_outer_join,
-        stream_table, versioned, expiring, table_join, global_join, punctuated,
+        stream_table, versioned, expiring, table_join, foreign_key_join, deduplicated, global_join, punctuated,
     )
 }  # fmt: skip
 
