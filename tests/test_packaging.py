@@ -114,6 +114,7 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
         "session_lists",
         "row_runs",
         "row_table",
+        "subscription_bytes",
     }
     assert modules(wheel) == modules(compiled) - built_modules
 
@@ -139,6 +140,7 @@ def test_a_change_of_any_source_of_a_compiled_module_has_it_built_anew() -> None
         "session_lists.pyx",
         "row_runs.pyx",
         "row_table.pyx",
+        "subscription_bytes.pyx",
     }
 
 

@@ -19,7 +19,7 @@ from penstock.common.serdes import bound
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE
 from penstock.state.versioned.history import HISTORY, History
-from penstock.tasks.operators.foreign_key import _prefix, _primary_key, _response_to
+from penstock.tasks.operators import subscriptions
 
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(0, (1 << 63) - 1)
@@ -177,15 +177,15 @@ class TestRows:
         hash_ = bytes(range(16)) if hashed else b""
         first = bytes([version | (0 if hashed else 0x80), 2])
         subscription = first + hash_ + primary_key + (partition.to_bytes(4, "big") if version else b"")
-        assert _primary_key(subscription) == primary_key
-        to, response = _response_to(subscription, value)
+        assert subscriptions.primary_key(subscription) == primary_key
+        to, response = subscriptions.response_to(subscription, value)
         assert to == (partition if version else None)
         assert response == (b"\x00" + hash_ if hashed else b"\x80") + value
-        assert (_prefix(foreign_key) + primary_key).startswith(_prefix(foreign_key))
+        assert subscriptions.row_key(foreign_key, subscription) == subscriptions.prefix(foreign_key) + primary_key
 
     @given(st.binary(), st.binary(), st.binary())
     def test_a_subscription_stands_under_its_own_foreign_key_alone(self, one: bytes, other: bytes, key: bytes) -> None:
-        assert (_prefix(one) + key).startswith(_prefix(other)) == (one == other)
+        assert (subscriptions.prefix(one) + key).startswith(subscriptions.prefix(other)) == (one == other)
 
     @given(st.none() | texts, st.none() | texts)
     def test_a_change_on_its_way_to_its_group(self, new: str | None, old: str | None) -> None:
