@@ -53,7 +53,7 @@ class Assignment:
         if added := sorted(sources.keys() - tasks.keys()):
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.
-                yield from delivery(self._guarantee.producer)
+                yield from delivery(self._guarantee)
             except UndeliveredError as error:
                 yield from self._abort(error)
                 yield from self._guarantee.reopening()

@@ -11,16 +11,16 @@ from penstock.actors.hosted_task import HostedTask
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import SOON_S, Steps
 from penstock.common.ids import TopicPartition
-from penstock.kafka.contracts import RecordProducer
 
 _FLUSH_SLICE_S = 0.005
 
 
-def delivery(producer: RecordProducer) -> Steps[None]:
+def delivery(guarantee: Guarantee) -> Steps[None]:
     """Wait until the broker has all that was sent. Raises as :meth:`RecordProducer.flush` does."""
-    sent = producer.mark()
+    sent = guarantee.producer.mark()
     while not sent.delivered():
-        producer.flush(_FLUSH_SLICE_S)
+        guarantee.check()
+        guarantee.producer.flush(_FLUSH_SLICE_S)
         yield SOON_S
 
 
@@ -96,6 +96,7 @@ class Commit:
                     break
 
     def _wait_for_the_broker(self) -> float:
+        self._guarantee.check()
         if not self.blocks_records:
             self._producer.poll()
             return ANSWER_SLICE_S

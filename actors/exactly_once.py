@@ -163,6 +163,14 @@ class ExactlyOnce(Guarantee):
             self._asked.add_done_callback(lambda _: producer.close())
 
     @override
+    def withhold(self) -> None:
+        """Nothing: Kafka takes what it writes only while it may."""
+
+    @override
+    def check(self) -> None:
+        """Nothing is given up."""
+
+    @override
     def close(self) -> None:
         if not hasattr(self, "producer"):
             return

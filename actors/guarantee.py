@@ -67,6 +67,12 @@ class Guarantee(Protocol):
     def find_seat(self) -> Steps[CommitAnswer]:
         """Before it is read where tasks go on from: whether the actor may commit for them."""
 
+    def withhold(self) -> None:
+        """The actor may write nothing now: give up what is not delivered. Then :meth:`check` raises."""
+
+    def check(self) -> None:
+        """Raises UndeliveredError after :meth:`withhold`, until :meth:`go_back`, if something was given up."""
+
     def close(self) -> None:
         """Give up what is sent and not committed."""
 
@@ -83,6 +89,7 @@ class AtLeastOnce(Guarantee):
         self._make = make
         self._ask = ask
         self._pauses = Pauses()
+        self._given_up: UndeliveredError | None = None
 
     @override
     def opening(self) -> list[Steps[None]]:
@@ -102,6 +109,7 @@ class AtLeastOnce(Guarantee):
     @override
     def go_back(self, error: UndeliveredError) -> Steps[None]:
         yield self._pauses.next_s()
+        self._given_up = None
         if not error.producer_is_spent and self._pauses.failures == 1:
             # It keeps what is still on its way to the broker from being written behind what comes now.
             for _ in range(_GIVE_UP_SLICES):
@@ -117,6 +125,22 @@ class AtLeastOnce(Guarantee):
         # Asked at each commit.
         yield from ()
         return CommitAnswer(True)
+
+    @override
+    def withhold(self) -> None:
+        try:
+            if self.producer.flush(0.0):
+                return
+        except UndeliveredError as error:
+            self._given_up = error
+        else:
+            self._given_up = UndeliveredError("they were given up: the coordinator was not heard of")
+        self.producer.give_up(0.0)
+
+    @override
+    def check(self) -> None:
+        if self._given_up is not None:
+            raise self._given_up
 
     @override
     def close(self) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,7 +20,9 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
+from penstock.actors.belonging import Belonging
 from penstock.actors.commit_calls import CommitCalls
+from penstock.actors.lease import Lease, Parent, Word, lease_s
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -39,6 +43,7 @@ from penstock.kafka.clients import ConfluentClients
 # The loop holds the interpreter while it works: so long does a query wait until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
 _COLLECT_AFTER_OBJECTS = 50_000
+_LOOK_AT_RAYLET_EACH_S = 1.0
 
 
 class StreamActor:
@@ -55,6 +60,9 @@ class StreamActor:
         self._starting = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
         self._log = logger(__name__)
+        self._raylet = Parent(os.getppid)
+        self._lease_s = 0.0
+        self._lease = Lease(time.monotonic, self._raylet.has_ended)
 
     async def start(self, coordinator: Any, slot: int) -> str:
         """Connect to Kafka and be ready for tasks. The answer is the id of the actor's Ray node.
@@ -63,20 +71,30 @@ class StreamActor:
         async with self._starting:
             if self._loop is None:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
-                self._watching = asyncio.create_task(self._watch(coordinator))
+                belonging = Belonging(self._actor_id, self._log)
+                self._watching = asyncio.create_task(self._watch(coordinator, belonging))
+                threading.Thread(target=self._look_at_raylet, args=[belonging], name="raylet", daemon=True).start()
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
         # What it opens with (exactly once, its transactional id; global stores) no task should have to wait for.
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
+        self._lease.begin(self._lease_s)
         return str(ray.get_runtime_context().get_node_id())
 
-    async def _watch(self, coordinator: Any) -> None:
+    async def _watch(self, coordinator: Any, belonging: Belonging) -> None:
         watch = ProcessWatch("coordinator", self._log)
         while True:
             try:
                 await watch.look(coordinator)
+                await belonging.ask(coordinator)
             except Exception as error:  # unforeseen; the next look may be better
                 self._log.error("cannot look after the coordinator", exc_info=error)
             await asyncio.sleep(LOOK_EVERY_S)
+
+    def _look_at_raylet(self, belonging: Belonging) -> None:
+        while True:
+            time.sleep(_LOOK_AT_RAYLET_EACH_S)
+            if self._raylet.has_ended():
+                belonging.leave("the raylet of its node has ended")
 
     def _connect(self, coordinator: Any, slot: int, events: asyncio.AbstractEventLoop) -> StreamLoop:
         spec: ApplicationSpec = cloudpickle.loads(self._spec)
@@ -89,14 +107,16 @@ class StreamActor:
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
 
-        calls = self._commit_calls(coordinator)
+        calls, self._lease_s = self._commit_calls(coordinator), lease_s(spec.config)
 
         def committer(request: CommitRequest) -> Future[CommitAnswer]:
             return asyncio.run_coroutine_threadsafe(calls.commit(request), events)
 
         node, who = ray.get_runtime_context().get_node_id(), process_id(spec.application_id, spec.config.state_dir)
         clients = ConfluentClients.of(spec.config)
-        return StreamLoop(spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who)
+        return StreamLoop(
+            spec, self._actor_id, clients, committer, node_id=node, slot=slot, process_id=who, lease=self._lease
+        )
 
     def _commit_calls(self, coordinator: Any) -> CommitCalls:
         async def call(request: CommitRequest) -> CommitAnswer | None:
@@ -119,11 +139,13 @@ class StreamActor:
         await asyncio.wrap_future(loop.take(order))
         return loop.in_doubt
 
-    async def heartbeat(self) -> None:
+    async def heartbeat(self, word: Word) -> None:
         """Returns at once, whatever the loop does: the process lives."""
+        self._lease.hear(word)
 
-    async def status(self) -> ActorStatus:
+    async def status(self, word: Word) -> ActorStatus:
         """What the actor does."""
+        self._lease.hear(word)
         status = await asyncio.wrap_future(self._started().status())
         return replace(status, generation=self._generation)
 

@@ -7,7 +7,7 @@ command queue: so a query sees the tasks between two records, never within one, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import assert_never
@@ -23,26 +23,26 @@ from penstock.actors.global_stores import GlobalStores
 from penstock.actors.hosted_task import HostedTask
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.jobs import Jobs, reject
+from penstock.actors.lease import Lease
 from penstock.actors.mailbox import Mailbox
-from penstock.actors.messages import ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest, StoreAnswer, StoreQuery
+from penstock.actors.messages import ActorStatus, ApplicationSpec, StoreAnswer, StoreQuery
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
+from penstock.actors.questions import Committer, Questions
 from penstock.actors.refused_records import with_writer
 from penstock.actors.restoration import Restoration
 from penstock.actors.source_reader import SourceReader
 from penstock.actors.standbys import Standbys
+from penstock.actors.standstill import Standstill
 from penstock.actors.state_cleanup import StateCleaner
 from penstock.actors.steps import Steps
 from penstock.actors.task_opening import TaskOpening
 from penstock.common.errors import ApplicationStateError
-from penstock.common.ids import CommittedOffset, Sources, TopicPartition
+from penstock.common.ids import Sources
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import UndeliveredError
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
-
-Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
-"""Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
 
 IDLE_WAIT_S = 0.005
 """How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
@@ -67,12 +67,12 @@ class StreamLoop:
         node_id: str = "",
         slot: int = 0,
         process_id: str = "",
+        lease: Lease | None = None,
     ) -> None:
         """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
-        Ray cluster has, and no other cluster that works for the application."""
+        Ray cluster has, and no other cluster that works for the application. Without a ``lease`` it needs none."""
         self.finished: Future[str | None] = Future()
         self._actor_id, self._node_id, self._slot = actor_id, node_id, slot
-        self._committer = committer
         self._clock: Clock = clock or SystemClock()
         self._log = logger(__name__).bind(actor=actor_id)
         self._mailbox = Mailbox(self._ended_error)
@@ -82,15 +82,17 @@ class StreamLoop:
         self._failed_with: str | None = None
         self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None
-        self._asked = 0  # commits
         self._waits = False
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         self._begun_s = self._clock.monotonic_s()
         root = spec.config.state_dir / spec.application_id
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
-        asks = self._ask_to_commit, self._jobs.is_awaited, self._clock
+        questions = Questions(actor_id, committer, lambda: self._assignment.epoch, self._mailbox.wake)
+        asks = questions, self._jobs.is_awaited, self._clock
         self._guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
+        clock_s = self._clock.monotonic_s
+        self._standstill = Standstill(lease or Lease(clock_s), self._guarantee, clock_s, self._log)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, admin, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(
@@ -203,6 +205,9 @@ class StreamLoop:
             idle = self._job is None and self._commits.under_way is None
             self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
             self._queries.step()
+            if self._standstill.lasts():
+                self._waits = True
+                return IDLE_WAIT_S
             if self._commits.under_way is not None:
                 return self._commit_beside_records(self._commits.under_way)
             if self._job is None and self._jobs:
@@ -226,6 +231,7 @@ class StreamLoop:
             return 0.0
 
     def _round(self) -> float:
+        self._guarantee.check()
         now_ms = self._clock.wall_ms()
         busy, again = self._hosted.restore()
         self._jobs += again
@@ -309,14 +315,6 @@ class StreamLoop:
             return wait_s
         self._commits.stops.resume()
         return min(wait_s, self._round())
-
-    def _ask_to_commit(
-        self, offsets: Mapping[TopicPartition, CommittedOffset], presence: bool = False
-    ) -> Future[CommitAnswer]:
-        self._asked += 1
-        asked = self._committer(CommitRequest(self._actor_id, self._assignment.epoch, offsets, self._asked, presence))
-        asked.add_done_callback(lambda _: self._mailbox.wake())
-        return asked
 
     # ---- status ----
 

@@ -26,7 +26,6 @@ from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger, use_format
 
 if TYPE_CHECKING:
-    from penstock.cluster.close_options import CloseOptions
     from penstock.cluster.kafka_streams import KafkaStreams
 
 _FRAME_S = 0.5
@@ -46,27 +45,23 @@ def _run(
         bool,
         typer.Option(help="End an application of the same id and state.dir in another Ray cluster, if there is one"),
     ] = False,
-    leave_group: Annotated[
-        bool, typer.Option("--leave-group", help="Leave the consumer group at the end, as for a Kafka Streams in Java")
-    ] = False,
 ) -> None:
     """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits."""
-    run_application(load_application(target), take_over, leave_group)
+    run_application(load_application(target), take_over)
 
 
-def run_application(app: KafkaStreams, take_over: bool = False, leave_group: bool = False) -> None:
+def run_application(app: KafkaStreams, take_over: bool = False) -> None:
     """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
 
     Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
     happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
     line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
     and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
-    ``KafkaStreams.start``; ``leave_group``: leave the consumer group at the end, see ``CloseOptions``. For the main
-    thread. Raises TypeError for what is no application.
+    ``KafkaStreams.start``. For the main thread. Raises TypeError for what is no application.
     """
     _check_kind(app)
     try:
-        _run_to_the_end(app, take_over, _close_options(leave_group))
+        _run_to_the_end(app, take_over)
     except StreamsError as error:
         Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         sys.exit(1)
@@ -87,28 +82,21 @@ def _check_kind(app: object) -> None:
         raise TypeError(f"run needs a KafkaStreams, not a {type(app).__name__}: make KafkaStreams(topology, config)")
 
 
-def _close_options(leave_group: bool) -> CloseOptions:
-    from penstock.cluster.close_options import CloseOptions
-
-    kind = CloseOptions.GroupMembershipOperation
-    return CloseOptions(_DRAIN_S, kind.LEAVE_GROUP if leave_group else kind.REMAIN_IN_GROUP)
-
-
-def _run_to_the_end(app: KafkaStreams, take_over: bool, end: CloseOptions) -> None:
+def _run_to_the_end(app: KafkaStreams, take_over: bool) -> None:
     use_format(app.config.log_format)
     app.check()
     if app.config.application_server:
         ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
     if not sys.stdout.isatty():
-        _run_and_drain(app, Console(), take_over, end)
+        _run_and_drain(app, Console(), take_over)
         return
     log = log_file(app.config.state_dir, app.application_id)
     with terminal(log) as screen:
         screen.print(f"Log: {log}", soft_wrap=True, markup=False, highlight=False, style="dim")
-        _run_and_drain(app, screen, take_over, end)
+        _run_and_drain(app, screen, take_over)
 
 
-def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: CloseOptions) -> None:
+def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None:
     from penstock.cluster import starting
 
     with starting.connection(app.application_id):
@@ -118,7 +106,7 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: Cl
             try:
                 last = _watch(app, stop, console)
             finally:
-                drained = app.close(end)
+                drained = app.close(_DRAIN_S)
         if last.state is not ApplicationState.NOT_RUNNING:
             last = app.status()
     if last.state is ApplicationState.ERROR or last.error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.actors.messages import ActorStatus
 from penstock.cluster.environment import ActorHandle, NodeAnswer
+from penstock.cluster.leases import Leases
 from penstock.cluster.silence import Silence
 from penstock.common.errors import StreamsError
 
@@ -25,7 +26,8 @@ class ActorWatch:
 
     ``node`` asks the node of the actor of this name if it is there; ``node_of`` returns its id. ``heard`` takes each
     status; ``silent`` is called when an actor becomes silent, or answers again; ``lost`` when it must be replaced.
-    ``spawn`` runs a question until the dispatcher closes.
+    ``leases`` gives the words that go with the questions. ``spawn`` runs a
+    question until the dispatcher closes.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class ActorWatch:
         heard: Callable[[ActorHandle, ActorStatus], None],
         silent: Callable[[str, bool], None],
         lost: Callable[[str, str], None],
+        leases: Leases,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None] | None],
     ) -> None:
         self._silence = silence
@@ -44,6 +47,7 @@ class ActorWatch:
         self._heard = heard
         self._silent = silent
         self._lost = lost
+        self._leases = leases
         self._spawn = spawn
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._told_silent: set[str] = set()
@@ -68,7 +72,7 @@ class ActorWatch:
     async def _ask(self, handle: ActorHandle) -> None:
         name = handle.actor_id
         self._silence.look_at(name)
-        asked = asyncio.ensure_future(status_of(handle))
+        asked = asyncio.ensure_future(status_of(handle, self._leases))
         try:
             while name in self._names and not (await asyncio.wait({asked}, timeout=PATIENCE_S))[0]:
                 await self._look_for_life(handle, asked)
@@ -85,7 +89,7 @@ class ActorWatch:
     async def _look_for_life(self, handle: ActorHandle, status: asyncio.Future[Any] | None = None) -> None:
         """Ask for a heartbeat, and while none comes, ask the node; until there is one, or a ``status``."""
         name = handle.actor_id
-        beating = asyncio.ensure_future(handle.heartbeat())
+        beating = asyncio.ensure_future(self._heartbeat_of(handle))
         try:
             while status is None or not status.done():
                 ended = await asyncio.wait({beating, *([status] if status else [])}, timeout=PATIENCE_S)
@@ -101,10 +105,20 @@ class ActorWatch:
         finally:
             beating.cancel()
 
+    async def _heartbeat_of(self, handle: ActorHandle) -> bool:
+        word = self._leases.word(handle.actor_id)
+        if beats := await handle.heartbeat(word):
+            self._leases.answered(handle.actor_id, word)
+        return beats
 
-async def status_of(handle: ActorHandle) -> ActorStatus | None:
+
+async def status_of(handle: ActorHandle, leases: Leases) -> ActorStatus | None:
     """Returns the actor's own view; None if it does not answer now."""
+    word = leases.word(handle.actor_id)
     try:
-        return await handle.status()
+        status = await handle.status(word)
     except StreamsError:
         return None  # its watcher feeds the machine
+    if status is not None:
+        leases.answered(handle.actor_id, word)
+    return status

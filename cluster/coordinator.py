@@ -11,8 +11,8 @@ The life of an actor::
     StartActor ──> STARTING ──ActorUp──> UP <──> UP, assignment on its way ──StopActor──> STOPPING ──> gone
                        └───────────────── ActorLost, from anywhere ─────────────────────────────────> gone
 
-Exactly once, one that is lost with tasks is FENCING before it is gone: until Kafka takes nothing of it any more, its
-tasks are no other's.
+One that is lost with tasks, and may live, is FENCING before it is gone: its tasks are no other's until it can write
+nothing any more. Exactly once, Kafka takes nothing of it then; at least once, its lease is over (``actors/lease.py``).
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from penstock.cluster.events import (
     ActorReported,
     ActorSilent,
     ActorStopped,
+    ActorsUnaccounted,
     ActorsWanted,
     ActorUp,
     ApplicationFailed,
@@ -46,7 +47,6 @@ from penstock.cluster.events import (
     CommitSucceeded,
     Deploy,
     Event,
-    FenceActor,
     GroupAssigned,
     GroupRebalances,
     Instruction,
@@ -63,6 +63,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.cluster.fences import Fences
 from penstock.cluster.names import actor_id, actor_number
 from penstock.cluster.owned_tasks import OwnedTasks
 from penstock.cluster.replacements import Replacements
@@ -109,6 +110,7 @@ class Coordinator(CoordinatorView):
         self._waiting_for_actors = self._probing = False
         self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
+        self._fences = Fences(self._actors, self._owned, exactly_once, self._say)
         self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._say)
         self._assignments = Assignments(self._actors, self._owned, self._placer, first_epoch, self._say)
         self.state = ApplicationState.CREATED
@@ -127,8 +129,9 @@ class Coordinator(CoordinatorView):
             ActorSilent: self._actor_silent,
             ActorStopped: self._actor_stopped,
             ActorLost: self._actor_lost,
+            ActorsUnaccounted: self._fences.unaccounted,
             ProcessDied: self._rollouts.process_died,
-            ActorFenced: self._actor_fenced,
+            ActorFenced: self._fences.fenced,
             ActorFailed: self._actor_failed,
             ApplicationFailed: self._application_failed,
             CommitRequested: self._commits.requested,
@@ -217,9 +220,16 @@ class Coordinator(CoordinatorView):
         actor = self._actors.get(event.actor_id)
         if actor is not None and actor.phase in (Phase.STARTING, Phase.UP) and event.created:
             self._rollouts.lost(actor)
-        self._gone(event.actor_id, in_doubt=True)
+        self._gone(event.actor_id, in_doubt=True, may_write_s=event.may_write_s)
 
-    def _gone(self, name: str, in_doubt: bool, error: str | None = None, may_repeat: bool = True) -> None:
+    def _gone(
+        self,
+        name: str,
+        in_doubt: bool,
+        error: str | None = None,
+        may_repeat: bool = True,
+        may_write_s: float = 0.0,
+    ) -> None:
         """It was lost, or has failed with ``error``, or it has stopped. ``in_doubt``: its last commit is.
         ``may_repeat``: the actor in its place may be lost in the same way."""
         actor = self._actors.get(name)
@@ -228,17 +238,11 @@ class Coordinator(CoordinatorView):
         self._forget(name)
         if not self.state.is_live:
             return
-        if self._exactly_once and actor.held and in_doubt:
-            self._actors[name] = ActorRecord(Phase.FENCING, actor.slot, held=actor.held, generation=actor.generation)
-            self._out.append(FenceActor(name, actor.slot))
+        self._fences.gone(name, actor, in_doubt, may_write_s)
         # A version on trial is rolled back instead of being tried ever more slowly.
         if may_repeat and actor.phase is not Phase.STOPPING and not self._rollouts.on_trial(actor):
             lost = self._replacements.lost(actor.worked) if error is None else self._replacements.failed(error)
             self._out += lost
-
-    def _actor_fenced(self, event: ActorFenced) -> None:
-        if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
-            self._forget(event.actor_id)
 
     def _actor_failed(self, event: ActorFailed) -> None:
         actor = self._actors.get(event.actor_id)

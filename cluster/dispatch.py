@@ -14,7 +14,7 @@ from typing import Any, TypeVar, assert_never
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
-from penstock.actors.orders import Assign, Suspend
+from penstock.actors.orders import Assign
 from penstock.cluster import events
 from penstock.cluster.actor_watch import ActorWatch, status_of
 from penstock.cluster.coordinator import Coordinator
@@ -27,17 +27,17 @@ from penstock.cluster.environment import (
     CommitRefusedError,
     Environment,
 )
+from penstock.cluster.leases import Leases, lease_is_over
 from penstock.cluster.loss_causes import find_cause
 from penstock.cluster.overdue import OverdueOrders, stopped
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.silence import Silence
+from penstock.cluster.suspending import suspend_all
 from penstock.common.errors import ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId
 
 T = TypeVar("T")
 COMMIT_AGAIN_S = 0.5
-SUSPEND_S = 10.0
-"""So long may a rebalance of the group wait for the last commits."""
 FENCE_AGAIN_S = 0.5
 
 
@@ -56,13 +56,15 @@ class Dispatcher:
         self._handles: dict[str, ActorHandle] = {}
         self._statuses: dict[str, ActorStatus] = {}
         self._silence = Silence(self._loop.time, fenced=machine.exactly_once)
+        self._leases = Leases(self._loop.time, machine.epoch + 1)
         self._watch_of_all = ActorWatch(
             self._silence,
             environment.node,
             machine.node_of,
             self._heard,
             lambda name, silent: self.feed(events.ActorSilent(name, silent)),
-            self._lost,
+            self._replace,
+            self._leases,
             self._spawn,
         )
         self._overdue = OverdueOrders(self._loop.time)
@@ -128,7 +130,7 @@ class Dispatcher:
         """The group rebalances: have all actors commit what they have done, and suspend their tasks until they are
         assigned anew. The machine has heard of it when this returns; done when they have, or after SUSPEND_S."""
         self.feed(events.GroupRebalances())
-        return self._loop.create_task(self._suspend_all(self._machine.epoch))
+        return self._loop.create_task(suspend_all(self.up, self._machine.epoch, self._log))
 
     def suspend_soon(self) -> Future[None]:
         """The same, from any thread; in order with what that has fed by ``call_soon_threadsafe``."""
@@ -144,31 +146,17 @@ class Dispatcher:
         self._loop.call_soon_threadsafe(begin)
         return done
 
-    async def _suspend_all(self, epoch: int) -> None:
-        suspending = {self._loop.create_task(self._suspend(it, epoch)): it.actor_id for it in self.up}
-        if not suspending:
-            return
-        _, late = await asyncio.wait(suspending, timeout=SUSPEND_S)
-        for task in late:
-            # It may wait for a broker, as all others do: no reason to end it.
-            task.cancel()
-            self._log.warning("actor commits late before a rebalance", actor=suspending[task], after_s=SUSPEND_S)
-
-    async def _suspend(self, handle: ActorHandle, epoch: int) -> None:
-        try:
-            await handle.insist(Suspend(epoch))
-        except StreamsError as error:  # whoever watches it hears of its end
-            self._log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))
-
     async def recover(self, found: Iterable[ActorHandle]) -> None:
         """After a restart: continue with the actors that live; one that does not answer is killed."""
         handles = list(found)
-        for handle, status in zip(handles, await asyncio.gather(*map(status_of, handles)), strict=True):
+        statuses = await asyncio.gather(*(status_of(handle, self._leases) for handle in handles))
+        for handle, status in zip(handles, statuses, strict=True):
             if status is None:
                 self._log.warning("actor killed because it does not answer", actor=handle.actor_id)
                 handle.kill()
             else:
                 self._adopt(handle, status)
+        self.feed(events.ActorsUnaccounted(self._leases.unknown_s))
 
     def close(self) -> None:
         """Stop all work; the actors are left alone. Idempotent."""
@@ -195,7 +183,7 @@ class Dispatcher:
                 self._log.info("killing actor", actor=name)
                 self._kill(name)
             case events.FenceActor(name, slot):
-                self._spawn(self._fence(name, slot))
+                self._spawn(self._fence(name, slot) if self._machine.exactly_once else self._outwait(instruction))
             case events.FindCause():
                 self._spawn(find_cause(instruction, self._environment.node, self.feed))
             case events.CommitOffsets(request):
@@ -234,6 +222,7 @@ class Dispatcher:
         async def start(it: ActorHandle) -> str:
             node = await it.start(slot)
             await self._pausing.started(it)
+            self._leases.started(name)
             return node
 
         await self._call(name, start, lambda node: events.ActorUp(name, node))
@@ -274,7 +263,7 @@ class Dispatcher:
         try:
             answer = await call(handle)
         except ActorLostError as error:
-            self._lost(name, str(error))
+            self._lost(name, error)
         except ActorEndedError:
             return  # its watcher feeds the machine the reason
         except ActorFailedError as error:
@@ -293,7 +282,7 @@ class Dispatcher:
         try:
             end = await handle.wait()
         except StreamsError as problem:
-            self._lost(name, str(problem))
+            self._lost(name, problem)
             return
         if end.error is not None:
             self._log.warning("actor failed", actor=name, response=end.response.value, error=end.error)
@@ -301,10 +290,14 @@ class Dispatcher:
         elif self._kill(name):
             self.feed(events.ActorStopped(name, end.in_doubt))
 
-    def _lost(self, name: str, reason: str) -> None:
+    def _lost(self, name: str, error: StreamsError) -> None:
+        self._replace(name, str(error), has_ended=isinstance(error, ActorLostError) and error.has_ended)
+
+    def _replace(self, name: str, reason: str, has_ended: bool = False) -> None:
+        may_write_s = self._leases.give_up(name)
         if self._kill(name):
             self._log.warning("actor lost", actor=name, reason=reason)
-            self.feed(events.ActorLost(name))
+            self.feed(events.ActorLost(name, may_write_s=0.0 if has_ended else may_write_s))
 
     def _kill(self, name: str) -> bool:
         """Kill the actor's process, so that it holds no tasks, and forget it; whether it was there."""
@@ -314,7 +307,13 @@ class Dispatcher:
             handle.kill()
         return handle is not None
 
-    # ---- commits ----
+    # ---- fences and commits ----
+
+    async def _outwait(self, lost: events.FenceActor) -> None:
+        name, at_most_s = lost.actor_id, round(lost.may_write_s, 1)
+        self._log.info("waiting until a lost actor can write nothing", actor=name, at_most_s=at_most_s)
+        await lease_is_over(lost, self._environment.node)
+        self.feed(events.ActorFenced(name))
 
     async def _fence(self, name: str, slot: int) -> None:
         while True:
@@ -365,7 +364,7 @@ class Dispatcher:
 
     def _heard(self, handle: ActorHandle, status: ActorStatus) -> None:
         if (reason := self._overdue.reported(status)) is not None:
-            self._lost(handle.actor_id, reason)
+            self._replace(handle.actor_id, reason)
             return
         self._statuses[handle.actor_id] = status
         self._environment.reported(status)

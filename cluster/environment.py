@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Protocol
 
+from penstock.actors.lease import Word
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
 from penstock.actors.orders import Order
 from penstock.actors.rollout import Rollout
@@ -17,7 +18,12 @@ from penstock.common.ids import Offsets
 
 
 class ActorLostError(StreamsError):
-    """The process is gone, or was ended because it did not answer."""
+    """The actor's process has ended, or seems to have. ``has_ended``: its node has reported the end of the process, so
+    it writes nothing any more."""
+
+    def __init__(self, message: str, *, has_ended: bool = False) -> None:
+        super().__init__(message)
+        self.has_ended = has_ended
 
 
 class ActorEndedError(StreamsError):
@@ -46,6 +52,7 @@ class NodeAnswer(Enum):
     ANSWERS = "it is there"
     REFUSES = "the connection is refused: its raylet has ended, or a firewall sends resets in its name"
     GONE = "Ray itself calls it dead"
+    ENDED = "Ray itself calls it dead, and its machine refuses the connection"
     UNREACHABLE = "no answer came: its machine is lost, or the network between is"
 
 
@@ -81,10 +88,10 @@ class ActorHandle(ToldActor, Protocol):
     async def wait(self) -> ActorEnd:
         """Returns when the actor's loop ends: why."""
 
-    async def status(self) -> ActorStatus | None:
+    async def status(self, word: Word) -> ActorStatus | None:
         """The actor's own view; None when it does not answer now."""
 
-    async def heartbeat(self) -> bool:
+    async def heartbeat(self, word: Word) -> bool:
         """Whether its process answers, however long its thread works on a record."""
 
     def kill(self) -> None:

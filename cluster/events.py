@@ -136,10 +136,20 @@ class ActorStopped:
 
 @dataclass(frozen=True)
 class ActorLost:
-    """The actor's process is gone. ``created``: there was one."""
+    """The actor's process is gone, or seems to be. ``created``: there was one. ``may_write_s``: at least once, after so
+    many seconds it surely writes nothing any more; 0 if its process is known to have ended."""
 
     actor_id: str
     created: bool = True
+    may_write_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class ActorsUnaccounted:
+    """A coordinator was there before this one, and may have had actors that this one has not found. At least once, they
+    surely write nothing any more after so many seconds."""
+
+    may_write_s: float
 
 
 @dataclass(frozen=True)
@@ -151,7 +161,7 @@ class ProcessDied:
 
 @dataclass(frozen=True)
 class ActorFenced:
-    """Its producer can write nothing any more, wherever its process is."""
+    """It can write nothing any more, wherever its process is."""
 
     actor_id: str
 
@@ -238,6 +248,7 @@ Event = (
     | ActorSilent
     | ActorStopped
     | ActorLost
+    | ActorsUnaccounted
     | ProcessDied
     | ActorFenced
     | ActorFailed
@@ -296,10 +307,14 @@ class KillActor:
 
 @dataclass(frozen=True)
 class FenceActor:
-    """Take the ``transactional.id`` of an actor that is gone, or only seems to be; answer ActorFenced."""
+    """See to it that an actor which is gone, or only seems to be, can write nothing any more; then answer ActorFenced.
+    Exactly once: take its ``transactional.id``, the one of this slot. At least once: let ``may_write_s`` pass, or less
+    if its ``node`` has ended."""
 
     actor_id: str
     slot: int
+    may_write_s: float = 0.0
+    node: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ it would start the application again, and let one that is paused go on.
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from penstock.actors import ray_kv
 from penstock.actors.messages import ApplicationState
+from penstock.cluster.own_actor import own_id
 
 
 def save(actor_id: str, state: ApplicationState, error: str | None) -> None:
@@ -29,6 +31,11 @@ def load(actor_id: str) -> tuple[ApplicationState, str | None] | None:
 def save_paused(actor_id: str, paused: bool) -> None:
     """Keep whether the application of this coordinator is paused."""
     ray_kv.put(_pause_key(actor_id), json.dumps(paused))
+
+
+async def keep_paused(paused: bool) -> None:
+    """Do :func:`save_paused` for the coordinator of this process, in another thread."""
+    await asyncio.to_thread(save_paused, own_id(), paused)
 
 
 def load_paused(actor_id: str) -> bool | None:

@@ -26,6 +26,7 @@ class NodeProbe:
     def __init__(self, addresses: Callable[[], Mapping[str, Address | None]]) -> None:
         self._addresses = addresses
         self._known: dict[str, Address | None] = {}
+        self._last: dict[str, Address] = {}
         self._listing: asyncio.Future[Mapping[str, Address | None]] | None = None
 
     async def ask(self, node_id: str) -> NodeAnswer:
@@ -35,12 +36,14 @@ class NodeProbe:
             await self._list()
         if node_id not in self._known:
             return NodeAnswer.ANSWERS
-        address = self._known[node_id]
-        answer = NodeAnswer.GONE if address is None else await _connect(*address)
-        if answer is NodeAnswer.REFUSES:
+        if node_id not in self._last:
+            return NodeAnswer.GONE
+        answer = await _connect(*self._last[node_id])
+        if answer is NodeAnswer.REFUSES and self._known[node_id] is not None:
             await self._list()
-            return NodeAnswer.GONE if self._known.get(node_id) is None else answer
-        return answer
+        if self._known.get(node_id) is not None:
+            return answer
+        return NodeAnswer.ENDED if answer is NodeAnswer.REFUSES else NodeAnswer.GONE
 
     async def _list(self) -> None:
         """Take in Ray's list; keep the one before if Ray does not answer within LIST_S. A thread that Ray lets wait is
@@ -51,6 +54,7 @@ class NodeProbe:
         if (await asyncio.wait({listing}, timeout=LIST_S))[0]:
             self._listing = None
             self._known = dict(listing.result())
+            self._last |= {node_id: address for node_id, address in self._known.items() if address is not None}
 
 
 async def _connect(host: str, port: int) -> NodeAnswer:

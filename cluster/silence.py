@@ -91,7 +91,7 @@ class Silence:
         heard.refused_since_s = _since(heard.refused_since_s, now) if refused else None
         unreachable = node is NodeAnswer.UNREACHABLE
         heard.unreachable_since_s = since = _since(heard.unreachable_since_s, now) if unreachable else None
-        if node is NodeAnswer.GONE:
+        if node in (NodeAnswer.GONE, NodeAnswer.ENDED):
             return "it does not answer, and Ray calls its node dead"
         if heard.refused_since_s is not None and self._is_believed(heard, now - heard.refused_since_s, now):
             return "it does not answer, and its node is gone: nothing listens at the address of its raylet"

@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
+from penstock.actors.lease import Word
 from penstock.actors.messages import ActorEnd, ActorStatus
 from penstock.actors.orders import Order
 from penstock.actors.stream_actor import StreamActor
@@ -30,6 +31,9 @@ HEARTBEAT_S = 5.0
 _AGAIN_S = 0.5
 _NODE_LABEL = "ray.io/node-id"
 """Ray gives it to each node."""
+_REPORTED_BY_ITS_NODE = "its worker process has died"
+"""Ray reports the end of an actor also when its node does not answer, or when `ray.kill` has been sent: by other words
+(``GcsActorManager``). If Ray changes these words, the coordinator waits for the lease of each actor that is lost."""
 
 
 class StreamActorHandle(ActorHandle):
@@ -120,8 +124,8 @@ class StreamActorHandle(ActorHandle):
                 return end
 
     @override
-    async def status(self) -> ActorStatus | None:
-        ref = asyncio.wrap_future(self.ray_handle.status.remote().future())
+    async def status(self, word: Word) -> ActorStatus | None:
+        ref = asyncio.wrap_future(self.ray_handle.status.remote(word).future())
         try:
             status: ActorStatus = await self._answer(asyncio.wait_for(ref, STATUS_S))
         except (TimeoutError, ActorUnavailableError):
@@ -129,8 +133,8 @@ class StreamActorHandle(ActorHandle):
         return status
 
     @override
-    async def heartbeat(self) -> bool:
-        ref = asyncio.wrap_future(self.ray_handle.heartbeat.remote().future())
+    async def heartbeat(self, word: Word) -> bool:
+        ref = asyncio.wrap_future(self.ray_handle.heartbeat.remote(word).future())
         try:
             await asyncio.wait_for(ref, HEARTBEAT_S)
         except (TimeoutError, RayError):
@@ -151,9 +155,16 @@ class StreamActorHandle(ActorHandle):
                 raise ActorEndedError(str(error.cause)) from error
             raise ActorFailedError(str(error.cause or error)) from error
         except RayError as error:  # whatever ended it (memory, its node, Ray itself): another takes its place
-            raise ActorLostError(_first_line(error)) from error
+            raise ActorLostError(_first_line(error), has_ended=_process_has_ended(error)) from error
 
 
 def _first_line(error: RayError) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def _process_has_ended(error: RayError) -> bool:
+    """Returns True if the raylet of its node has seen the end of the actor's process, or has ended it."""
+    if isinstance(error, OutOfMemoryError):
+        return True
+    return isinstance(error, ActorDiedError) and _REPORTED_BY_ITS_NODE in str(error)

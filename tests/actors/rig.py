@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock as ps
+from penstock.actors.lease import Lease
 from penstock.actors.messages import (
     ApplicationSpec,
     StoreAnswer,
@@ -102,6 +103,7 @@ class Rig:
         self.clients = FakeClients(APPLICATION, self.broker, read_committed=exactly_once)
         self.coordinator = FakeCoordinator(self.broker, exactly_once)
         self.clock = ManualClock()
+        self.lease: Lease | None = None
         names = ("in", "out", f"{APPLICATION}-counts-changelog")
         self.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
         if exactly_once:
@@ -124,8 +126,8 @@ class Rig:
         return found and found.offset
 
     def loop(self, slot: int = 1) -> StreamLoop:
-        actor, coordinator = f"stream/{slot}", self.coordinator
-        loop = StreamLoop(self.spec, actor, self.clients, coordinator.commit, self.clock, "node", slot)
+        actor, coordinator, clock = f"stream/{slot}", self.coordinator, self.clock
+        loop = StreamLoop(self.spec, actor, self.clients, coordinator.commit, clock, "node", slot, lease=self.lease)
         coordinator.watch(loop, actor)
         return loop
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.lease import Word
 from penstock.actors.messages import (
     ActorStatus,
     ApplicationSpec,
@@ -265,7 +266,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
     app.write("a", "b", "a")
 
     def status() -> ActorStatus:
-        found: ActorStatus = ray.get(actor.status.remote(), timeout=30)
+        found: ActorStatus = ray.get(actor.status.remote(Word(1, 1, 0)), timeout=30)
         return found
 
     eventually(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")

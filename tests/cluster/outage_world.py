@@ -22,6 +22,7 @@ import penstock as ps
 from penstock.actors.clock import Clock
 from penstock.actors.commit_calls import CommitCalls
 from penstock.actors.exactly_once import transactional_id
+from penstock.actors.lease import Lease, Word, lease_s
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -202,6 +203,8 @@ class LivingActor(ActorHandle):
         self.ray_handle = None
         self.loop: StreamLoop | None = None
         self.killed = self.died_by_itself = False
+        self.raylet_has_ended = False
+        self._lease = Lease(asyncio.get_running_loop().time, lambda: self.raylet_has_ended)
         self._world = world
         self._died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -219,10 +222,18 @@ class LivingActor(ActorHandle):
             config = self._world.config.model_copy(update={"state_dir": self._world.directory / self.actor_id})
             spec = ApplicationSpec(self._world.topology, config)
             self.loop = StreamLoop(
-                spec, self.actor_id, self._world.clients, commit, VirtualClock(), f"node of {self.actor_id}", slot
+                spec,
+                self.actor_id,
+                self._world.clients,
+                commit,
+                VirtualClock(),
+                f"node of {self.actor_id}",
+                slot,
+                lease=self._lease,
             )
             self._world.spawn(self._go_round(self.loop))
         await self._answer(self.loop.take(Assign(0, {}, {})))
+        self._lease.begin(lease_s(self._world.config))
         return f"node of {self.actor_id}"
 
     async def _go_round(self, loop: StreamLoop) -> None:
@@ -240,7 +251,7 @@ class LivingActor(ActorHandle):
         waiting: set[asyncio.Future[Any]] = {answer, self._died}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if self.killed:
-            raise ActorLostError("its process is gone")
+            raise ActorLostError("its process is gone", has_ended=True)
         try:
             return answer.result()
         except ApplicationStateError as error:
@@ -264,11 +275,13 @@ class LivingActor(ActorHandle):
         return ActorEnd(error, loop.uncaught.response, loop.in_doubt)
 
     @override
-    async def status(self) -> ActorStatus | None:
+    async def status(self, word: Word) -> ActorStatus | None:
+        self._lease.hear(word)
         return await self._answer(self._started().status())
 
     @override
-    async def heartbeat(self) -> bool:
+    async def heartbeat(self, word: Word) -> bool:
+        self._lease.hear(word)
         return not self.killed
 
     @override
@@ -425,7 +438,8 @@ class OutageWorld:
         pausing = Pausing(_keep, QUIET)
         machine = Coordinator(self.plan, 2, 1_000_000 * self._incarnation, self.exactly_once)
         dispatcher = Dispatcher(machine, self, pausing, QUIET)
-        await dispatcher.recover([it for it in self.actors.values() if not it.killed and it.loop is not None])
+        if self._incarnation > 1:
+            await dispatcher.recover([it for it in self.actors.values() if not it.killed and it.loop is not None])
         self.dispatcher, self._in_session = dispatcher, False
         dispatcher.feed(events.ClusterResized(PARTITIONS))
         dispatcher.feed(events.ActorsWanted(self.wanted))

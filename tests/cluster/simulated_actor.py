@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, assert_never
 
+from penstock.actors.lease import Word
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -261,17 +262,17 @@ class SimulatedHandle:
         end: ActorEnd = await self._alive(finished)
         return end
 
-    async def status(self) -> ActorStatus | None:
+    async def status(self, word: Word) -> ActorStatus | None:
         await self._world.pause()
         if not self._actor.alive:
-            raise ActorLostError("the process is gone")
+            raise ActorLostError("the process is gone", has_ended=True)
         if self._actor.busy or self._actor.frozen:
             return None
         status = self._actor.status()
         await self._world.pause()
         return status
 
-    async def heartbeat(self) -> bool:
+    async def heartbeat(self, word: Word) -> bool:
         await self._world.pause()
         return self._actor.alive and not self._actor.frozen
 
@@ -299,7 +300,7 @@ class SimulatedHandle:
         await asyncio.wait({answer, self._actor.died}, return_when=asyncio.FIRST_COMPLETED)
         if not self._actor.alive:
             await self._world.pause()
-            raise ActorLostError("the process is gone")
+            raise ActorLostError("the process is gone", has_ended=True)
         return answer.result()
 
 

@@ -215,7 +215,8 @@ class World:
         dispatcher = Dispatcher(self._machine(first_epoch=1_000_000 * mine), self, pausing, QUIET)
         self._begun = dispatcher
         found = [SimulatedHandle(actor) for actor in self.actors.values() if actor.alive]
-        await dispatcher.recover(found)
+        if mine > 1:
+            await dispatcher.recover(found)
         if mine != self.incarnation:
             return  # restarted while it asked the living
         self.assigned_told: frozenset[TopicPartition] = self.plan.reads

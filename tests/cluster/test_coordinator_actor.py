@@ -16,6 +16,7 @@ from ray.experimental import internal_kv
 from structlog.testing import capture_logs
 
 import penstock as ps
+from penstock.actors.lease import Word
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -68,7 +69,7 @@ class LivingActor:
         self.stopped = asyncio.Event()
         self.killed = self.paused = False
 
-    async def status(self) -> ActorStatus:
+    async def status(self, word: Word) -> ActorStatus:
         tasks = (TaskStatus(TaskId(0, 0), TaskState.RUNNING),)
         return ActorStatus(self.actor_id, "node", 1, 1, tasks, paused=self.paused)
 
@@ -119,7 +120,7 @@ def periodic_work_of(coordinator: CoordinatorActor) -> PeriodicWork:
     """Its own, without a seat in the group, and nobody who scales."""
     assert coordinator._dispatcher is not None
     spec = ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}))
-    nobody: Any = SimpleNamespace(waits_for=None)
+    nobody: Any = None
     told = coordinator._failed_by, lambda: coordinator._no_broker() is not None
     return PeriodicWork(
         spec, FakeClients("app"), coordinator._dispatcher, nobody, nobody, coordinator._pausing, *told, coordinator._log
@@ -223,7 +224,7 @@ def test_an_application_that_ends_in_error_logs_one_error_line_that_tells_why() 
 
 def test_a_stuck_task_is_part_of_the_status_unless_there_is_no_session_or_the_application_has_ended() -> None:
     class Lagging(LivingActor):
-        async def status(self) -> ActorStatus:
+        async def status(self, word: Word) -> ActorStatus:
             at = TopicPartition("in", 0)
             task = TaskStatus(TaskId(0, 0), TaskState.RUNNING, 3, lags={at: 2}, positions={at: 3})
             return ActorStatus(self.actor_id, "node", 1, 1, (task,))
@@ -296,7 +297,7 @@ def test_an_http_server_that_does_not_answer_does_not_hold_up_a_restart(monkeypa
 
     async def play() -> None:
         coordinator = Restarted(LivingActor())
-        await asyncio.wait_for(coordinator._http.ask(), 60)
+        await asyncio.wait_for(coordinator._ask_http(), 60)
         assert (await coordinator.status()).http_address is None
         coordinator._beginning.cancel()
 

@@ -8,12 +8,19 @@ import math
 import pytest
 
 from penstock.actors.messages import ApplicationState
+from penstock.cluster import leases
 from penstock.cluster.elasticity import LEAVE_S
 from penstock.cluster.silence import DEAD_S, HUNG_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 
 SEEDS = range(40)
+
+
+@pytest.fixture(autouse=True)
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coordinators are restarted each 13 s here: with leases of 30 s tasks would hardly ever move."""
+    monkeypatch.setattr(leases, "LONGEST_S", 1.0)
 
 
 async def troubled(seed: int, rounds: int = 120) -> World:

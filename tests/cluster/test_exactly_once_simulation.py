@@ -94,7 +94,7 @@ def test_the_faults_are_real() -> None:
 def forget_without_a_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator takes an actor that is lost for dead."""
     gone = Coordinator._gone
-    monkeypatch.setattr(Coordinator, "_gone", lambda self, name, in_doubt: gone(self, name, in_doubt=False))
+    monkeypatch.setattr(Coordinator, "_gone", lambda self, name, in_doubt, **_: gone(self, name, in_doubt=False))
 
 
 def call_it_fenced_when_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> None:

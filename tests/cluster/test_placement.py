@@ -208,7 +208,7 @@ def test_exactly_once_a_standby_is_promoted_when_the_lost_actor_is_fenced() -> N
     mine = cluster.tasks[second]
     cluster.lose(first)
     assert cluster.tasks == {second: mine}
-    assert [it for it in cluster.told if isinstance(it, FenceActor)] == [FenceActor(first, 1)]
+    assert [it for it in cluster.told if isinstance(it, FenceActor)] == [FenceActor(first, 1, node="a")]
     assert cluster.standbys[second] == TASKS - mine, "they wait as standbys"
     cluster(ActorFenced(first))
     assert cluster.tasks == {second: TASKS}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
+from penstock.actors.lease import Word
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, TaskState, TaskStatus
 from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.rollout import Rollout
@@ -56,11 +57,11 @@ class Handle:
         await self.stopped.wait()
         return ActorEnd()
 
-    async def status(self) -> ActorStatus | None:
+    async def status(self, word: Word) -> ActorStatus | None:
         tasks = tuple(TaskStatus(task, TaskState.RUNNING) for task in self.tasks)
         return ActorStatus(self.actor_id, "node", 1, self.epoch, tasks)
 
-    async def heartbeat(self) -> bool:
+    async def heartbeat(self, word: Word) -> bool:
         return True
 
     def kill(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from penstock.actors.lease import Word
 from penstock.actors.messages import ActorStatus, ApplicationState
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.environment import NodeAnswer
@@ -65,17 +66,17 @@ class Mute(Handle):
     async def start(self, slot: int) -> str:
         return self.actor_id
 
-    async def status(self) -> ActorStatus | None:
+    async def status(self, word: Word) -> ActorStatus | None:
         if self.dead:
             return None
         if self.frozen or self.busy:
             await asyncio.sleep(10)
             return None
-        said = await super().status()
+        said = await super().status(word)
         assert said is not None
         return replace(said, node_id=self.actor_id)
 
-    async def heartbeat(self) -> bool:
+    async def heartbeat(self, word: Word) -> bool:
         if self.frozen:
             await asyncio.sleep(5)
         return not self.frozen and not self.dead
@@ -182,9 +183,9 @@ def test_one_frozen_actor_does_not_delay_the_reports_of_others() -> None:
         heard: list[float] = []
         loop, status = asyncio.get_running_loop(), it.actor(2).status
 
-        async def counted() -> ActorStatus | None:
+        async def counted(word: Word) -> ActorStatus | None:
             heard.append(loop.time())
-            return await status()
+            return await status(word)
 
         it.actor(2).status = counted  # type: ignore[method-assign]
         await it.for_s(20)
@@ -199,7 +200,7 @@ def test_one_frozen_actor_does_not_delay_the_reports_of_others() -> None:
     [
         ("exactly_once_v2", NodeAnswer.REFUSES, 2.0),
         ("at_least_once", NodeAnswer.REFUSES, 4.0),  # a firewall may refuse, and nothing would fence the actor
-        ("at_least_once", NodeAnswer.GONE, 2.0),
+        ("at_least_once", NodeAnswer.ENDED, 2.0),
     ],
 )
 def test_an_actor_whose_node_is_gone_is_lost_within_seconds_and_fenced_at_once(

@@ -16,6 +16,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
+from penstock.actors.lease import Word
 from penstock.actors.orders import Pause, Stop, Suspend
 from penstock.cluster.environment import (
     RELEASE_S,
@@ -125,6 +126,26 @@ def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_wo
         asyncio.run(StreamActorHandle("app", "stream/1", Actor()).wait())
 
 
+@pytest.mark.parametrize(
+    ("said", "has_ended"),
+    [
+        ("The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR", True),
+        ("The actor is dead because it was killed by `ray.kill`.", False),
+        ("The actor died because its node has died. Node Id: 1", False),
+    ],
+)
+def test_only_its_own_node_can_tell_that_the_process_of_an_actor_has_ended(said: str, has_ended: bool) -> None:
+    error = ActorDiedError()
+    error.error_msg = said
+
+    class Actor:
+        wait = Failing(error)
+
+    with pytest.raises(ActorLostError) as lost:
+        asyncio.run(StreamActorHandle("app", "stream/1", Actor()).wait())
+    assert lost.value.has_ended is has_ended
+
+
 class NeverAnswered:
     """A method of a Ray actor that takes its time."""
 
@@ -141,7 +162,7 @@ class Silent:
 
 def test_a_process_that_stands_still_has_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.cluster.stream_actor_handle.HEARTBEAT_S", 0.01)
-    assert not asyncio.run(StreamActorHandle("app", "stream/1", Silent()).heartbeat())
+    assert not asyncio.run(StreamActorHandle("app", "stream/1", Silent()).heartbeat(Word(1, 1, 0)))
 
 
 def test_an_order_that_is_only_told_leaves_an_actor_that_does_not_answer_alone(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
+from penstock.actors.lease import Lease, lease_s
 from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
 from penstock.actors.orders import Assign
 from penstock.actors.stream_actor import StreamActor
@@ -42,12 +43,14 @@ class SimulatedStreamActor(StreamActor):
         self._process = process
         self._generation = process.generation
         self._log = QUIET
+        self.lease = self._lease = Lease(process.world.clock.monotonic_s)
 
     @override
     async def start(self, coordinator: Any, slot: int) -> str:
         if self._loop is None:
             self._loop = self._process.open_loop(coordinator, slot)
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
+        self._lease.begin(lease_s(self._process.cluster.spec.config))
         return self._process.node
 
     def committer(self, coordinator: Any) -> Callable[[CommitRequest], Future[CommitAnswer]]:
@@ -172,6 +175,7 @@ class ActorProcess:
             self.node,
             slot,
             self.cluster.name,
+            self.actor.lease,
         )
         self._step = asyncio.get_running_loop().call_later(0.001, self._go_round)
         loop.finished.add_done_callback(self._loop_ended)

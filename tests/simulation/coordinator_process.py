@@ -107,7 +107,8 @@ class CoordinatorProcess(Environment):
         dispatcher = Dispatcher(machine, self, pausing, QUIET)
         self.dispatcher = dispatcher
         self._purger = Purger(plan.tasks.repartition_topics, self._clients.admin)
-        await dispatcher.recover(map(SimulatedActorHandle, self.cluster.found()))
+        if self._restarted:
+            await dispatcher.recover(map(SimulatedActorHandle, self.cluster.found()))
         self._ready.set()
         self.member = Member(self.world.group, self, self.cluster.name, frozenset(plan.tasks.topics))
         self.spawn(self.member.stay())

@@ -31,7 +31,7 @@ Plant = Callable[[Any, str, Any], None]
 def forget_without_a_fence(plant: Plant) -> None:
     """The coordinator takes an actor that is lost for dead."""
     gone = Coordinator._gone
-    plant(Coordinator, "_gone", lambda self, name, in_doubt, error=None: gone(self, name, False, error))
+    plant(Coordinator, "_gone", lambda self, name, in_doubt, *args, **kwargs: gone(self, name, False, *args, **kwargs))
 
 
 def call_it_fenced_when_no_broker_answers(plant: Plant) -> None:

@@ -1,0 +1,50 @@
+"""Keeps the tasks of a lost actor from all others until that actor can write nothing any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.cluster.actor_record import ActorRecord, Phase
+from penstock.cluster.events import ActorFenced, ActorsUnaccounted, FenceActor, Instruction
+from penstock.cluster.owned_tasks import OwnedTasks
+
+_EARLIER = "an actor of the coordinator before this one"
+
+
+class Fences:
+    """The part of the coordinator's state machine that fences actors: each has a record in phase FENCING meanwhile."""
+
+    def __init__(
+        self,
+        actors: dict[str, ActorRecord],
+        owned: OwnedTasks,
+        exactly_once: bool,
+        say: Callable[[Instruction], None],
+    ) -> None:
+        self._actors = actors
+        self._owned = owned
+        self._exactly_once = exactly_once
+        self._say = say
+
+    def gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
+        """The actor is gone, or seems to be. Exactly once it must be fenced if its last commit is ``in_doubt``."""
+        if actor.held and (in_doubt if self._exactly_once else may_write_s > 0):
+            record = ActorRecord(Phase.FENCING, actor.slot, actor.node, held=actor.held, generation=actor.generation)
+            self._begin(name, record, may_write_s)
+
+    def unaccounted(self, event: ActorsUnaccounted) -> None:
+        """An earlier coordinator may have given the tasks that nobody claims to an actor that was not found."""
+        claimed = {task for actor in self._actors.values() for task in actor.held}
+        if not self._exactly_once and (unclaimed := self._owned.plan.partitions.keys() - claimed):
+            generation = max((actor.generation for actor in self._actors.values()), default=1)
+            record = ActorRecord(Phase.FENCING, held=frozenset(unclaimed), generation=generation)
+            self._begin(_EARLIER, record, event.may_write_s)
+
+    def fenced(self, event: ActorFenced) -> None:
+        """It can write nothing any more."""
+        if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
+            del self._actors[event.actor_id]
+
+    def _begin(self, name: str, record: ActorRecord, may_write_s: float) -> None:
+        self._actors[name] = record
+        self._say(FenceActor(name, record.slot, may_write_s, record.node))

@@ -1,0 +1,73 @@
+"""The coordinator's side of the leases of stream actors (``actors/lease.py``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from penstock.actors.lease import LONGEST_S, Word
+from penstock.cluster.environment import NodeAnswer
+from penstock.cluster.events import FenceActor
+
+MARGIN_S = 2.0
+"""Added to each wait. Covers what is on its way to a broker when a lease ends, and clocks that differ in speed."""
+ORPHANED_S = 2.0
+"""An actor whose raylet has ended sees that within milliseconds, except while it works on a record."""
+_LOOK_EACH_S = 1.0
+
+
+class Leases:
+    """Of the actors of one coordinator, whose ``incarnation`` is above those of all coordinators before it."""
+
+    def __init__(self, clock_s: Callable[[], float], incarnation: int) -> None:
+        self._clock_s = clock_s
+        self._incarnation = incarnation
+        self._begun_s = clock_s()
+        self._asked: Counter[str] = Counter()
+        self._answered: dict[str, int] = {}
+        self._heard_s: dict[str, float] = {}
+        self._given_up: set[str] = set()
+
+    def word(self, name: str) -> Word:
+        """Returns what goes with the next question to the actor."""
+        self._asked[name] += 1
+        return Word(self._incarnation, self._asked[name], self._answered.get(name, 0))
+
+    def answered(self, name: str, word: Word) -> None:
+        """The answer to the question that came with ``word`` has arrived."""
+        if name not in self._given_up:
+            self._answered[name] = max(self._answered.get(name, 0), word.number)
+            self._heard_s[name] = self._clock_s()
+
+    def started(self, name: str) -> None:
+        """The actor has started, and so has its lease."""
+        self._heard_s[name] = self._clock_s()
+
+    def give_up(self, name: str) -> float:
+        """Give the actor no longer lease; returns after how many seconds it surely has none. An actor that has never
+        answered this coordinator may have one from the coordinator before."""
+        self._given_up.add(name)  # an answer that comes yet must not be told to it by a question that is under way
+        return self._left_s(self._heard_s.pop(name, self._begun_s))
+
+    @property
+    def unknown_s(self) -> float:
+        """Returns after how many seconds no actor of the coordinator before has a lease, except those that answer."""
+        return self._left_s(self._begun_s)
+
+    def _left_s(self, heard_s: float) -> float:
+        return max(0.0, heard_s + LONGEST_S + MARGIN_S - self._clock_s())
+
+
+async def lease_is_over(lost: FenceActor, node: Callable[[str], Coroutine[Any, Any, NodeAnswer]]) -> None:
+    """Returns when the lost actor surely has no lease: after ``may_write_s``, or ORPHANED_S after its raylet has ended,
+    as far as ``node`` tells."""
+    clock_s = asyncio.get_running_loop().time
+    ends_s = clock_s() + lost.may_write_s
+    while (left_s := ends_s - clock_s()) > ORPHANED_S and lost.node:
+        if await node(lost.node) in (NodeAnswer.REFUSES, NodeAnswer.ENDED):
+            left_s = min(ends_s - clock_s(), ORPHANED_S)
+            break
+        await asyncio.sleep(_LOOK_EACH_S)
+    await asyncio.sleep(max(0.0, left_s))

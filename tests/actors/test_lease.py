@@ -1,0 +1,155 @@
+"""How long a stream actor may write without hearing of its coordinator, and what it does when that time is over."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
+from penstock.common.config import StreamsConfig
+from tests.actors.rig import Rig, count_of, producer_of, settle
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def lease(clock: Clock) -> Lease:
+    begun = Lease(clock)
+    begun.begin(30.0)
+    return begun
+
+
+def test_before_the_actor_has_started_there_is_no_end(clock: Clock) -> None:
+    lease = Lease(clock)
+    lease.hear(Word(1, 1, 0))
+    clock.now_s += 1_000_000
+    assert not lease.is_over
+    lease.begin(30.0)
+    clock.now_s += 30.0
+    assert lease.is_over
+
+
+def test_it_ends_so_long_after_the_question_whose_answer_has_arrived(clock: Clock, lease: Lease) -> None:
+    clock.now_s = 110.0
+    lease.hear(Word(1, 1, 0))
+    clock.now_s = 120.0
+    lease.hear(Word(1, 2, 1))
+    clock.now_s = 139.9
+    assert not lease.is_over
+    clock.now_s = 140.0
+    assert lease.is_over
+
+
+def test_questions_whose_answers_are_lost_do_not_make_it_longer(clock: Clock, lease: Lease) -> None:
+    for number in range(1, 60):
+        clock.now_s += 0.5
+        lease.hear(Word(1, number, 0))
+    assert not lease.is_over
+    clock.now_s += 0.5
+    lease.hear(Word(1, 60, 0))
+    assert lease.is_over
+    lease.hear(Word(1, 61, 60))
+    assert not lease.is_over, "the coordinator has kept it, and hears it again"
+
+
+def test_only_the_last_coordinator_can_make_it_longer(clock: Clock, lease: Lease) -> None:
+    lease.hear(Word(1, 7, 6))
+    clock.now_s = 125.0
+    lease.hear(Word(2, 1, 0))
+    lease.hear(Word(1, 8, 7))
+    clock.now_s = 130.0
+    assert lease.is_over
+    lease.hear(Word(2, 2, 1))
+    assert not lease.is_over
+
+
+def test_a_question_that_arrives_twice_or_late_counts_from_its_first_arrival(clock: Clock, lease: Lease) -> None:
+    lease.hear(Word(1, 1, 0))
+    clock.now_s = 129.0
+    lease.hear(Word(1, 1, 0))
+    lease.hear(Word(1, 2, 1))
+    clock.now_s = 130.0
+    assert lease.is_over
+
+
+def test_it_is_over_when_the_raylet_has_ended(clock: Clock) -> None:
+    parents = iter([4711, 4711, 1])
+    lease = Lease(clock, Parent(lambda: next(parents)).has_ended)
+    lease.begin(30.0)
+    assert not lease.is_over
+    assert lease.is_over
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ({}, LONGEST_S),
+        ({"consumer.session.timeout.ms": 6_000}, 4.0),
+        ({"consumer.session.timeout.ms": 300_000}, LONGEST_S),
+        ({"processing.guarantee": "exactly_once_v2"}, math.inf),
+    ],
+)
+def test_it_ends_before_the_session_in_the_group_does(entries: dict[str, Any], expected: float, tmp_path: Path) -> None:
+    config = StreamsConfig.of({"application.id": "app", "state.dir": tmp_path, **entries})
+    assert lease_s(config) == pytest.approx(expected)
+
+
+def test_without_one_an_actor_answers_queries_and_processes_commits_and_writes_nothing(
+    tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    rig = Rig(tmp_path)
+    rig.lease = lease
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    assert rig.counts() == [("a", 1)]
+    rig.write("in", ("a", "x", 2))
+    settle(loop)
+    clock.now_s += 30.0
+    rig.write("in", ("a", "x", 3))
+    rig.clock.now_ms += 100_000
+    settle(loop)
+    assert count_of(loop, "a") == 2
+    assert rig.counts() == [("a", 1)], "what the cache holds is not written, for another actor may have the task"
+    lease.begin(30.0)
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.counts()[-1] == ("a", 3)
+    assert not loop.finished.done()
+
+
+def test_records_that_no_broker_has_when_it_ends_are_never_sent_and_their_sources_are_read_again(
+    tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
+    rig.lease = lease
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    producer_of(loop).most_at_once = 0  # stuck
+    rig.write("in", ("a", "x", 2))
+    for _ in range(20):
+        loop.step()
+    clock.now_s += 30.0
+    settle(loop)
+    producer_of(loop).most_at_once = None
+    settle(loop)
+    assert rig.counts() == [("a", 1)], "the actor may not write"
+    lease.begin(30.0)
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.counts() == [("a", 1), ("a", 2)]
+    assert count_of(loop, "a") == 2

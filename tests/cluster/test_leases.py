@@ -1,0 +1,137 @@
+"""How long the coordinator waits before it gives away the tasks of an actor that may live (at least once)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.actors.lease import LONGEST_S, Lease
+from penstock.cluster.environment import NodeAnswer
+from penstock.cluster.events import (
+    ActorFenced,
+    ActorLost,
+    ActorRecovered,
+    ActorReported,
+    ActorsUnaccounted,
+    ActorUp,
+    AssignTasks,
+    ClusterResized,
+    FenceActor,
+    GroupAssigned,
+)
+from penstock.cluster.leases import MARGIN_S, ORPHANED_S, Leases, lease_is_over
+from tests.cluster.coordinator_play import ALL, TASKS, Play, epoch_of
+from tests.cluster.virtual_time import run
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_it_counts_from_the_last_answer() -> None:
+    clock = Clock()
+    leases = Leases(clock, incarnation=1)
+    leases.started("stream/1")
+    clock.now_s = 110.0
+    word = leases.word("stream/1")
+    clock.now_s = 111.0
+    leases.answered("stream/1", word)
+    clock.now_s = 120.0
+    leases.word("stream/1")
+    assert leases.give_up("stream/1") == pytest.approx(LONGEST_S + MARGIN_S - 9)
+
+
+def test_an_actor_that_has_been_silent_for_longer_than_its_lease_is_not_waited_for() -> None:
+    clock = Clock()
+    leases = Leases(clock, incarnation=1)
+    leases.started("stream/1")
+    clock.now_s += 45.0
+    assert leases.give_up("stream/1") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answers", "took_s"),
+    [
+        ([NodeAnswer.REFUSES], ORPHANED_S),
+        ([NodeAnswer.ANSWERS, NodeAnswer.UNREACHABLE, NodeAnswer.GONE, NodeAnswer.ENDED], 3 + ORPHANED_S),
+        ([NodeAnswer.GONE], 20.0),
+        ([NodeAnswer.UNREACHABLE], 20.0),
+    ],
+)
+def test_an_actor_whose_raylet_has_ended_knows_it_as_soon_as_the_coordinator(
+    answers: list[NodeAnswer], took_s: float
+) -> None:
+    async def node(name: str) -> NodeAnswer:
+        assert name == "node"
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    async def story() -> float:
+        await lease_is_over(FenceActor("stream/1", 1, 20.0, "node"), node)
+        return asyncio.get_running_loop().time()
+
+    assert run(story()) == pytest.approx(took_s)
+
+
+def test_whatever_arrives_after_it_was_given_up_makes_its_lease_no_longer() -> None:
+    clock = Clock()
+    leases, lease = Leases(clock, incarnation=1), Lease(clock)
+    lease.begin(LONGEST_S)
+    leases.started("stream/1")
+    first = leases.word("stream/1")
+    lease.hear(first)
+    clock.now_s = 125.0
+    second = leases.word("stream/1")
+    lease.hear(second)
+    left_s = leases.give_up("stream/1")
+    leases.answered("stream/1", second)
+    lease.hear(leases.word("stream/1"))
+    clock.now_s += left_s
+    assert lease.is_over
+
+
+def test_at_least_once_the_tasks_of_a_lost_actor_wait_until_it_can_write_nothing() -> None:
+    play = Play()
+    play.running()
+    play(ActorLost("stream/1", may_write_s=17.0))
+    assert play.of(FenceActor) == [FenceActor("stream/1", 1, 17.0)]
+    assert play.of(AssignTasks) == []
+    waiting = TASKS - play.machine.placement.keys()
+    assert waiting
+    assert set(play.machine.unhosted.values()) == {
+        "stream/1 is lost, and must be kept from writing before another goes on"
+    }
+    play(ActorUp("stream/3"), ActorFenced("stream/1"))
+    given = {task for order in play.of(AssignTasks) for task in order.tasks}
+    assert given >= waiting
+
+
+def test_at_least_once_the_tasks_of_an_actor_whose_process_has_ended_do_not_wait() -> None:
+    play = Play()
+    play.running()
+    play(ActorLost("stream/1"))
+    assert play.of(FenceActor) == []
+
+
+def test_after_a_restart_tasks_that_no_actor_claims_wait() -> None:
+    claimed, *_ = sorted(TASKS)
+    play = Play()
+    recovered = ActorRecovered("stream/4", 5, frozenset({claimed}), False, 1, "node", frozenset(), {}, 1)
+    play(recovered, ActorsUnaccounted(32.0), ClusterResized(1), GroupAssigned(ALL))
+    (fence,) = play.of(FenceActor)
+    assert fence.may_write_s == 32.0
+    play.confirm()
+    play(ActorReported("stream/4", frozenset({claimed}), epoch_of(play, "stream/4")))
+    assert play.machine.placement == {claimed: "stream/4"}
+    play(ActorFenced(fence.actor_id))
+    assert play.machine.placement.keys() == TASKS
+
+
+def test_after_a_restart_nothing_waits_if_every_task_is_claimed() -> None:
+    play = Play()
+    recovered = ActorRecovered("stream/4", 5, TASKS, False, 1, "node", frozenset(), {}, 1)
+    play(recovered, ActorsUnaccounted(32.0))
+    assert play.of(FenceActor) == []
