@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
 from rich.table import Table
 
 from penstock.cli.loading import load_application
@@ -16,9 +19,11 @@ from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock.pipeline.backfill import BackfillReport
+    from penstock.pipeline.spark_progress import Progress
 
 _LATEST = "latest"
 _INTERRUPTED = 130
+_LINE_EACH_S = 10.0
 
 
 def register(app: typer.Typer) -> None:
@@ -57,13 +62,36 @@ def _backfill(
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """Shows each step: in place on a terminal, as a line elsewhere."""
+def _progress(console: Console) -> Iterator[Progress]:
+    """Shows each step, and how far it has come: by a bar on a terminal, as lines elsewhere."""
     if not console.is_terminal:
-        yield partial(print, flush=True)
+        yield Lines(partial(print, flush=True), time.monotonic)
         return
-    with console.status("") as status:
-        yield status.update
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    with Bars(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        shown = bars.add_task("", total=None)
+        yield lambda step, done, total: bars.update(shown, description=step, completed=done, total=total or None)
+
+
+class Lines:
+    """A line at the beginning of each step, and each ``_LINE_EACH_S`` how far it has come."""
+
+    def __init__(self, write: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._write = write
+        self._clock = clock
+        self._step = ""
+        self._at = 0.0
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Take a report: see :data:`~penstock.pipeline.spark_progress.Progress`."""
+        now = self._clock()
+        if step != self._step:
+            self._write(step)
+        elif total and now - self._at >= _LINE_EACH_S:
+            self._write(f"{step}: {done} of {total} tasks of Spark done")
+        else:
+            return
+        self._step, self._at = step, now
 
 
 def summary(report: BackfillReport) -> Table:

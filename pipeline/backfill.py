@@ -30,6 +30,7 @@ from penstock.pipeline.history import KafkaReader, in_cycle_order, in_task_order
 from penstock.pipeline.kafka_options import reader_options
 from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
+from penstock.pipeline.spark_progress import Progress, SparkProgress, tasks_of
 from penstock.pipeline.spark_session import spark_session
 from penstock.pipeline.task_host import TaskHost
 from penstock.topology.physical.pattern_sources import with_matched_topics
@@ -58,15 +59,15 @@ def backfill(
     topology: Topology,
     config: StreamsConfig,
     master: str = LOCAL_MASTER,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Progress = lambda step, done, total: None,
 ) -> BackfillReport:
     """Process all that the source topics hold past the committed offsets, as of now, with Spark on ``master``.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. When it fails in between it
     can be run again: state and offsets come out the same, results are written once more (at least once). ``progress``
-    is called with what each step does. Raises ApplicationStateError (running, or not in a state that allows it),
-    MissingTopicError, BrokerUnreachableError, KafkaRefusedError, ConfigError for a security setting that Spark's reader
-    has not, and StreamsError with the cause when a task fails.
+    is called at the beginning of each step, and each second when Spark has come further. Raises ApplicationStateError
+    (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
+    ConfigError for a security setting that Spark's reader has not, and StreamsError with the cause when a task fails.
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
@@ -74,16 +75,19 @@ def backfill(
     admin = clients.admin()
     existing = admin.topics()
     refuse_if_running(config, admin)
-    progress("reading offsets from Kafka")
+    progress("reading offsets from Kafka", 0, 0)
     topology = with_matched_topics(topology, config.application_id, existing)
     topics = ensure_topics(
         admin, without_lost_topics(admin, config.application_id, partial(plan_topics, topology, config))
     )
     with closing(clients.consumer()) as consumer:
         plan = plan_backfill(topology, config, topics, admin, consumer)
-    progress("starting Spark")
-    with spark_session(master, config.application_id) as spark:
-        return _Backfill(plan, topology, config, clients, admin, reader, spark, progress).run(begun)
+    progress("starting Spark", 0, 0)
+    with (
+        spark_session(master, config.application_id) as spark,
+        SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
+    ):
+        return _Backfill(plan, topology, config, clients, admin, reader, spark, steps.begin).run(begun)
 
 
 class _Backfill:
@@ -113,7 +117,7 @@ class _Backfill:
 
     def run(self, begun: float) -> BackfillReport:
         for number, stage in enumerate(self._plan.stages, 1):
-            self._progress(f"stage {number} of {len(self._plan.stages)}: {_named(stage)}")
+            self._progress(f"stage {number} of {len(self._plan.stages)}: {_named(stage)}{_size(stage)}")
             self._run_stage(stage)
         for row in self._rows(OFFSET, READ, DROPPED).collect():
             self._take_report(row)
@@ -192,6 +196,11 @@ class _Backfill:
         rows = [results.where(sql.col("kind").isin(*kinds)) for _, results in self._results]
         together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
         return together.coalesce(self._spark.sparkContext.defaultParallelism)
+
+
+def _size(stage: Stage) -> str:
+    offsets = sum(each.end - each.begin for each in stage.records.values())
+    return f", {offsets:,} records of source topics" if offsets else ""
 
 
 def _named(stage: Stage) -> str:

@@ -105,8 +105,10 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
     """Raise ApplicationStateError while the application's group has members."""
     if members := admin.group_members(config.application_id):
         raise ApplicationStateError(
-            f"application {config.application_id!r} is running (its group has {members} member{'s'[: members > 1]}): "
-            "stop it, wait until its members have left the group (up to session.timeout.ms), and run the backfill again"
+            f"application {config.application_id!r} runs, or was stopped a short while ago: its group has {members} "
+            f"member{'s'[: members > 1]}. One that runs is stopped by 'penstock stop {config.application_id} "
+            "--leave-group', after which a backfill can begin at once. Otherwise the members of a stopped application "
+            "leave when their session.timeout.ms (45 s by default) has passed: then run the backfill again"
         )
 
 

@@ -44,3 +44,30 @@ def test_the_summary_names_topics_records_and_offsets(dropped: int) -> None:
 
 def test_one_stage_is_not_called_stages() -> None:
     assert str(backfill.summary(BackfillReport({}, 0, {}, {}, {}, 1, 3.14)).title) == "Backfill: 1 stage in 3.1 s"
+
+
+def test_in_a_pipe_each_step_is_a_line_and_each_ten_seconds_how_far_it_has_come() -> None:
+    now, written = 100.0, list[str]()
+    lines = backfill.Lines(written.append, lambda: now)
+    for at, report in (
+        (100.0, ("starting Spark", 0, 0)),
+        (101.0, ("stage 1 of 1", 0, 0)),
+        (105.0, ("stage 1 of 1", 1, 8)),
+        (111.0, ("stage 1 of 1", 3, 8)),
+        (112.0, ("stage 1 of 1", 4, 8)),
+        (113.0, ("writing results", 0, 0)),
+    ):
+        now = at
+        lines(*report)
+    assert written == ["starting Spark", "stage 1 of 1", "stage 1 of 1: 3 of 8 tasks of Spark done", "writing results"]
+
+
+def test_on_a_terminal_a_bar_has_the_step_and_the_counts() -> None:
+    text = io.StringIO()
+    console = Console(file=text, width=100, force_terminal=True)
+    with backfill._progress(console) as progress:
+        progress("starting Spark", 0, 0)
+        progress("stage 1 of 2: sub-topology 0, 40,000 records of source topics", 3, 8)
+    shown = text.getvalue()
+    assert "stage 1 of 2: sub-topology 0, 40,000 records" in shown
+    assert "3/8" in shown

@@ -1,0 +1,67 @@
+"""Reports how far Spark has come with each step of a backfill."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from pyspark import SparkContext
+
+Progress = Callable[[str, int, int], None]
+"""Is called with a step, how many of Spark's tasks are done in it, and of how many: 0 while that is not known."""
+_LOOK_EACH_S = 1.0
+
+
+def tasks_of(context: SparkContext) -> tuple[int, int]:
+    """Returns how many of Spark's tasks are done in the stages that it works on, and how many these have."""
+    tracker = context.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [info for info in infos if info is not None]
+    return sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)
+
+
+class SparkProgress:
+    """Asks Spark each second, in a thread of its own, while the block is entered."""
+
+    def __init__(self, tasks: Callable[[], tuple[int, int]], progress: Progress) -> None:
+        """``tasks``: see :func:`tasks_of`."""
+        self._tasks = tasks
+        self._progress = progress
+        self._step = ""
+        self._told = (0, 0)
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spark-progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def begin(self, step: str) -> None:
+        """Report the beginning of ``step``."""
+        with self._lock:
+            self._step, self._told = step, (0, 0)
+            self._progress(step, 0, 0)
+
+    def look(self) -> None:
+        """Ask Spark, and report what has changed."""
+        now = self._tasks()
+        with self._lock:
+            if self._step and now[1] and now != self._told:
+                self._told = now
+                self._progress(self._step, *now)
+
+    def _run(self) -> None:
+        while not self._over.wait(_LOOK_EACH_S):
+            try:
+                self.look()
+            except Exception:
+                return  # the JVM has ended, of which the backfill itself learns by its next call
