@@ -150,7 +150,7 @@ def test_a_running_application_is_left_alone(word_count: WordCount) -> None:
         return word_count.admin.group_members(word_count.application_id) == 1
 
     eventually(joined, "the member has joined")
-    with pytest.raises(ApplicationStateError, match=r"stopped a short while ago: its group has 1 member\. .*--leave-group"):
+    with pytest.raises(ApplicationStateError, match=r"its group has 1 member\. .*--leave-group"):
         run(word_count)
     member.close()
 
