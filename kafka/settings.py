@@ -45,6 +45,9 @@ _PRODUCER: Mapping[str, Any] = {
 }
 _TRANSACTIONS: Mapping[str, Any] = {
     "transaction.timeout.ms": 10_000,  # as Kafka Streams: so long may one that nobody ends keep readers waiting
+    # By "rebootstrap" librdkafka 2.16 drops all brokers that it knows when none answers, but keeps its note of the
+    # group's coordinator: the next commit waits for a dropped broker for good.
+    "metadata.recovery.strategy": "none",
 }
 _MEMBER: Mapping[str, Any] = {
     "partition.assignment.strategy": "range",  # so that the inputs of a join are co-assigned
@@ -101,7 +104,7 @@ def _fetching(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def consumer_settings(bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """For a consumer that reads assigned partitions and never joins ``group``."""
     owned = {"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False}
-    return {**_CONSUMER, **_fetching(overrides), **owned, **_quiet(overrides)}
+    return {**_CONSUMER, **_fetching(overrides), **owned, **_of_all(overrides)}
 
 
 def member_settings(bootstrap_servers: str, group: str, instance: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,13 +115,13 @@ def member_settings(bootstrap_servers: str, group: str, instance: str, overrides
         "group.instance.id": instance,
         "enable.auto.commit": False,
     }
-    return {**_MEMBER, **overrides, **owned, **_quiet(overrides)}
+    return {**_MEMBER, **overrides, **owned, **_of_all(overrides)}
 
 
 def producer_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """For a producer that loses, repeats and reorders nothing."""
     owned = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True}
-    return {**_PRODUCER, **overrides, **owned, **_quiet(overrides)}
+    return {**_PRODUCER, **overrides, **owned, **_of_all(overrides)}
 
 
 def transactional_settings(
@@ -134,12 +137,19 @@ def transactional_settings(
 
 def admin_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """For the admin client."""
-    return {**overrides, "bootstrap.servers": bootstrap_servers, **_quiet(overrides)}
+    return {**overrides, "bootstrap.servers": bootstrap_servers, **_of_all(overrides)}
 
 
-def _quiet(overrides: Mapping[str, Any]) -> dict[str, Any]:
+_OF_ALL: Mapping[str, Any] = {
     # librdkafka writes a line per refused connection to standard error; what matters reaches the caller as an error.
-    return {} if "log_level" in overrides else {"log_level": 2}
+    "log_level": 2,
+    # As Java's. By librdkafka's 10,000 a client may look for a broker 15 s after its return only.
+    "reconnect.backoff.max.ms": 1_000,
+}
+
+
+def _of_all(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in _OF_ALL.items() if key not in overrides}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import penstock as ps
 from penstock.cluster.kafka_streams import KafkaStreams
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, ConfigError, KafkaRefusedError, StreamsError
+from penstock.kafka import settings
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.committed import committed_offsets
@@ -344,3 +345,16 @@ def test_exactly_once_a_transactional_id_is_tried_out_too(guarantee: str, monkey
         with pytest.raises(KafkaRefusedError):
             made.try_out()
         assert tried == ["app-try-out", "closed"]
+
+
+def test_every_client_looks_for_a_broker_once_a_second_unless_users_choose_another_interval() -> None:
+    made = (
+        settings.admin_settings("a:1", {}),
+        settings.consumer_settings("a:1", "g", {}),
+        settings.member_settings("a:1", "g", "i", {}),
+        settings.producer_settings("a:1", {}),
+        settings.transactional_settings("a:1", "t", {}),
+    )
+    assert {each["reconnect.backoff.max.ms"] for each in made} == {1_000}
+    chosen = settings.producer_settings("a:1", {"reconnect.backoff.max.ms": 5_000})
+    assert chosen["reconnect.backoff.max.ms"] == 5_000
