@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.processed import Processed
 from penstock.cli.rolling import rollout_lines
 from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
@@ -41,18 +42,20 @@ class LiveView:
 
     def __init__(self) -> None:
         self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
+        self._processed = Processed()
 
     def render(self, status: ApplicationStatus, now_s: float, note: str = "") -> RenderableType:
         """One frame. ``now_s`` is any clock that only goes forward; ``note`` is shown above the table."""
         tasks = {task.task_id: task for task in status.tasks}
-        rates = self._rates({task_id: task.records_processed for task_id, task in tasks.items()}, now_s)
+        processed = self._processed.of(status.tasks)
+        rates = self._rates(processed, now_s)
         lines: list[RenderableType] = [_headline(status)]
         if note:
             lines.append(Text(note))
         lines += [Text(line, style="yellow") for line in (*rollout_lines(status), *waiting_lines(status))]
         lines += [Text(str(stuck), style="red") for stuck in status.stuck]
         lines += [Text(line, style="red") for line in partitioner_lines(status)]
-        lines.append(_table(status, tasks, rates))
+        lines.append(_table(status, tasks, processed, rates))
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]
         return Group(*lines)
@@ -64,10 +67,7 @@ class LiveView:
         then_s, before = self._history[0]
         if now_s <= then_s:
             return None
-        # A task that moved counts from zero again on its new actor: no negative rates.
-        return {
-            task_id: max(0, count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()
-        }
+        return {task_id: (count - before.get(task_id, 0)) / (now_s - then_s) for task_id, count in processed.items()}
 
 
 def state_text(status: ApplicationStatus) -> str:
@@ -114,17 +114,19 @@ def _headline(status: ApplicationStatus) -> Text:
 
 
 def _table(
-    status: ApplicationStatus, tasks: Mapping[TaskId, TaskStatus], rates: Mapping[TaskId, float] | None
+    status: ApplicationStatus,
+    tasks: Mapping[TaskId, TaskStatus],
+    processed: Mapping[TaskId, int],
+    rates: Mapping[TaskId, float] | None,
 ) -> Table:
     table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    processed = sum(task.records_processed for task in tasks.values())
     table.add_column("task", "all")
     table.add_column("actor")
     standbys = _standbys(status)
     if standbys:
         table.add_column("standbys")
     table.add_column("state")
-    table.add_column("processed", f"{processed:,}", justify="right")
+    table.add_column("processed", f"{sum(processed.values()):,}", justify="right")
     table.add_column("records/s", "" if rates is None else f"{sum(rates.values()):,.0f}", justify="right")
     table.add_column("lag", lag_text(status), justify="right")
     table.add_column("dropped", f"{sum(task.dropped_records for task in tasks.values()):,}", justify="right")
@@ -142,7 +144,7 @@ def _table(
             actor_id,
             *copies,
             Text("silent", style="red") if silent else _state(task),
-            f"{task.records_processed:,}",
+            f"{processed[task_id]:,}",
             "" if rates is None else f"{rates.get(task_id, 0.0):,.0f}",
             "?" if silent else f"{task.lag:,}",
             f"{task.dropped_records:,}",

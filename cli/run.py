@@ -6,8 +6,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +17,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.live_view import LiveView, lag_text, state_text, waiting_lines
+from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
-from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState
+from penstock.cli.status_lines import StatusLines
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger, use_format
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from penstock.cluster.kafka_streams import KafkaStreams
 
 _FRAME_S = 0.5
-_LINE_EACH_S = 5.0
 _DRAIN_S = 120.0
 _INTERRUPTED = 130
 
@@ -46,8 +46,15 @@ def _run(
         typer.Option(help="End an application of the same id and state.dir in another Ray cluster, if there is one"),
     ] = False,
 ) -> None:
-    """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits."""
-    run_application(load_application(target), take_over)
+    """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits.
+
+    The HTTP API listens at `application.server` of the program's configuration: 127.0.0.1:8080 by default, port 0 takes
+    any that is free, an empty one serves none.
+    """
+    with _awaiting(Console()) as awaits:
+        awaits(f"Loading {target}, and Ray with it")
+        app = load_application(target)
+    run_application(app, take_over)
 
 
 def run_application(app: KafkaStreams, take_over: bool = False) -> None:
@@ -84,9 +91,6 @@ def _check_kind(app: object) -> None:
 
 def _run_to_the_end(app: KafkaStreams, take_over: bool) -> None:
     use_format(app.config.log_format)
-    app.check()
-    if app.config.application_server:
-        ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
     if not sys.stdout.isatty():
         _run_and_drain(app, Console(), take_over)
         return
@@ -97,16 +101,19 @@ def _run_to_the_end(app: KafkaStreams, take_over: bool) -> None:
 
 
 def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None:
-    from penstock.cluster import starting
-
-    with starting.connection(app.application_id):
-        # Only now: ray.init() installs a handler of its own, which ends the interpreter without a commit.
-        with _signals() as stop:
+    with ExitStack() as connected:
+        # Signals only behind the connection: ray.init() installs a handler of its own, which ends the interpreter
+        # without a commit.
+        with _awaiting(console) as awaits:
+            _check(app, awaits)
+            _connect(app, connected, awaits)
+            stop = connected.enter_context(_signals())
+            awaits(f"Starting application {app.application_id}: its coordinator and HTTP server")
             app.start(take_over=take_over)
-            try:
-                last = _watch(app, stop, console)
-            finally:
-                drained = app.close(_DRAIN_S)
+        try:
+            last = _watch(app, stop, console)
+        finally:
+            drained = app.close(_DRAIN_S)
         if last.state is not ApplicationState.NOT_RUNNING:
             last = app.status()
     if last.state is ApplicationState.ERROR or last.error:
@@ -117,6 +124,32 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None
             "its last commit is done again at the next start"
         )
     console.print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
+
+
+def _check(app: KafkaStreams, awaits: Callable[[str], None]) -> None:
+    awaits(f"Asking the broker at {app.config.bootstrap_servers} about the topics")
+    app.check()
+    if app.config.application_server:
+        ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
+
+
+def _connect(app: KafkaStreams, connected: ExitStack, awaits: Callable[[str], None]) -> None:
+    from penstock.cluster import starting
+    from penstock.cluster.rays_lines import plain_rays_lines
+
+    awaits("Connecting to Ray, or starting it on this machine")
+    plain_rays_lines()
+    connected.enter_context(starting.connection(app.application_id))
+
+
+@contextmanager
+def _awaiting(console: Console) -> Iterator[Callable[[str], None]]:
+    """Tells what is awaited until the block ends: in one line with a spinner on a terminal, else line by line."""
+    if not console.is_terminal:
+        yield lambda what: print(f"{what} …", flush=True)
+        return
+    with console.status("") as spinner:
+        yield lambda what: spinner.update(Text(f"{what} …"))
 
 
 @contextmanager
@@ -150,7 +183,7 @@ def _watch(app: KafkaStreams, stop: threading.Event, console: Console) -> Applic
             for status in _statuses(app, stop, _FRAME_S):
                 live.update(view.render(_without_cause(status), time.monotonic()), refresh=True)
     else:
-        lines = _Lines()
+        lines = StatusLines()
         for status in _statuses(app, stop, _FRAME_S):
             line = lines.line(status, time.monotonic())
             if line is not None:
@@ -178,28 +211,3 @@ def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> It
             logger(__name__).warning("application state unavailable", application=app.application_id, error=str(error))
             continue
         yield status
-
-
-class _Lines:
-    """One line when the state changes and every few seconds."""
-
-    def __init__(self) -> None:
-        self._state: ApplicationState | None = None
-        self._at = self._processed_at = 0.0
-        self._processed = 0
-
-    def line(self, status: ApplicationStatus, now_s: float) -> str | None:
-        """What to print now, or None."""
-        if status.state is self._state and now_s - self._at < _LINE_EACH_S:
-            return None
-        processed = sum(task.records_processed for task in status.tasks)
-        rate = max(0, processed - self._processed) / (now_s - self._at) if self._at else 0.0
-        self._state, self._at, self._processed = status.state, now_s, processed
-        # An actor may still have tasks that the group gives to this cluster no more.
-        running = sum(task.state is TaskState.RUNNING and task.task_id in status.placement for task in status.tasks)
-        where = f"  {status.http_address}" if status.http_address else ""
-        why = "".join(f"\n{line}" for line in waiting_lines(status))
-        return (
-            f"{status.application_id}  {state_text(status)}  {running}/{status.task_count} tasks run  "
-            f"processed {processed:,}  {rate:,.0f} records/s  lag {lag_text(status)}{where}{why}"
-        )

@@ -6,12 +6,14 @@ A line is text, ``key=value``, or with ``log.format`` at ``json`` an object. In 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable
 from typing import Literal
 
 import structlog
+from structlog.typing import EventDict, WrappedLogger
 
 LogFormat = Literal["text", "json"]
 
@@ -58,7 +60,8 @@ def use_format(form: LogFormat) -> None:
 def _configure(form: LogFormat) -> None:
     if form == "text":
         structlog.reset_defaults()
-        structlog.configure(logger_factory=_standard_error)
+        *before, _ = structlog.get_config()["processors"]
+        structlog.configure(processors=[*before, _text], logger_factory=_standard_error)
         return
     structlog.configure(
         processors=[
@@ -74,3 +77,12 @@ def _configure(form: LogFormat) -> None:
 
 def _standard_error(*_: object) -> structlog.PrintLogger:
     return structlog.PrintLogger(sys.stderr)
+
+
+_WITH_COLOURS, _PLAIN = structlog.dev.ConsoleRenderer(colors=True), structlog.dev.ConsoleRenderer(colors=False)
+
+
+def _text(bound: WrappedLogger, method: str, event: EventDict) -> str | bytes:
+    """A line with colours on a terminal alone: standard error may lead to a file later, while a live table is shown."""
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return (_WITH_COLOURS if coloured else _PLAIN)(bound, method, event)

@@ -49,25 +49,26 @@ def main() -> None:
                     f"({sys.version.split()[0]}): it is made anew.",
                     flush=True,
                 )
-            print(f"Setting up {ENVIRONMENT} (once; a few minutes at most) …", flush=True)
+            print(f"Setting up {ENVIRONMENT}: {_packages()} packages, once; a few minutes at most …", flush=True)
             _make_environment()
             PACKAGES_STAMP.write_text(packages)
         built = LINK.exists() and (all(module.exists() for module in BUILT) or _compiler() is None)
         if not _fits(COMPILED_STAMP, compiled) or not built:
-            _pip("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+            print("Installing penstock itself, with its compiled modules …", flush=True)
+            _pip("--no-index", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
             COMPILED_STAMP.write_text(compiled)
             if not all(module.exists() for module in BUILT):
                 print(WITHOUT_MODULES, file=sys.stderr)
+            print(f"{ENVIRONMENT} is ready.", flush=True)
 
 
 def _make_environment() -> None:
     """The packages of the lock; without penstock."""
     _run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
-    # The pip that comes with Python shows no bar while it installs, which takes longest; the pinned one does.
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_pip:
         only_pip.write(_requirement("pip"))
         only_pip.flush()
-        _pip("--quiet", "--require-hashes", "--no-deps", "--requirement", only_pip.name)
+        _pip("--require-hashes", "--no-deps", "--requirement", only_pip.name)
     # The lock is complete, so there is nothing to resolve.
     _pip("--require-hashes", "--no-deps", "--requirement", str(LOCK))
 
@@ -98,6 +99,10 @@ def _packages_fingerprint() -> str:
     return hashlib.sha256(LOCK.read_bytes() + json.dumps(built_from).encode()).hexdigest()
 
 
+def _packages() -> int:
+    return sum("==" in line and not line.startswith((" ", "#")) for line in LOCK.read_text().splitlines())
+
+
 def _requirement(name: str) -> str:
     """The lines of the lock about one package."""
     lines = LOCK.read_text().splitlines()
@@ -107,7 +112,9 @@ def _requirement(name: str) -> str:
 
 
 def _pip(*arguments: str) -> None:
-    _run(str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", *arguments)
+    # Quiet: else it prints three lines for each package, and what went wrong is lost among them.
+    pip = str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"
+    _run(*pip, "install", *arguments)
 
 
 def _run(*command: str) -> None:

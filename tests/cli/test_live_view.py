@@ -9,7 +9,7 @@ from rich.console import Console
 
 from penstock.actors.messages import StandbyStatus
 from penstock.cli.live_view import LiveView
-from penstock.cli.run import _Lines
+from penstock.cli.status_lines import StatusLines
 from penstock.cluster.read_side import (
     ActorStatus,
     ApplicationState,
@@ -95,10 +95,10 @@ def test_a_rate_forgets_what_is_older_than_its_window() -> None:
     assert row(frame, "0_0")[4] == "0"
 
 
-def test_a_task_that_starts_again_elsewhere_has_no_negative_rate() -> None:
+def test_a_task_that_starts_again_elsewhere_has_the_rate_of_its_new_life() -> None:
     view = LiveView()
     text(view, snapshot(5000), 1.0)
-    assert row(text(view, snapshot(10), 2.0), "0_0")[4] == "0"
+    assert row(text(view, snapshot(10), 2.0), "0_0")[4] == "10"
 
 
 def test_a_task_without_report_waits_and_one_that_restores_says_how_much_is_left() -> None:
@@ -149,7 +149,7 @@ def test_a_task_that_no_actor_has_is_shown_as_waiting_with_the_reason_and_an_unk
 
 def test_the_line_of_a_run_counts_the_tasks_that_no_actor_has() -> None:
     status = replace(snapshot(5), unhosted={TaskId(1, 0): "stream/3 is starting"})
-    line = _Lines().line(status, 10.0)
+    line = StatusLines().line(status, 10.0)
     assert line is not None
     assert "1/3 tasks run" in line
     assert "lag 1,234 + ?" in line
@@ -157,6 +157,35 @@ def test_the_line_of_a_run_counts_the_tasks_that_no_actor_has() -> None:
 
 
 def test_of_tasks_that_the_group_does_not_give_any_more_none_is_said_to_run() -> None:
-    line = _Lines().line(replace(snapshot(5), placement={}), 10.0)
+    line = StatusLines().line(replace(snapshot(5), placement={}), 10.0)
     assert line is not None
     assert "0/0 tasks run" in line
+
+
+def test_the_count_of_all_does_not_sink_when_a_task_begins_again() -> None:
+    view = LiveView()
+    text(view, snapshot(5000), 10.0)
+    frame = text(view, snapshot(100), 12.0)
+    assert row(frame, "0_0")[3:5] == ["5,100", "50"]
+    assert row(frame, "all")[1] == "5,100"
+    moves = replace(snapshot(0), actors=())
+    assert row(text(view, moves, 13.0), "all")[1] == "5,100", "a task that nobody reports keeps its count"
+
+
+def test_lines_come_when_something_has_changed_and_else_once_a_minute() -> None:
+    lines = StatusLines()
+    told = [now_s for now_s in range(10, 200) if lines.line(snapshot(5), float(now_s))]
+    assert told == [10, 70, 130, 190]
+    counts = iter(range(100))
+    told = [now_s for now_s in range(191, 211) if lines.line(snapshot(5 + next(counts)), float(now_s))]
+    assert told == [195, 200, 205, 210]
+    ends = replace(snapshot(24), state=ApplicationState.PENDING_SHUTDOWN)
+    assert lines.line(ends, 210.5), "a change of the state is told at once"
+
+
+def test_the_line_of_a_run_does_not_sink_either_and_shows_the_rate() -> None:
+    lines = StatusLines()
+    lines.line(snapshot(5000), 10.0)
+    line = lines.line(snapshot(100), 20.0)
+    assert line is not None
+    assert "processed 5,100  10 records/s" in line

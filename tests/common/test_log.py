@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -46,6 +47,20 @@ def test_whoever_configures_structlog_decides() -> None:
     structlog.configure(processors=[keep])  # type: ignore[list-item]  # a processor that returns nothing
     ours.warning("it rains")
     assert lines == [{"event": "it rains", "source": "penstock.here"}]
+
+
+@pytest.mark.usefixtures("unconfigured")
+@pytest.mark.parametrize(("a_terminal", "coloured"), [(True, True), (False, False)])
+def test_lines_have_colours_on_a_terminal_alone_wherever_standard_error_leads_by_then(
+    a_terminal: bool, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = logger("penstock.here")
+    shown = io.StringIO()
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(shown, "isatty", lambda: a_terminal)
+    monkeypatch.setattr("sys.stderr", shown)
+    ours.warning("it rains")
+    assert ("\x1b[" in shown.getvalue()) is coloured
 
 
 def said_in_json(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
