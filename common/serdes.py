@@ -66,11 +66,8 @@ class Serde(Generic[T]):
 
 
 def format_of(name: str) -> str:
-    """Returns the format of the bytes that a serde of this name writes: the name without the type of what it reads.
-
-    >>> format_of("json(Order)"), format_of("time-windowed(json(Order), 1000 ms)")
-    ('json', 'time-windowed(json, 1000 ms)')
-    """
+    """Returns the format of the bytes that a serde of this name writes: the name without the type of what it reads. Of
+    ``time-windowed(json(Order), 1000 ms)`` it is ``time-windowed(json, 1000 ms)``."""
     return _TYPE.sub("", name)
 
 
@@ -272,12 +269,13 @@ class Serdes:
 
         Numbers of numpy are written as Python's.
 
+        >>> import penstock as ps
         >>> from dataclasses import dataclass
         >>> @dataclass
         ... class Order:
         ...     item: str
         ...     cents: int
-        >>> Serdes.json(Order).deserialize(b'{"item": "tea", "cents": 250}')
+        >>> ps.Serdes.json(Order).deserialize(b'{"item": "tea", "cents": 250}')
         Order(item='tea', cents=250)
         """
         return _JSON if kind is None else _typed(kind)

@@ -72,9 +72,9 @@ class WindowedSerdes:
         ``window_size`` is that of the windows as they were made (``TimeWindows``' size, ``SlidingWindows``' time
         difference): a reader has the end of a window from it.
 
-        >>> from penstock.common.serdes import Serdes
-        >>> serde = WindowedSerdes.time_windowed_serde_from(Serdes.string(), 5)
-        >>> serde.serialize(Windowed("A", Window(10, 15))).hex()
+        >>> import penstock as ps
+        >>> serde = ps.WindowedSerdes.time_windowed_serde_from(ps.Serdes.string(), 5)
+        >>> serde.serialize(ps.Windowed("A", ps.Window(10, 15))).hex()
         '41000000000000000a'
         >>> print(serde.deserialize(bytes.fromhex("41000000000000000a")))
         [A@10/15]
@@ -85,8 +85,9 @@ class WindowedSerdes:
     def session_windowed_serde_from(inner: Serde[T]) -> Serde[Windowed[T]]:
         """Keys in sessions: the key's bytes, the session's end, its start.
 
-        >>> from penstock.common.serdes import Serdes
-        >>> WindowedSerdes.session_windowed_serde_from(Serdes.string()).serialize(Windowed("A", Window(5, 20))).hex()
+        >>> import penstock as ps
+        >>> serde = ps.WindowedSerdes.session_windowed_serde_from(ps.Serdes.string())
+        >>> serde.serialize(ps.Windowed("A", ps.Window(5, 20))).hex()
         '4100000000000000140000000000000005'
         """
         return _windowed(_checked(inner), None)

@@ -16,15 +16,13 @@ class ConnectedStoreProvider(Protocol):
     The class of a processor is a supplier too; then ``stores`` is a class method or a static one. Suppliers that name
     the same store share it: their builders must be equal. Mirrors ``ConnectedStoreProvider``.
 
-    >>> from penstock.common.serdes import Serdes
-    >>> from penstock.state.stores import Stores
-    >>> from penstock.topology.processor import Processor
-    >>> class Counting(Processor[str, str, str, int]):
+    >>> import penstock as ps
+    >>> class Counting(ps.Processor[str, str, str, int]):
     ...     @staticmethod
-    ...     def stores() -> list[StoreBuilder[str, int]]:
-    ...         supplier = Stores.persistent_key_value_store("counts")
-    ...         return [Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.long())]
-    >>> [builder.name for builder in stores_of(Counting, "process")]
+    ...     def stores() -> list[ps.StoreBuilder[str, int]]:
+    ...         supplier = ps.Stores.persistent_key_value_store("counts")
+    ...         return [ps.Stores.key_value_store_builder(supplier, ps.Serdes.string(), ps.Serdes.long())]
+    >>> [builder.name for builder in Counting.stores()]
     ['counts']
     """
 

@@ -67,7 +67,8 @@ class Deduplicated(Generic[K, V, I]):
     def as_(store_name: str) -> Deduplicated[K1, V1, I1]:
         """The name of the store: not of the operator, which :meth:`with_name` names.
 
-        >>> Deduplicated.as_("seen").store_name
+        >>> import penstock as ps
+        >>> ps.Deduplicated.as_("seen").store_name
         'seen'
         """
         return Deduplicated(store_name=store_name)

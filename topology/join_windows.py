@@ -20,7 +20,8 @@ class JoinWindows:
     Either of ``before_ms`` and ``after_ms`` may be negative, which moves the window away from the record, as long as
     its end does not come before its beginning. Raises ValueError for one that does.
 
-    >>> JoinWindows.of_time_difference_with_no_grace(200).after(500)
+    >>> import penstock as ps
+    >>> ps.JoinWindows.of_time_difference_with_no_grace(200).after(500)
     JoinWindows(before_ms=200, after_ms=500, grace_ms=0)
     """
 

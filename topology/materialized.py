@@ -104,7 +104,8 @@ class Materialized(Generic[K, V]):
         The types of keys and values are those of the operator it is given to. A variable says them itself:
         ``counts: Materialized[str, int] = Materialized.as_("counts")``.
 
-        >>> Materialized.as_("counts").with_caching_disabled().caching
+        >>> import penstock as ps
+        >>> ps.Materialized.as_("counts").with_caching_disabled().caching
         False
         """
         if isinstance(store, _SUPPLIERS):
@@ -162,7 +163,8 @@ class Materialized(Generic[K, V]):
 
         Raises TopologyError for a TTL of nothing, and ValueError for a negative one. docs/TTL.md says more.
 
-        >>> Materialized.as_("sessions").with_ttl(1_800_000).ttl_ms
+        >>> import penstock as ps
+        >>> ps.Materialized.as_("sessions").with_ttl(1_800_000).ttl_ms
         1800000
         """
         return replace(self, ttl_ms=to_ms(ttl, "Materialized: ttl"))

@@ -100,8 +100,8 @@ class Consumed(Generic[K, V]):
     ) -> Consumed[KT, VT]:
         """Serdes and, if wanted, an extractor of event time and a place to begin.
 
-        >>> from penstock.common.serdes import Serdes
-        >>> Consumed.with_(Serdes.string(), Serdes.long()).value_serde
+        >>> import penstock as ps
+        >>> ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()).value_serde
         Serde(long)
         """
         return Consumed(key_serde, value_serde, timestamp_extractor, offset_reset)

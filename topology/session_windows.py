@@ -46,8 +46,9 @@ class SessionWindows:
 
         Durations are a ``timedelta`` or whole milliseconds. Mirrors ``ofInactivityGapAndGrace``.
 
+        >>> import penstock as ps
         >>> from datetime import timedelta
-        >>> SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=5), timedelta(seconds=30))
+        >>> ps.SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=5), timedelta(seconds=30))
         SessionWindows(inactivity_gap_ms=300000, grace_period_ms=30000)
         """
         return SessionWindows(

@@ -77,7 +77,8 @@ class StreamJoined(Generic[K, V, V2]):
     def as_(store_name: str) -> StreamJoined[K1, V1, V3]:
         """The name of the stores: not of the operators, which :meth:`with_name` names.
 
-        >>> StreamJoined.as_("calls").store_name
+        >>> import penstock as ps
+        >>> ps.StreamJoined.as_("calls").store_name
         'calls'
         """
         return StreamJoined(store_name=store_name)

@@ -38,7 +38,8 @@ class BufferConfig:
     def max_records(record_limit: int) -> EagerBufferConfig:
         """At most so many keys; with one more the first goes on early.
 
-        >>> BufferConfig.max_records(1000).shut_down_when_full().record_limit
+        >>> import penstock as ps
+        >>> ps.BufferConfig.max_records(1000).shut_down_when_full().record_limit
         1000
         """
         return EagerBufferConfig(record_limit)

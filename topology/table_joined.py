@@ -44,8 +44,9 @@ class TableJoined(Generic[K, KO]):
     ) -> TableJoined[Any, Any]:
         """The partitioners of the left and of the other table's topics.
 
+        >>> import penstock as ps
         >>> by_length = lambda topic, key, value, partitions: len(key) % partitions
-        >>> TableJoined.with_(other_partitioner=by_length).partitioner is None
+        >>> ps.TableJoined.with_(other_partitioner=by_length).partitioner is None
         True
         """
         return TableJoined(partitioner, other_partitioner)

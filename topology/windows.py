@@ -70,8 +70,9 @@ class TimeWindows(Windows):
 
         Raises TopologyError for a size of 0, ValueError for a negative duration. Mirrors ``ofSizeAndGrace``.
 
+        >>> import penstock as ps
         >>> from datetime import timedelta
-        >>> TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(seconds=5))
+        >>> ps.TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(seconds=5))
         TimeWindows(size_ms=60000, advance_ms=60000, grace_period_ms=5000)
         """
         size_ms = to_ms(size, "TimeWindows: size")
@@ -82,7 +83,8 @@ class TimeWindows(Windows):
 
         Raises TopologyError unless it is more than 0 and no more than the size.
 
-        >>> list(TimeWindows.of_size_with_no_grace(10).advance_by(5).windows_for(12))
+        >>> import penstock as ps
+        >>> list(ps.TimeWindows.of_size_with_no_grace(10).advance_by(5).windows_for(12))
         [5, 10]
         """
         return replace(self, advance_ms=to_ms(advance, "TimeWindows: advance"))
@@ -152,7 +154,8 @@ class SlidingWindows:
         """Windows of records at most ``time_difference`` apart, which take records for ``after_window_end`` after their
         end. Raises ValueError for a negative duration. Mirrors ``ofTimeDifferenceAndGrace``.
 
-        >>> SlidingWindows.of_time_difference_and_grace(1000, 500)
+        >>> import penstock as ps
+        >>> ps.SlidingWindows.of_time_difference_and_grace(1000, 500)
         SlidingWindows(time_difference_ms=1000, grace_period_ms=500)
         """
         return SlidingWindows(

@@ -98,12 +98,12 @@ class CogroupedKStream(Generic[K, A]):
 
         ``named`` begins the names of all nodes: ``<name>-cogroup-agg-0`` and so on, ``<name>-cogroup-merge``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> builder = StreamsBuilder()
+        >>> import penstock as ps
+        >>> builder = ps.StreamsBuilder()
         >>> clicks, orders = builder.stream("clicks").group_by_key(), builder.stream("orders").group_by_key()
         >>> together = clicks.cogroup(lambda user, click, seen: [*seen, "click"])
         >>> together = together.cogroup(orders, lambda user, order, seen: [*seen, "order"])
-        >>> together.aggregate(list, Materialized.as_("journeys")).queryable_store_name
+        >>> together.aggregate(list, ps.Materialized.as_("journeys")).queryable_store_name
         'journeys'
         """
         checked_function(initializer, "aggregate: initializer")

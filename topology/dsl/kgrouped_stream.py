@@ -42,9 +42,9 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, int]:
         """How many records each key has had; stored as a long by default. Mirrors ``count``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> words = StreamsBuilder().stream("words")
-        >>> words.group_by(lambda key, word: word).count(Materialized.as_("counts")).queryable_store_name
+        >>> import penstock as ps
+        >>> words = ps.StreamsBuilder().stream("words")
+        >>> words.group_by(lambda key, word: word).count(ps.Materialized.as_("counts")).queryable_store_name
         'counts'
         """
         checked_option(materialized, Materialized, "count")
@@ -88,9 +88,9 @@ class KGroupedStream(Generic[K, V]):
         object and not change the one it is given, and ``initializer`` must make a fresh (or an immutable) one at each
         call (docs/PROGRAMS.md). Mirrors ``aggregate``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> orders = StreamsBuilder().stream("orders").group_by_key()
-        >>> baskets = orders.aggregate(list, lambda user, item, basket: [*basket, item], Materialized.as_("baskets"))
+        >>> import penstock as ps
+        >>> orders = ps.StreamsBuilder().stream("orders").group_by_key()
+        >>> baskets = orders.aggregate(list, lambda user, item, basket: [*basket, item], ps.Materialized.as_("baskets"))
         """
         checked_function(initializer, "aggregate: initializer")
         checked_function(aggregator, "aggregate: aggregator", "key", "value", "aggregate")
@@ -124,10 +124,9 @@ class KGroupedStream(Generic[K, V]):
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """The same records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> from penstock.topology.windows import TimeWindows
-        >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
-        >>> per_minute = clicks.windowed_by(TimeWindows.of_size_with_no_grace(60_000)).count()
+        >>> import penstock as ps
+        >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()
+        >>> per_minute = clicks.windowed_by(ps.TimeWindows.of_size_with_no_grace(60_000)).count()
         """
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self._aggregates, windows)

@@ -49,10 +49,10 @@ class KGroupedTable(Generic[K, V]):
 
         A group that lost all of its entries stays, with the count 0.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> users = StreamsBuilder().table("users")
+        >>> import penstock as ps
+        >>> users = ps.StreamsBuilder().table("users")
         >>> by_city = users.group_by(lambda user, city: (city, user))
-        >>> by_city.count(Materialized.as_("users-per-city")).queryable_store_name
+        >>> by_city.count(ps.Materialized.as_("users-per-city")).queryable_store_name
         'users-per-city'
         """
         return self._aggregated("count", TableCount(), _AGGREGATE, Serdes.long(), materialized, named)
@@ -71,8 +71,8 @@ class KGroupedTable(Generic[K, V]):
         until the next value begins anew. Both return a new object or one of the two as it is: neither may be changed,
         since stores hold them (docs/PROGRAMS.md). Mirrors ``reduce``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> orders = StreamsBuilder().table("orders")
+        >>> import penstock as ps
+        >>> orders = ps.StreamsBuilder().table("orders")
         >>> by_user = orders.group_by(lambda id, order: (order["user"], order["cents"]))
         >>> spent = by_user.reduce(lambda sum, cents: sum + cents, lambda sum, cents: sum - cents)
         """
@@ -98,8 +98,8 @@ class KGroupedTable(Generic[K, V]):
         commit, so both must return a new object and not change the one they are given, and ``initializer`` must make a
         fresh (or an immutable) one at each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> users = StreamsBuilder().table("users").group_by(lambda user, city: (city, user))
+        >>> import penstock as ps
+        >>> users = ps.StreamsBuilder().table("users").group_by(lambda user, city: (city, user))
         >>> inhabitants = users.aggregate(
         ...     list,
         ...     lambda city, user, all: [*all, user],

@@ -188,10 +188,9 @@ class KStream(KStreamProcessors[K, V]):
     def split(self, *, named: NameLike | None = None) -> BranchedKStream[K, V]:
         """Begin to route each record to the first branch whose predicate holds. Mirrors ``split``.
 
-        >>> from penstock.topology.dsl.branched import Branched
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> numbers = StreamsBuilder().stream("numbers")
-        >>> branches = numbers.split(named="n-").branch(lambda k, v: v > 9, Branched.as_("big")).default_branch()
+        >>> import penstock as ps
+        >>> numbers = ps.StreamsBuilder().stream("numbers")
+        >>> branches = numbers.split(named="n-").branch(lambda k, v: v > 9, ps.Branched.as_("big")).default_branch()
         >>> sorted(branches)
         ['n-0', 'n-big']
         """
@@ -240,9 +239,9 @@ class KStream(KStreamProcessors[K, V]):
 
         Raises TopologyError for an interval of nothing and for a retention that is shorter than the interval.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> orders = StreamsBuilder().stream("orders")
-        >>> once = orders.deduplicate(600_000, lambda order: order["id"], Deduplicated.as_("orders-seen"))
+        >>> import penstock as ps
+        >>> orders = ps.StreamsBuilder().stream("orders")
+        >>> once = orders.deduplicate(600_000, lambda order: order["id"], ps.Deduplicated.as_("orders-seen"))
         """
         return KStream(deduplicated_stream(self._head, within, id_extractor, deduplicated))
 

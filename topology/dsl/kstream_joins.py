@@ -125,10 +125,10 @@ class KStreamJoins(Generic[K, V]):
 
         Mirrors ``join(KTable, …)``, ``join(KStream, …)`` and ``join(GlobalKTable, …)``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> builder = StreamsBuilder()
+        >>> import penstock as ps
+        >>> builder = ps.StreamsBuilder()
         >>> orders, payments = builder.stream("orders"), builder.stream("payments")
-        >>> hour = JoinWindows.of_time_difference_with_no_grace(3_600_000)
+        >>> hour = ps.JoinWindows.of_time_difference_with_no_grace(3_600_000)
         >>> paid = orders.join(payments, lambda order, payment: (order, payment), hour)
         """
         return self._joined("join", other, given, options)

@@ -220,9 +220,9 @@ class KTable(TableJoins[K, V]):
         What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
         table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
 
-        >>> from penstock import BufferConfig, Consumed, Serdes, StreamsBuilder, Suppressed
-        >>> prices = StreamsBuilder().table("prices", Consumed.with_(Serdes.string(), Serdes.double()))
-        >>> calm = prices.suppress(Suppressed.until_time_limit(60_000, BufferConfig.max_records(10_000)))
+        >>> import penstock as ps
+        >>> prices = ps.StreamsBuilder().table("prices", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.double()))
+        >>> calm = prices.suppress(ps.Suppressed.until_time_limit(60_000, ps.BufferConfig.max_records(10_000)))
         """
         head, table = suppressed_table(self._head, self._table, suppressed)
         return KTable(head, table, None)
@@ -240,8 +240,8 @@ class KTable(TableJoins[K, V]):
         ``<application.id>-<name>-repartition``, and gives the serdes of group keys and values: none are inherited,
         those that are missing are the configuration's.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> cities = StreamsBuilder().table("users").group_by(lambda user, city: (city, 1))
+        >>> import penstock as ps
+        >>> cities = ps.StreamsBuilder().table("users").group_by(lambda user, city: (city, 1))
         """
         from penstock.topology.dsl.kgrouped_table import KGroupedTable
 

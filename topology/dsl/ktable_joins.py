@@ -77,10 +77,10 @@ class TableJoins(ForeignKeyJoins[K, V]):
         they are the stores' own. ``named`` names the three nodes: ``<name>-join-this``, ``<name>-join-other``,
         ``<name>``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> builder = StreamsBuilder()
+        >>> import penstock as ps
+        >>> builder = ps.StreamsBuilder()
         >>> names, cities = builder.table("names"), builder.table("cities")
-        >>> addresses = names.join(cities, lambda name, city: f"{name}, {city}", Materialized.as_("addresses"))
+        >>> addresses = names.join(cities, lambda name, city: f"{name}, {city}", ps.Materialized.as_("addresses"))
         >>> addresses.queryable_store_name
         'addresses'
 

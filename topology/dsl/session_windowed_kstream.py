@@ -51,10 +51,10 @@ class SessionWindowedKStream(Generic[K, V]):
         """The same records, with the results of each session emitted as ``emit_strategy`` says. Mirrors
         ``emitStrategy``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
-        >>> visits = clicks.windowed_by(SessionWindows.of_inactivity_gap_and_grace(60_000, 5_000))
-        >>> lengths = visits.emit_strategy(EmitStrategy.on_window_close()).count()
+        >>> import penstock as ps
+        >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()
+        >>> visits = clicks.windowed_by(ps.SessionWindows.of_inactivity_gap_and_grace(60_000, 5_000))
+        >>> lengths = visits.emit_strategy(ps.EmitStrategy.on_window_close()).count()
         """
         strategy = checked_emit_strategy(emit_strategy, self._windows)
         return SessionWindowedKStream(self._aggregates, self._windows, strategy)
@@ -102,13 +102,13 @@ class SessionWindowedKStream(Generic[K, V]):
         else the configuration's. No function may change an aggregate that it is given, and ``initializer`` must make a
         fresh (or an immutable) one at each call (docs/PROGRAMS.md).
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
-        >>> visits = clicks.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(60_000)).aggregate(
+        >>> import penstock as ps
+        >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()
+        >>> visits = clicks.windowed_by(ps.SessionWindows.of_inactivity_gap_with_no_grace(60_000)).aggregate(
         ...     list,
         ...     lambda user, page, pages: [*pages, page],
         ...     lambda user, pages, others: pages + others,
-        ...     Materialized.as_("visits").with_value_serde(Serdes.json()),
+        ...     ps.Materialized.as_("visits").with_value_serde(ps.Serdes.json()),
         ... )
         """
         checked_function(initializer, "aggregate: initializer")

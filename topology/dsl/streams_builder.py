@@ -42,9 +42,9 @@ OPTIMIZATION_KEY = "topology.optimization"
 class StreamsBuilder:
     """Where a program begins. Mirrors ``StreamsBuilder``.
 
-    >>> from penstock.common.serdes import Serdes
-    >>> builder = StreamsBuilder()
-    >>> lines = builder.stream("lines", Consumed.with_(Serdes.string(), Serdes.string()))
+    >>> import penstock as ps
+    >>> builder = ps.StreamsBuilder()
+    >>> lines = builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))
     >>> lines.map_values(str.upper).to("shouted")
     >>> len(builder.build().subtopologies)
     1
@@ -156,9 +156,9 @@ class StreamsBuilder:
         its serdes and its name count: neither extractor nor ``offset_reset`` is asked. A serde given in either of the
         two counts for both; ``consumed`` goes first. No other source may read the topic.
 
-        >>> from penstock.common.serdes import Serdes
-        >>> builder = StreamsBuilder()
-        >>> texts = Consumed.with_(Serdes.string(), Serdes.string())
+        >>> import penstock as ps
+        >>> builder = ps.StreamsBuilder()
+        >>> texts = ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())
         >>> countries = builder.global_table("countries", texts)
         >>> users = builder.stream("users", texts)
         >>> users.join(countries, lambda user: user[-2:], lambda user, country: f"{user}: {country}").to("described")

@@ -60,10 +60,10 @@ class TimeWindowedKStream(Generic[K, V]):
 
         Raises TopologyError for unlimited windows that shall be emitted on close.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
-        >>> windows = TimeWindows.of_size_and_grace(60_000, 5_000)
-        >>> totals = clicks.windowed_by(windows).emit_strategy(EmitStrategy.on_window_close()).count()
+        >>> import penstock as ps
+        >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()
+        >>> windows = ps.TimeWindows.of_size_and_grace(60_000, 5_000)
+        >>> totals = clicks.windowed_by(windows).emit_strategy(ps.EmitStrategy.on_window_close()).count()
         """
         return TimeWindowedKStream(self._aggregates, self._windows, checked_emit_strategy(emit_strategy, self._windows))
 
@@ -106,10 +106,10 @@ class TimeWindowedKStream(Generic[K, V]):
         the configuration's. The aggregator must return a new object and not change the one it is given, and
         ``initializer`` must make a fresh (or an immutable) one at each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> clicks = StreamsBuilder().stream("clicks").group_by_key()
-        >>> last_minute = clicks.windowed_by(SlidingWindows.of_time_difference_with_no_grace(60_000))
-        >>> pages = last_minute.aggregate(list, lambda user, page, pages: [*pages, page], Materialized.as_("pages"))
+        >>> import penstock as ps
+        >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()
+        >>> last_minute = clicks.windowed_by(ps.SlidingWindows.of_time_difference_with_no_grace(60_000))
+        >>> pages = last_minute.aggregate(list, lambda user, page, pages: [*pages, page], ps.Materialized.as_("pages"))
         """
         checked_function(initializer, "aggregate: initializer")
         checked_function(aggregator, "aggregate: aggregator", "key", "value", "aggregate")

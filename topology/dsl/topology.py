@@ -35,18 +35,16 @@ class Topology(TopologyValue):
     are one sub-topology; these are numbered in the order in which their first nodes were added. Give it to
     :class:`KafkaStreams`, :func:`run` or :class:`TopologyTestDriver` when it is complete.
 
-    >>> from penstock.common.serdes import Serdes
-    >>> from penstock.common.records import Record
-    >>> from penstock.topology.processor import Processor, ProcessorContext
-    >>> class Shout(Processor[str, str, str, str]):
-    ...     def init(self, context: ProcessorContext[str, str]) -> None:
+    >>> import penstock as ps
+    >>> class Shout(ps.Processor[str, str, str, str]):
+    ...     def init(self, context: ps.ProcessorContext[str, str]) -> None:
     ...         self.context = context
-    ...     def process(self, record: Record[str, str]) -> None:
+    ...     def process(self, record: ps.Record[str, str]) -> None:
     ...         self.context.forward(record.with_value(record.value.upper()))
-    >>> topology = Topology()
-    >>> _ = topology.add_source("Lines", "lines", key_serde=Serdes.string(), value_serde=Serdes.string())
+    >>> topology = ps.Topology()
+    >>> _ = topology.add_source("Lines", "lines", key_serde=ps.Serdes.string(), value_serde=ps.Serdes.string())
     >>> _ = topology.add_processor("Shout", Shout, "Lines")
-    >>> _ = topology.add_sink("Out", "shouted", "Shout", key_serde=Serdes.string(), value_serde=Serdes.string())
+    >>> _ = topology.add_sink("Out", "shouted", "Shout", key_serde=ps.Serdes.string(), value_serde=ps.Serdes.string())
     >>> print(topology.describe())
     Topologies:
        Sub-topology: 0

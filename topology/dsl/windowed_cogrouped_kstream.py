@@ -50,13 +50,13 @@ class TimeWindowedCogroupedKStream(Generic[K, A]):
 
         Mirrors ``aggregate``. Serdes and names as in :meth:`CogroupedKStream.aggregate`.
 
-        >>> from penstock.topology.dsl.streams_builder import StreamsBuilder
-        >>> builder = StreamsBuilder()
+        >>> import penstock as ps
+        >>> builder = ps.StreamsBuilder()
         >>> clicks, orders = builder.stream("clicks").group_by_key(), builder.stream("orders").group_by_key()
         >>> together = clicks.cogroup(lambda user, click, seen: [*seen, "click"])
         >>> together = together.cogroup(orders, lambda user, order, seen: [*seen, "order"])
-        >>> windowed = together.windowed_by(TimeWindows.of_size_and_grace(60_000, 5_000))
-        >>> windowed.aggregate(list, Materialized.as_("by-minute")).queryable_store_name
+        >>> windowed = together.windowed_by(ps.TimeWindows.of_size_and_grace(60_000, 5_000))
+        >>> windowed.aggregate(list, ps.Materialized.as_("by-minute")).queryable_store_name
         'by-minute'
         """
         checked_function(initializer, "aggregate: initializer")
