@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from ray import cloudpickle
@@ -27,6 +28,13 @@ class KeyHome(NamedTuple):
     def tasks(self) -> tuple[TaskId, ...]:
         """Every task that may have a row of the key."""
         return self.first + self.others
+
+    def within(self, partitions: Collection[int]) -> KeyHome:
+        """The same without the tasks of other partitions."""
+        first, others = (
+            tuple(task for task in tasks if task.partition in partitions) for tasks in (self.first, self.others)
+        )
+        return KeyHome(self.data, first, others)
 
 
 class KeySerdes(NamedTuple):

@@ -29,6 +29,7 @@ from penstock.cluster.named_actors import require_coordinator
 from penstock.cluster.range_pages import PIECE_ROWS, TaskRange, first_rows
 from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
 from penstock.cluster.stale_answers import Ask, first_answer
+from penstock.cluster.store_metadata import KeyQueryMetadata, StreamsMetadata, actors_with, place_of
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -37,6 +38,7 @@ from penstock.common.errors import (
     StateStoreError,
     TaskNotReadyError,
     UnknownQueryError,
+    UnknownStateStoreError,
 )
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
@@ -112,7 +114,7 @@ class StateQueries(ReadSide):
     @override
     async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
-        home = serdes.home_of(where, query.about)
+        home = serdes.home_of(where, query.about).within(_wanted(where, reading))
         asked = query.with_keys(lambda _: home.data)
 
         async def ask(task: TaskId) -> Sequence[QueryRow]:
@@ -126,7 +128,8 @@ class StateQueries(ReadSide):
         self, store: str, keys: Sequence[Any], reading: Reading | None = None
     ) -> list[StoreEntry | None]:
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
-        homes = [serdes.home_of(where, key) for key in keys]
+        wanted = _wanted(where, reading)
+        homes = [serdes.home_of(where, key).within(wanted) for key in keys]
 
         async def ask(task: TaskId, piece: tuple[bytes, ...]) -> Sequence[QueryRow]:
             return await self._ask_whole(StoreQuery(task, store, KeysQuery(piece), limit=len(piece)), reading)
@@ -159,9 +162,9 @@ class StateQueries(ReadSide):
             after=None if cursor is None else _decoded(cursor, serdes.entries),
             limit=min(limit + 1, PIECE_ROWS),
         )
-        tasks: Sequence[TaskId] = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
-        if query.is_of_one_key:
-            tasks = serdes.home_of(where, query.about).tasks  # several may have rows of the key
+        tasks: Sequence[TaskId] = [TaskId(where.subtopology, partition) for partition in _wanted(where, reading)]
+        if query.is_of_one_key:  # several may have rows of the key
+            tasks = serdes.home_of(where, query.about).within(_wanted(where, reading)).tasks
         parts = [TaskRange(partial(self._ask, reading=reading), replace(asked, task_id=task)) for task in tasks]
         rows, more = await first_rows(parts, limit, query.descending)
         entries = tuple(self._entry(store, serdes, row) for row in rows)
@@ -179,11 +182,20 @@ class StateQueries(ReadSide):
     async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
         where, asked = await self.store(store), reading or Reading()
         queries = [
-            StoreQuery(TaskId(where.subtopology, partition), store, CountQuery())
-            for partition in range(where.partitions)
+            StoreQuery(TaskId(where.subtopology, partition), store, CountQuery()) for partition in _wanted(where, asked)
         ]
         answers = await asyncio.gather(*(self._ask(query, asked) for query in queries))
         return sum(row.value for answer in answers for row in answer.rows)
+
+    async def key_metadata(self, store: str, key: Any) -> KeyQueryMetadata:
+        """The place of a key. Raises what :meth:`one` does."""
+        where, serdes = await self.store(store), await self._key_serdes_of(store)
+        return place_of(self._metadata or await self._refresh(), serdes.home_of(where, key))
+
+    async def actors_with(self, store: str) -> tuple[StreamsMetadata, ...]:
+        """Every stream actor that has a part of the store, or a standby of one."""
+        metadata = await self._refresh()
+        return actors_with(metadata, await self.store(store))
 
     # ---- routing ----
 
@@ -348,6 +360,17 @@ class StateQueries(ReadSide):
             except TimeoutError:
                 raise TaskNotReadyError(f"the coordinator of {self._application_id!r} does not answer") from None
         raise AssertionError("unreachable")
+
+
+def _wanted(where: StoreMetadata, reading: Reading) -> Sequence[int]:
+    """The partitions that may answer. Raises UnknownStateStoreError for one that the store does not have."""
+    if reading.partitions is None:
+        return range(where.partitions)
+    if strange := sorted(reading.partitions - set(range(where.partitions))):
+        raise UnknownStateStoreError(
+            f"store {where.name!r} has no partition {strange[0]}: its partitions are 0 to {where.partitions - 1}"
+        )
+    return sorted(reading.partitions)
 
 
 def _encoded(key: bytes) -> str:

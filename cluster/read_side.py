@@ -88,7 +88,8 @@ class Reading:
 
     ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; ``wait_s`` is how
     long a store is given to come there. ``stale``: where the task is not to be had, restores or does not answer, a
-    standby's answer will do, or what is restored so far; ``was_stale``: one was given.
+    standby's answer will do, or what is restored so far; ``was_stale``: one was given. ``partitions``: those of the
+    store that may answer, None for all.
     """
 
     def __init__(
@@ -97,8 +98,10 @@ class Reading:
         bound: PositionBound | None = None,
         wait_s: float = DEFAULT_WAIT_S,
         stale: bool = False,
+        partitions: frozenset[int] | None = None,
     ) -> None:
         self.committed = committed
+        self.partitions = partitions
         self.stale = stale
         self.was_stale = False
         self.bound = None if bound is None or bound.is_unbounded else bound.position

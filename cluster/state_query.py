@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,16 +15,17 @@ from penstock.common.shown import shown_with_type
 
 @dataclass(frozen=True)
 class StateQueryRequest:
-    """A question to a store, whose keys are objects. Mirrors ``StateQueryRequest`` (KIP-796); all partitions are asked
-    that may have a part of the answer.
+    """A question to a store, whose keys are objects. Mirrors ``StateQueryRequest`` (KIP-796).
 
-    ``wait_s`` is how long the store is given to come to ``position_bound``.
+    ``wait_s`` is how long the store is given to come to ``position_bound``. ``partitions``: those of the store that are
+    asked; None for all that may have a part of the answer.
     """
 
     store_name: str
     query: Query
     position_bound: PositionBound | None = None
     wait_s: float = DEFAULT_WAIT_S
+    partitions: frozenset[int] | None = None
 
     @staticmethod
     def in_store(name: str) -> InStore:
@@ -34,6 +35,15 @@ class StateQueryRequest:
     def with_position_bound(self, bound: PositionBound, wait_s: float = DEFAULT_WAIT_S) -> Self:
         """The same; the answer must not be older than ``bound``."""
         return replace(self, position_bound=bound, wait_s=wait_s)
+
+    def with_partitions(self, partitions: Collection[int]) -> Self:
+        """The same; these partitions alone answer. The query raises UnknownStateStoreError for one that the store does
+        not have."""
+        return replace(self, partitions=frozenset(partitions))
+
+    def with_all_partitions(self) -> Self:
+        """The same; every partition that may have a part of the answer is asked."""
+        return replace(self, partitions=None)
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,9 @@ class StateQueryResult:
 def answer(reader: StoreReader, request: StateQueryRequest) -> StateQueryResult:
     """Ask the store."""
     query = request.query
-    asked = StoreQuestions(reader, request.store_name, request.position_bound, request.wait_s)
+    asked = StoreQuestions(
+        reader, request.store_name, request.position_bound, request.wait_s, partitions=request.partitions
+    )
     reading = asked.reading()
     if isinstance(query, RowsQuery):
         rows = asked.rows(query, reading)

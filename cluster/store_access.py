@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
 from penstock.cluster.read_side import DEFAULT_WAIT_S
 from penstock.cluster.state_query import StateQueryRequest, StateQueryResult, answer
+from penstock.cluster.store_metadata import KeyQueryMetadata, StreamsMetadata
 from penstock.cluster.store_reader import StoreQuestions, StoreReader
 from penstock.cluster.store_view import ReadOnlyKeyValueStore
 from penstock.common.position import PositionBound
@@ -48,6 +49,7 @@ class StoreAccess:
         position_bound: PositionBound | None = None,
         wait_s: float = DEFAULT_WAIT_S,
         stale_stores: bool = False,
+        partition: int | None = None,
     ) -> ReadOnlyKeyValueStore[Any, Any]: ...
     @overload
     def store(
@@ -58,6 +60,7 @@ class StoreAccess:
         position_bound: PositionBound | None = None,
         wait_s: float = DEFAULT_WAIT_S,
         stale_stores: bool = False,
+        partition: int | None = None,
     ) -> T: ...
     def store(
         self,
@@ -67,6 +70,7 @@ class StoreAccess:
         position_bound: PositionBound | None = None,
         wait_s: float = DEFAULT_WAIT_S,
         stale_stores: bool = False,
+        partition: int | None = None,
     ) -> Any:
         """A read-only view of a state store, over all tasks; ``close`` ends it. Mirrors interactive queries.
 
@@ -74,14 +78,17 @@ class StoreAccess:
         the view gives must not be older than that (KIP-796). A store that has not come there gets ``wait_s``, then its
         calls raise NotUpToBoundError, or PositionError if it can never come there. ``stale_stores``: while a task
         moves, restores or does not answer, a standby may answer, or the task with what it has so far, which may lack
-        the newest (KIP-535); not with a bound.
+        the newest (KIP-535); not with a bound. ``partition``: the only one that answers, as by
+        ``StoreQueryParameters.withPartition`` (KIP-562); keys of others are absent then.
 
-        Raises UnknownStateStoreError naming the stores there are, UnknownQueryError for a store that is of another
+        Raises UnknownStateStoreError naming the stores there are, also for a partition that the store does not have
+        (when it is asked), UnknownQueryError for a store that is of another
         kind, and ApplicationStateError, with the cause, when the application is not started, or has ended.
         """
         kind, views = self._shape_of(name)
         wanted = type or QueryableStoreTypes.key_value_store()
-        questions = StoreQuestions(self._store_reader(), name, position_bound, wait_s, stale_stores)
+        partitions = None if partition is None else frozenset({partition})
+        questions = StoreQuestions(self._store_reader(), name, position_bound, wait_s, stale_stores, partitions)
         return wanted.of(kind, views, questions)
 
     def query(self, request: StateQueryRequest) -> StateQueryResult:
@@ -96,6 +103,25 @@ class StoreAccess:
             )
         self._shape_of(request.store_name)
         return answer(self._store_reader(), request)
+
+    def query_metadata_for_key(self, store: str, key: Any) -> KeyQueryMetadata:
+        """The partition of ``key`` in a store, and the stream actors that have it. Mirrors ``queryMetadataForKey``
+        (KIP-535). No query needs it: any process may ask for any key.
+
+        Raises UnknownStateStoreError, SerializationError for a key that the store's serde refuses, and
+        ApplicationStateError if the application does not run.
+        """
+        self._shape_of(store)
+        reader = self._store_reader()
+        return reader.run(store, lambda: reader.queries.key_metadata(store, key))
+
+    def streams_metadata_for_store(self, store: str) -> tuple[StreamsMetadata, ...]:
+        """Every stream actor that has a part of a store, or a standby of one, with all that it has. Mirrors
+        ``streamsMetadataForStore``. Raises UnknownStateStoreError, and ApplicationStateError if the application does
+        not run."""
+        self._shape_of(store)
+        reader = self._store_reader()
+        return reader.run(store, lambda: reader.queries.actors_with(store))
 
     def _store_reader(self) -> StoreReader:
         with self._viewing:

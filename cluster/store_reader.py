@@ -23,7 +23,7 @@ class StoreReader:
 
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
-        self.queries: ReadSide = StateQueries(application_id)
+        self.queries = StateQueries(application_id)
         self._closing = threading.Lock()
         self._closed = False
         self._loop = asyncio.new_event_loop()
@@ -66,12 +66,19 @@ async def _cancel_all() -> None:
 
 
 class StoreQuestions:
-    """What is asked of one store: each answer at least as new as ``bound``, for which the store is given ``wait_s``.
-    ``stale``: see :class:`~penstock.cluster.read_side.Reading`."""
+    """Questions to one store: each answer at least as new as ``bound``, for which the store is given ``wait_s``.
+    ``stale`` and ``partitions``: see :class:`~penstock.cluster.read_side.Reading`."""
 
     def __init__(
-        self, reader: StoreReader, name: str, bound: PositionBound | None, wait_s: float, stale: bool = False
+        self,
+        reader: StoreReader,
+        name: str,
+        bound: PositionBound | None,
+        wait_s: float,
+        stale: bool = False,
+        partitions: frozenset[int] | None = None,
     ) -> None:
+        self._partitions = partitions
         self.name = name
         self._reader = reader
         self._bound = bound
@@ -85,7 +92,7 @@ class StoreQuestions:
 
     def reading(self) -> Reading:
         """How its questions are to be answered, for one of them."""
-        return Reading(bound=self._bound, wait_s=self._wait_s, stale=self._stale)
+        return Reading(bound=self._bound, wait_s=self._wait_s, stale=self._stale, partitions=self._partitions)
 
     def one(self, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         """The row that ``query`` asks for."""

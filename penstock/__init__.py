@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from penstock.cluster.read_side import ApplicationState, ApplicationStatus
     from penstock.cluster.running_application import RunningApplication
     from penstock.cluster.state_query import StateQueryRequest, StateQueryResult
+    from penstock.cluster.store_metadata import KeyQueryMetadata, StreamsMetadata
     from penstock.cluster.store_view import ReadOnlyKeyValueStore, ReadOnlyVersionedKeyValueStore
     from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic, TestRecord
     from penstock.testing.topology_test_driver import TopologyTestDriver
@@ -190,6 +191,7 @@ __all__ = [
     "KafkaRefusedError",
     "KafkaStreams",
     "KeyQuery",
+    "KeyQueryMetadata",
     "KeyValueStore",
     "KeysQuery",
     "LocalBrokerError",
@@ -260,6 +262,7 @@ __all__ = [
     "StreamPartitioner",
     "StreamsBuilder",
     "StreamsError",
+    "StreamsMetadata",
     "StrictBufferConfig",
     "Suppressed",
     "SuspendReason",
@@ -309,6 +312,7 @@ _LATER = {
     "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
     "CloseOptions": ("penstock.cluster.close_options", "CloseOptions"),
     "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
+    "KeyQueryMetadata": ("penstock.cluster.store_metadata", "KeyQueryMetadata"),
     "MetricName": ("penstock.cluster.metrics", "MetricName"),
     "QueryableStoreType": ("penstock.cluster.queryable", "QueryableStoreType"),
     "QueryableStoreTypes": ("penstock.cluster.queryable", "QueryableStoreTypes"),
@@ -317,6 +321,7 @@ _LATER = {
     "RunningApplication": ("penstock.cluster.running_application", "RunningApplication"),
     "StateQueryRequest": ("penstock.cluster.state_query", "StateQueryRequest"),
     "StateQueryResult": ("penstock.cluster.state_query", "StateQueryResult"),
+    "StreamsMetadata": ("penstock.cluster.store_metadata", "StreamsMetadata"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.driver_topics", "TestInputTopic"),
     "TestOutputTopic": ("penstock.testing.driver_topics", "TestOutputTopic"),

@@ -150,9 +150,9 @@ class Rig:
             sources[task] = frozenset(TopicPartition(topic, task.partition) for topic in here)
         return loop.assign(epoch, sources)
 
-    def running(self, *tasks: TaskId, epoch: int = 1) -> StreamLoop:
+    def running(self, *tasks: TaskId, epoch: int = 1, slot: int = 1) -> StreamLoop:
         """A loop with these tasks (default: all of sub-topology 0), which has done all there was to do."""
-        loop = self.loop()
+        loop = self.loop(slot)
         assigned = self.assign(loop, epoch, *(tasks or [TaskId(0, p) for p in range(self.partitions)]))
         settle(loop)
         assert assigned.done()

@@ -84,9 +84,9 @@ class LocalApplication:
         self.placement = {task: "ab"[task.partition % 2] for task in tasks}
         self.partitioner = Partitioner.MURMUR2
         self.actors: dict[str, Actor] = {}
-        for name in sorted(set(self.placement.values())):
+        for slot, name in enumerate(sorted(set(self.placement.values())), 1):
             mine = [task for task in tasks if self.placement[task] == name]
-            self.actors[name] = Actor(self.rig.running(*mine))
+            self.actors[name] = Actor(self.rig.running(*mine, slot=slot))
         self.metadata, self.status, self.key_serdes = (
             _Remote(self._metadata),
             _Remote(self._status),

@@ -102,3 +102,38 @@ def test_closing_the_connection_ends_its_views_and_not_the_application(elsewhere
         running.store("counts")
     with ps.KafkaStreams.connect(APPLICATION) as again:
         assert again.store("counts").get("ada") == 2
+
+
+def test_one_partition_alone_may_be_asked(elsewhere: Elsewhere) -> None:
+    with ps.KafkaStreams.connect(APPLICATION) as running:
+        home = running.query_metadata_for_key("counts", "ada")
+        here = running.store("counts", partition=home.partition)
+        away = running.store("counts", partition=(home.partition + 1) % 3)
+        assert (here.get("ada"), away.get("ada")) == (2, None)
+        assert (here.get_many(["ada"]), away.get_many(["ada"])) == ({"ada": 2}, {})
+        parts = [dict(running.store("counts", partition=each).all()) for each in range(3)]
+        assert sorted(key for part in parts for key in part) == ["ada", "bob"]
+        assert sum(running.store("counts", partition=each).approximate_num_entries() for each in range(3)) == 2
+        request = ps.StateQueryRequest.in_store("counts").with_query(ps.RangeQuery())
+        found = [running.query(request.with_partitions([each])) for each in range(3)]
+        assert [{row.key for row in each.result} for each in found] == [set(part) for part in parts]
+        assert len(list(running.query(request.with_partitions([0]).with_all_partitions()).result)) == 2
+        with pytest.raises(ps.UnknownStateStoreError, match="'counts' has no partition 3: its partitions are 0 to 2"):
+            running.store("counts", partition=3).get("ada")
+
+
+def test_the_place_of_a_key_is_that_of_its_task_and_the_actors_of_a_store_are_those_of_its_tasks(
+    elsewhere: Elsewhere,
+) -> None:
+    with ps.KafkaStreams.connect(APPLICATION) as running:
+        place = running.query_metadata_for_key("counts", "ada")
+        task = ps.TaskId(0, place.partition)
+        assert place == ps.KeyQueryMetadata(place.partition, "ab"[place.partition % 2], (), certain=False)
+        actors = {it.actor_id: it for it in running.streams_metadata_for_store("windows")}
+        assert set(actors) == {"a", "b"}
+        mine = actors["ab"[place.partition % 2]]
+        assert task in mine.task_ids
+        assert {"counts", "windows"} <= mine.state_store_names
+        assert (mine.standby_state_store_names, mine.standby_task_ids) == (frozenset(), frozenset())
+        with pytest.raises(ps.UnknownStateStoreError, match="its stores: counts, users, windows"):
+            running.streams_metadata_for_store("nothing")
