@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from penstock.common.errors import ApplicationStateError, InternalTopicError, Un
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from tests.cluster.conftest import STRING, WordCount
+from tests.processes import signal_ray_process
 from tests.waiting import eventually
 
 MakeWordCount = Callable[[], WordCount]
@@ -170,7 +169,7 @@ def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_cou
     eventually(it.complete, "all counts written")
     eventually(lambda: it.committed() == len(LINES), "all lines committed")
     victim = next(actor for actor in app.status().actors if actor.tasks)
-    os.kill(victim.pid, signal.SIGKILL)
+    signal_ray_process(victim.pid)
     it.send(LINES)
     eventually(lambda: victim.actor_id not in app.status().placement.values(), "the dead actor has no tasks")
     app.wait_until_running()
@@ -190,7 +189,7 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
     before = {actor.actor_id: actor.pid for actor in app.status().actors}
     coordinator = find_coordinator(it.application_id)
     assert coordinator is not None
-    os.kill(ray.get(coordinator.process.remote()).pid, signal.SIGKILL)
+    signal_ray_process(ray.get(coordinator.process.remote()).pid)
     it.send(LINES)
     app.wait_until_running()
     eventually(it.complete, "all counts written, none twice")

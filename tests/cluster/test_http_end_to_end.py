@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,6 +18,7 @@ from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ConfigError
 from tests.cluster.conftest import WordCount
 from tests.deploy.dashboard import dashboard, missing_from
+from tests.processes import signal_ray_process
 from tests.waiting import eventually
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
@@ -96,7 +95,7 @@ def test_while_an_actor_is_replaced_its_tasks_say_when_to_ask_again(word_count: 
     counts = f"/v1/applications/{it.application_id}/stores/counts"
     eventually(it.complete, "all counts written")
     for actor in app.status().actors:
-        os.kill(actor.pid, signal.SIGKILL)
+        signal_ray_process(actor.pid)
 
     refused: list[httpx.Response] = []
 

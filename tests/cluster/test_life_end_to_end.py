@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from penstock.cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.conftest import STRING, WordCount
+from tests.processes import signal_ray_process
 from tests.waiting import eventually
 
 LINES = ["a b", "b c", "c d", "d a"] * 25
@@ -37,8 +36,8 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     victim, coordinator = app.status().actors[0], find_coordinator(it.application_id)
     assert coordinator is not None
     pid: int = ray.get(coordinator.process.remote()).pid
-    os.kill(pid, signal.SIGKILL)
-    os.kill(victim.pid, signal.SIGKILL)
+    signal_ray_process(pid)
+    signal_ray_process(victim.pid)
     eventually(lambda: victim.actor_id not in {each.actor_id for each in app.status().actors}, "it is found dead")
     app.wait_until_running()
     address = app.status().http_address

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from penstock.cluster.kafka_streams import KafkaStreams
@@ -26,13 +25,13 @@ class Frozen:
         status = broker.status()
         (node,) = status.nodes
         assert node.pid is not None
-        self.address, self._pid = status.bootstrap_servers, node.pid
+        self.address, self._process = status.bootstrap_servers, psutil.Process(node.pid)
 
     def freeze(self) -> None:
-        os.kill(self._pid, signal.SIGSTOP)
+        self._process.suspend()
 
     def thaw(self) -> None:
-        os.kill(self._pid, signal.SIGCONT)
+        self._process.resume()
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ In a process of its own: Ray knows one cluster per process.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ import ray
 
 from penstock.cluster.named_actors import find_coordinator, find_stream_actors
 from tests.elastic.cluster import SlowCount, add_node, drain, ray_nodes, say
+from tests.processes import signal_ray_process
 from tests.waiting import eventually
 
 RECORD_S = 0.002
@@ -76,7 +76,7 @@ def _keeps_its_number_over_a_restart(it: SlowCount, name: str) -> None:
     if count < 4:
         return  # it has begun to scale down
     coordinator: Any = find_coordinator(name)
-    os.kill(ray.get(coordinator.process.remote()).pid, signal.SIGKILL)
+    signal_ray_process(ray.get(coordinator.process.remote()).pid)
     it.app.wait_until_running()
     scaling = it.app.status().scaling
     assert scaling is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -12,6 +11,8 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from penstock.cluster.read_side import ActorStatus, ApplicationState, ApplicationStatus
 from penstock.common.ids import TopicPartition
@@ -53,11 +54,12 @@ def _lose(cluster: Any, it: SlowCount, lost: ActorStatus, other: ActorStatus) ->
     (node,) = (node for node in cluster.worker_nodes if node.node_id == lost.node_id)
     with it.fed(), committed_results(it) as results:
         eventually(lambda: len(results) > 10, "results come")
-        os.kill(lost.pid, signal.SIGSTOP)  # most likely within a transaction
+        process = psutil.Process(lost.pid)
+        process.suspend()  # most likely within a transaction
         cluster.remove_node(node, allow_graceful=False)
         killed_s = time.monotonic()
-        with suppress(ProcessLookupError):
-            os.kill(lost.pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):  # also if the number is another's by now
+            process.kill()
         shows_s = seconds_until(lambda: lost.actor_id not in running(it), killed_s)
         moved_s = seconds_until(lambda: set(it.app.status().placement.values()) == {other.actor_id}, killed_s)
         eventually(lambda: results[-1] > killed_s + moved_s + 1, "results come again")

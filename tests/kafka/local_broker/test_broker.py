@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -56,7 +54,7 @@ def kill(status: BrokerStatus, node_id: int = 1) -> None:
     """kill -9, as a crash would."""
     pid = next(node.pid for node in status.nodes if node.address.node_id == node_id)
     assert pid is not None
-    os.kill(pid, signal.SIGKILL)
+    psutil.Process(pid).kill()
     eventually(lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", 10, 0.01)
 
 
