@@ -111,8 +111,8 @@ class QueryExecutor:
 
     def step(self) -> None:
         """Read about one chunk of the ranges whose turn it is: several, if each is of one key and has few rows. Raises
-        what a store was found to be, if it is corrupt and can be restored: its actor must end for that, whoever has
-        asked."""
+        the error of a store that is corrupt and can be restored: its actor must end for that, whichever query found
+        it."""
         if self._corrupt is not None:
             raise self._corrupt
         self._seen.clear()

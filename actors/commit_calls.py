@@ -16,7 +16,7 @@ CALL_S = 30.0
 """The coordinator answers each call within 20 s, with None while it has no other answer: a call that takes longer is
 lost."""
 GONE_S = 300.0
-"""Ray restarts the coordinator for ever, and makes calls wait meanwhile. One that Ray calls dead for so long is gone
+"""Ray restarts the coordinator for ever, and makes calls wait meanwhile. If Ray calls it dead for this time, it is gone
 for good, and with it the application."""
 _AGAIN_S = 0.2
 

@@ -38,7 +38,7 @@ class ApplicationSpec:
     """Whether it starts paused."""
     standby_listener: StandbyUpdateListener | None = None
     take_over: bool = False
-    """Whether it takes the place of an application of the same id, and with the same state directory, elsewhere."""
+    """True if it takes the place of an application of the same id and state directory in another Ray cluster."""
 
     @property
     def application_id(self) -> str:
@@ -333,8 +333,8 @@ class ApplicationStatus:
 
 @dataclass(frozen=True)
 class StoreMetadata:
-    """Where a store's keys live: in the tasks ``(subtopology, 0)`` to ``(subtopology, partitions - 1)``. A global store
-    is said to have one partition, which any actor that has tasks answers for.
+    """The tasks that have a store's keys: ``(subtopology, 0)`` to ``(subtopology, partitions - 1)``. A global store has
+    one partition here, for which any actor that has tasks answers.
 
     ``partitioner``, of the key as ``source_topic`` has it, says in which task a key is looked for first. ``certain``:
     no other task can have it. ``serde_topic`` is what the store's serdes are bound to; for most serdes the bytes are

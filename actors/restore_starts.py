@@ -14,7 +14,7 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 class RestoreStart(NamedTuple):
     """A store lacks what its changelog has from ``position`` up to ``end``. ``logged``: the end of its changelog;
-    of a source topic, of what was processed. ``anew``: the store has nothing yet."""
+    of a source topic, of what was processed. ``anew``: the store is empty and is filled from the beginning."""
 
     store: str
     partition: TopicPartition

@@ -19,9 +19,9 @@ T = TypeVar("T")
 Steps = Generator[float, None, T]
 
 PATIENCE_S = 120.0
-"""So long may another process keep the stores of a task before the actor gives up (the coordinator ends a process that
-does not answer within 45 s), and so long may brokers that answer not know a topic. For a broker that does not answer an
-actor waits without limit."""
+"""Time that another process may keep the stores of a task before the actor gives up (the coordinator ends a process
+that does not answer within 45 s), and that brokers which answer may not know a topic. For a broker that does not
+answer an actor waits without limit."""
 SOON_S = 0.0005
 """Waits for an answer that may come at any moment."""
 _RETRY_S = 0.2

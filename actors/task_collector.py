@@ -8,7 +8,7 @@ from penstock.tasks.contracts import Send
 
 
 class TaskCollector:
-    """What a task sends goes straight to the producer.
+    """Passes the records of a task straight to the producer.
 
     An outage must end no task. Most topics are looked up before a task begins, and the look-up is repeated until a
     broker answers. A topic that a function chooses is looked up with its first record: if no broker answers then, the

@@ -18,7 +18,7 @@ from penstock.common.errors import StreamsError
 ROUND_S = 0.5
 """A round waits no longer for answers; a question that is still under way is not asked again."""
 PATIENCE_S = 0.5
-"""An actor that gives no status for so long is asked for a heartbeat."""
+"""Time without a status after which an actor is asked for a heartbeat."""
 
 
 class ActorWatch:

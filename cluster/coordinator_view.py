@@ -139,7 +139,7 @@ class CoordinatorView:
 
     @property
     def unfit(self) -> str | None:
-        """What users must know of nodes whose disk fails; None if there is none."""
+        """The notice to users of nodes whose disk fails; None if there is none."""
         return self._unfit.told
 
     @property

@@ -72,7 +72,7 @@ class Deployments:
         return self.spec
 
     async def running(self) -> RunningProgram:
-        """The version that runs, with its code, for whoever wants to compare another one. Raises ConfigError."""
+        """The version that runs, with its code, to be compared with another one. Raises ConfigError."""
         return RunningProgram(await asyncio.to_thread(pickled_with_code, self.spec), self.rollout.last)
 
     async def deploy(
@@ -95,7 +95,7 @@ class Deployments:
             await self._keep_programs(generation, wanted.program, proven)
             begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
             async with self._saving:
-                # Whoever hears that it is accepted must find it again, also after a restart.
+                # A user who hears that it is accepted must find it again, also after a restart.
                 await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
                 self._call = wanted.call
                 feed(Deploy(generation, wanted.watch_s))

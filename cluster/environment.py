@@ -57,8 +57,8 @@ class NodeAnswer(Enum):
 
 
 RELEASE_S = 120.0
-"""An actor that works so long on an assignment, and waits neither for a broker nor for the coordinator, is ended. One
-that must stop is ended after so long whatever it waits for."""
+"""Time after which an actor that works on an assignment, and waits neither for a broker nor for the coordinator, is
+ended. One that must stop is ended after the same time, whatever it waits for."""
 
 
 class ToldActor(Protocol):

@@ -45,7 +45,7 @@ class GroupRebalances:
 
 @dataclass(frozen=True)
 class ClusterResized:
-    """How many CPUs the Ray cluster has; the labels of its nodes, and the CPUs of each, by their ids."""
+    """The number of CPUs of the Ray cluster; the labels of its nodes, and the CPUs of each, by their ids."""
 
     cpus: int
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

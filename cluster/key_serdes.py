@@ -50,7 +50,7 @@ class KeySerdes(NamedTuple):
     entries: EntryForm
 
     def home_of(self, where: StoreMetadata, key: Any) -> KeyHome:
-        """Where ``key`` of the store may be. Raises SerializationError."""
+        """The home of ``key`` in the store. Raises SerializationError."""
         data = key_bytes(where.name, self.stored, key)
         tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
         first = where.partitioner.partition_of(self.placed(where.name, key, data), where.partitions)

@@ -1,6 +1,6 @@
 """Asks a Ray node if it is there: by a connection to its raylet, and by Ray's own list of nodes.
 
-The kernel accepts the connection, also on a loaded machine and for a process that stands still. So a refusal means that
+The kernel accepts the connection, also on a loaded machine and for a frozen process. So a refusal means that
 the raylet has ended, and Ray never brings it back under the same id; or that a firewall refuses in its name.
 """
 

@@ -10,7 +10,7 @@ from penstock.actors.orders import Stop
 from penstock.cluster.environment import RELEASE_S, ActorHandle, ActorLostError
 
 SILENT_S = 5.0
-"""Reports come each half second. An actor that gives none for longer works on a record, or stands still."""
+"""Reports come each half second. An actor that gives none for longer works on a record, or is frozen."""
 
 
 class OverdueOrders:

@@ -25,7 +25,7 @@ MOST_DEATHS = 2
 """A new version is rolled back after more deaths of its processes than that, although none of them reported an error.
 An actor that is lost with its node does not count."""
 ROOM_WAIT_MS = 10_000
-"""After an old actor has made room, the new one has so long to start before another old one makes room."""
+"""After an old actor has made room, the new one has this time to start before another old one makes room."""
 
 
 class Rollouts:

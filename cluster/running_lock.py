@@ -35,7 +35,7 @@ class RunningLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process has the lock."""
+        """True if this process has the lock."""
         return self._lock is not None
 
     def take(self, within_s: float | None = None) -> None:

@@ -9,20 +9,20 @@ from penstock.cluster.environment import NodeAnswer
 from penstock.common.ids import TaskId
 
 SHOWN_AFTER_S = 3.0
-"""An actor whose process gives no heartbeat for so long is shown as silent; nothing else follows yet."""
+"""Time without a heartbeat after which an actor is shown as silent; nothing else follows yet."""
 BUSY_AFTER_S = 30.0
-"""The status names an actor with heartbeats that gives no status for so long: no request to a broker takes as long."""
+"""Time after which the status names an actor that gives heartbeats and no status: no request takes as long."""
 DEAD_S = 45.0
-"""An actor whose process gives no heartbeat for so long is replaced (``session.timeout.ms``, by Kafka's default)."""
+"""Time without a heartbeat after which an actor is replaced (``session.timeout.ms``, by Kafka's default)."""
 HUNG_S = 300.0
-"""An actor whose thread gives no status for so long is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
+"""Time without a status after which an actor is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
 REFUSED_FENCED_S = 0.4
-"""A node whose raylet refuses connections for so long is lost, if Kafka fences its actors. If a firewall refused them,
+"""Time of refused connections after which a node is lost, if Kafka fences its actors. If a firewall refused them,
 a restart of the actor is all that the mistake costs."""
 REFUSED_S = 1.5
 """The same if nothing fences the actors: then their processes must give no sign of life for SHOWN_AFTER_S, too."""
 UNREACHABLE_AFTER_S = 3.0
-"""A node that no connection reaches for so long is lost, if Kafka fences its actors and another node answers."""
+"""Time without a connection after which a node is lost, if Kafka fences its actors and another node answers."""
 STALLED_S = 5.0
 """The coordinator looks at silence about each second. A longer pause is its own: then no actor can be blamed."""
 

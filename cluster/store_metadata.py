@@ -1,4 +1,4 @@
-"""Which stream actor has which part of a store, for programs that want to know. Queries find it by themselves."""
+"""The stream actors that have each part of a store, for programs that ask. Queries find them by themselves."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class UnfitNodes:
 
     @property
     def told(self) -> str | None:
-        """What users must know of these nodes; None if there is none."""
+        """The notice to users of these nodes; None if there is none."""
         if not self._reasons:
             return None
         each = "; ".join(f"node {node[:12]}: {reason}" for node, reason in sorted(self._reasons.items()))

@@ -10,7 +10,7 @@ from penstock.common.murmur2 import partition_for
 
 
 class Partitioner(StrEnum):
-    """What gives a record's key to a partition."""
+    """The function that assigns a record's key to a partition."""
 
     MURMUR2 = "murmur2"
     """Kafka's default, and penstock's own."""

@@ -164,7 +164,7 @@ def _by_pydantic(kind: Any) -> Functions:
 
 
 def _mentions_sets(schema: Any) -> bool:
-    """Whether a type of pydantic's ``schema`` is a set."""
+    """True if a type of pydantic's ``schema`` is a set."""
     if isinstance(schema, dict):
         return schema.get("type") in ("set", "frozenset") or any(map(_mentions_sets, schema.values()))
     return isinstance(schema, list | tuple) and any(map(_mentions_sets, schema))

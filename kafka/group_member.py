@@ -40,7 +40,7 @@ or a group waits for other members, nothing is lost by another client with the s
 _COMMIT_PATIENCE_S = 60.0
 """librdkafka keeps a commit until a broker answers: one that is stuck (as above), for ever."""
 _WHO_SITS_THERE_S = 3.0
-"""Without an answer after so long the seat is taken again: most likely nobody else reaches the broker either."""
+"""Time without an answer after which the static member joins: most likely nobody else reaches the broker either."""
 _METADATA_BEGINS = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 _CLOSE_PATIENCE_S = 10.0

@@ -1,4 +1,4 @@
-"""What ``make environment`` prints."""
+"""The lines that ``make environment`` prints."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ DAY_S = 86_400.0
 
 
 def committed(away_s: float, error: Callable[[], BaseException | None]) -> CommitAnswer:
-    """The answer of a coordinator that is away for so long. Meanwhile each call takes a second, and raises ``error``;
-    None: it has no answer."""
+    """The answer of a coordinator that is away for ``away_s``. Meanwhile each call takes a second, and
+    raises ``error``; None: it has no answer."""
 
     async def story() -> CommitAnswer:
         async def call(request: CommitRequest) -> CommitAnswer | None:

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as ps
 from penstock.common.topics import NewTopic
+from tests.actors.exactly_once import EXACTLY, Ticker
 from tests.actors.rig import APPLICATION, LONG, STRING, Rig, settle
-from tests.actors.test_exactly_once import EXACTLY, Ticker
 
 
 def held_back() -> ps.Topology:

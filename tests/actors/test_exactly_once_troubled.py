@@ -10,8 +10,8 @@ import pytest
 
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.stream_loop import StreamLoop
+from tests.actors.exactly_once import SHAPES, TASK, application
 from tests.actors.rig import APPLICATION, CHANGELOG, count_of, settle
-from tests.actors.test_exactly_once import SHAPES, TASK, application
 
 
 class Troubled:

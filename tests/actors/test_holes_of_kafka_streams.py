@@ -27,8 +27,8 @@ from penstock.kafka.transactions import Transactions
 from penstock.state.disk.rocksdb import RocksDBTaskStores
 from penstock.testing.fake_clients import FakeClients
 from penstock.testing.fake_producers import FakeTransactionalProducer
+from tests.actors.exactly_once import EXACTLY, TASK, application
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, count_of, settle
-from tests.actors.test_exactly_once import EXACTLY, TASK, application
 from tests.actors.test_store_positions import asked
 
 SETTINGS = {"transactional.id": "app-1", "transaction.timeout.ms": 10_000}

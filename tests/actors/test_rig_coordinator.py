@@ -9,8 +9,8 @@ import pytest
 from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import CommitRequest
 from penstock.common.ids import TaskId, TopicPartition
+from tests.actors.exactly_once import EXACTLY
 from tests.actors.rig import APPLICATION, Rig, settle
-from tests.actors.test_exactly_once import EXACTLY
 
 TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
 READ = TopicPartition("in", 0)

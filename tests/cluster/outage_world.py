@@ -67,7 +67,7 @@ IN = [TopicPartition("in", number) for number in range(PARTITIONS)]
 QUIET = BoundLogger(ReturnLogger(), [], {})
 SESSION_S = 45.0
 REJOIN_S = 1.0
-"""The group hands out its partitions so long after the broker is back."""
+"""Time from the broker's return until the group hands out its partitions."""
 MESSAGE_TIMEOUT_S = 120.0
 INIT_S, END_S, ABORT_S = 10.0, 10.0, 5.0
 """``kafka/transactions.py``"""

@@ -1,5 +1,5 @@
-"""Every key that a range shows is found by its key, in stores of every kind, whoever partitioned it: over HTTP, by
-views, by questions as values. All of it is real but Ray and Kafka."""
+"""Every key that a range shows is found by its key, in stores of every kind, whichever program partitioned it: over
+HTTP, by views, by questions as values. All of it is real but Ray and Kafka."""
 
 from __future__ import annotations
 

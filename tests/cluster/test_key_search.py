@@ -121,7 +121,7 @@ def test_a_key_is_not_called_absent_while_a_task_that_may_have_it_does_not_answe
         answered = [word for word in WORDS if by_crc32(word.encode(), PARTITIONS) not in mine]
         assert answered
         for word in answered:
-            assert one(word).key == word, "found, whoever else does not answer"
+            assert one(word).key == word, "found, whichever other task does not answer"
         assert [entry.key for entry in many(answered)] == answered
         silent.failure = None
 

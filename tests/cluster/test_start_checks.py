@@ -1,4 +1,4 @@
-"""What ``check`` finds before a start."""
+"""Faults that ``check`` finds before a start."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _keeps_key(node: ProcessorNode) -> bool:
 
 
 def _one_form(stored: Serde[Any] | None, produced: Iterable[Serde[Any] | None], topics: list[str]) -> bool:
-    """Whether keys have the same bytes in all topics, and are written by the store's serde."""
+    """True if keys have the same bytes in all topics, and are written by the store's serde."""
     if stored is None or any(serde != stored for serde in produced):
         return False
     return len(topics) == 1 or all(bound(stored, topic, "key") == stored for topic in topics)

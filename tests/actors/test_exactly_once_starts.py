@@ -1,0 +1,148 @@
+"""``exactly_once_v2``: tasks that begin, fail, or go back while something that they need is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import penstock as ps
+from penstock.actors.messages import TaskState
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.kafka.contracts import TransactionAbortedError
+from penstock.testing.fake_clients import FakeConsumer
+from tests.actors.exactly_once import EXACTLY, TASK, Ticker, application, processing
+from tests.actors.rig import APPLICATION, STRING, Rig, settle, states
+
+
+def test_when_a_task_fails_nothing_is_committed_for_the_others(tmp_path: Path) -> None:
+    builder = ps.StreamsBuilder()
+
+    def fail_on_poison(value: str) -> str:
+        if value == "poison":
+            raise ValueError("bad")
+        return value
+
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.map_values(fail_on_poison).to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build(), partitions=2, commit_interval_ms=1000, **EXACTLY)
+    loop = rig.running()
+    rig.write("in", ("a", "good", 1), partition=0)
+    settle(loop)
+    rig.write("in", ("b", "poison", 1), partition=1)
+    settle(loop)
+    assert "ValueError: bad" in str(loop.finished.result())
+    assert rig.broker.records("out") == []
+    assert rig.committed(0) is None
+    assert rig.broker.log(ps.TopicPartition("out", 0)).stable_end == rig.broker.log(ps.TopicPartition("out", 0)).end
+
+
+def test_tasks_that_go_back_while_a_topic_of_theirs_is_gone_hold_up_no_assignment_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = application(tmp_path, partitions=2)
+    loop = rig.running()
+    ends = FakeConsumer.fetch_end_offsets
+
+    def gone(self: FakeConsumer, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        if TopicPartition("in", 1) in (asked := set(partitions)):
+            raise BrokerUnreachableError("unknown topic or partition: one that has just started says so, too")
+        return ends(self, asked)
+
+    monkeypatch.setattr(FakeConsumer, "fetch_end_offsets", gone)
+    rig.write("in", ("a", "x", 1), partition=0)
+    settle(loop)
+    rig.coordinator.join()
+    rig.commit(loop)
+    rig.clock.now_ms += 1_000_000
+    settle(loop)
+    assert set(states(loop).values()) == {TaskState.CREATED}, "it waits"
+    rig.assign(loop, 2, TASK)
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    rig.commit(loop)
+    assert rig.counts() == [("a", 2)]
+
+
+def test_a_task_without_records_commits_where_it_begins_so_that_the_group_looks_at_the_member(tmp_path: Path) -> None:
+    rig = processing(tmp_path, Ticker)
+    loop = rig.running()
+    rig.commit(loop)
+    rig.commit(loop)
+    assert rig.committed() == 0
+    ticks = len(rig.broker.records("out"))
+    assert ticks == 2
+    rig.coordinator.join()  # restarted, it does not know the actor
+    rig.coordinator.refusal = "actor stream/1 is no longer part of the application"
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == ticks
+    assert states(loop) == {}
+
+
+@pytest.mark.parametrize("aborted", [1, 2, 3, 5])
+def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_path: Path, aborted: int) -> None:
+    class Fenced(ps.Processor[str, str, str, str]):
+        """What it sends first is refused, as of a producer that another has fenced."""
+
+        inits = 0
+
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self.context = context
+            Fenced.inits += 1
+            if Fenced.inits <= aborted:
+                raise TransactionAbortedError("fenced", producer_is_spent=True)
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            self.context.forward(record)
+
+    rig = processing(tmp_path, Fenced, partitions=2)
+    loop = rig.loop()
+    rig.assign(loop, 1, TaskId(0, 0), TaskId(0, 1))
+    for _ in range(10):
+        rig.clock.now_ms += 10_000
+        settle(loop)
+    assert not loop.finished.done(), loop.finished.result()
+    assert states(loop) == dict.fromkeys([TaskId(0, 0), TaskId(0, 1)], TaskState.RUNNING)
+    rig.write("in", ("a", "x", 1), partition=0)
+    rig.write("in", ("b", "x", 1), partition=1)
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == 2
+
+
+def test_what_a_processor_sends_when_it_is_initialised_is_committed_though_no_record_comes(tmp_path: Path) -> None:
+    class Greeting(ps.Processor[str, str, str, str]):
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            context.forward(ps.Record("hello", "x", 1))
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            """It only greets."""
+
+    rig = processing(tmp_path, Greeting)
+    loop = rig.running()
+    rig.commit(loop)
+    assert len(rig.broker.records("out")) == 1
+    rig.broker.expire_transactions()
+    rig.commit(loop)
+    assert len(rig.broker.uncommitted_records("out")) == 1, "none was open"
+
+
+def test_an_offset_that_was_committed_at_least_once_behind_a_transaction_that_is_still_open_holds(
+    tmp_path: Path,
+) -> None:
+    rig = application(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    producer = rig.clients.transactional_producer("another's")
+    producer.init_transactions().result()
+    producer.begin_transaction()
+    producer.send("in", b"b", b"x", 2, None, 0)
+    producer.flush(1)
+    # Reading what is not committed, it has come behind that.
+    rig.broker.group(APPLICATION).offsets[ps.TopicPartition("in", 0)] = CommittedOffset(2, "")
+    loop = rig.running()
+    rig.commit(loop)
+    producer.commit_transaction({}, b"").result()
+    rig.write("in", ("c", "x", 3))
+    rig.commit(loop)
+    assert rig.counts() == [("c", 2)], "nothing comes again"
