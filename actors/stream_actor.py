@@ -20,6 +20,7 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
+from penstock.actors.allocator import return_large_pieces
 from penstock.actors.belonging import Belonging
 from penstock.actors.commit_calls import CommitCalls
 from penstock.actors.lease import Lease, Parent, Word, lease_s
@@ -101,6 +102,7 @@ class StreamActor:
         use_format(spec.config.log_format)
         self._log = logger(__name__)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        return_large_pieces()
         # Records make no cycles, but each is some tracked objects: without this the collector would go through all of
         # Ray's modules again and again.
         gc.collect()

@@ -148,9 +148,14 @@ class JoinWindowStateStore(WindowStateStore):
         self._buffer(self._recent.take_updates())
 
     def _buffer(self, updates: Iterable[Row]) -> None:
-        dirty, number, segment_of = self.buffer.dirty, self.buffer.next_update_number, self.rows.segments.of
+        dirty, number, segments = self.buffer.dirty, self.buffer.next_update_number, self.rows.segments
+        front, first, last = b"", 0, -1  # nearly all rows lie in the segment of the one before
         for time, value, logged_key in updates:
-            dirty[pack_segment(segment_of(time)) + logged_key] = (value, time, None, number())
+            if not first <= time <= last:
+                segment = segments.of(time)
+                front = pack_segment(segment)
+                first, last = segments.first_timestamp(segment), segments.last_timestamp(segment)
+            dirty[front + logged_key] = (value, time, None, number())
 
     # ---- what the engine does ----
 
