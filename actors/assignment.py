@@ -24,6 +24,7 @@ class Assignment:
         self, tasks: HostedTasks, standbys: Standbys, commits: Commits, guarantee: Guarantee, log: BoundLogger
     ) -> None:
         self.epoch = 0
+        self._unopened: Sources = {}
         self._tasks = tasks
         self._standbys = standbys
         self._commits = commits
@@ -35,7 +36,7 @@ class Assignment:
         epoch below the current one changes nothing."""
         if epoch < self.epoch:
             done.set_result(None)
-            return (yield from self._begin_all_the_same())
+            return (yield from self._begin())  # the order has ended a wait, and no other order will begin the rest
         tasks = self._tasks.by_id
         released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
         try:
@@ -48,16 +49,16 @@ class Assignment:
         yield from self._guarantee.reopening()  # whoever gets what was released must find no commit in doubt
         self._standbys.close_others(standbys, sources)
         self.epoch = epoch
+        self._unopened = {task_id: sources[task_id] for task_id in sorted(sources.keys() - tasks.keys())}
         self._tasks.assigned(epoch)
         done.set_result(None)
-        if added := sorted(sources.keys() - tasks.keys()):
+        if self._unopened:
             try:
                 # Records of a task that was dropped may be on their way to a changelog that is restored now.
                 yield from delivery(self._guarantee)
             except UndeliveredError as error:
                 yield from self._abort(error)
                 yield from self._guarantee.reopening()
-            yield from self._tasks.open({task_id: sources[task_id] for task_id in added})
         yield from self._begin()
         self._standbys.open(standbys)
 
@@ -72,7 +73,7 @@ class Assignment:
             done.set_result(None)
         else:
             done.set_result(None)
-            yield from self._begin_all_the_same()
+            yield from self._begin()
 
     def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
         """Commit ``tasks``; those that may not are dropped."""
@@ -94,15 +95,19 @@ class Assignment:
         yield from self._abort(error)
         yield from self._begin()
 
-    def _begin_all_the_same(self) -> Steps[None]:
-        """An order that comes too late may have kept tasks from beginning, in the belief that it would begin them."""
-        yield from self._begin()
-
     def _abort(self, error: UndeliveredError) -> Steps[None]:
         self._commits.aborted()
         yield from self._tasks.abort(error)
 
     def _begin(self) -> Steps[None]:
+        """Open the tasks of this assignment that no step has opened yet, and begin those that are open.
+
+        An order that arrives ends a wait for stores or a broker, even if it is late and changes nothing. So every order
+        comes here, except those that another assignment follows.
+        """
+        yield from self._tasks.open(self._unopened)
+        by_id = self._tasks.by_id
+        self._unopened = {task_id: reads for task_id, reads in self._unopened.items() if task_id not in by_id}
         answer = yield from self._tasks.begin()
         if not answer.accepted:
             yield from self.drop_refused(list(self._tasks.by_id.values()), answer.reason)

@@ -124,8 +124,8 @@ class HostedTasks:
         """Those that are open and did nothing yet: find out where they continue, restore what their stores lack, start
         those that lack nothing. Or the refusal to commit for the actor's tasks: then they must be dropped.
 
-        Waits for a broker without limit. An order that comes meanwhile ends the wait, and the next assignment begins
-        the rest.
+        Waits for a broker without limit. An order that arrives meanwhile ends the wait, and begins the rest or is
+        followed by an assignment that does.
         """
         while True:
             try:
@@ -139,7 +139,7 @@ class HostedTasks:
             return CommitAnswer(True)
         answer = yield from self._find_seat()
         if answer is None or not answer.accepted:
-            return answer or CommitAnswer(True)  # superseded: the next assignment begins them
+            return answer or CommitAnswer(True)  # superseded: the order that waits begins them
         if not (yield from self._opening.find_starts(opened, self._is_superseded)):
             return answer
         for hosted in opened:

@@ -47,8 +47,7 @@ class TaskOpening:
         self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
     ) -> Steps[list[HostedTask]]:
         """Opens the tasks of these ids; each is in ``tasks`` as soon as it is open. One that has a standby here takes
-        its stores. If ``is_superseded`` while another process has the stores of a task, the rest is left to the next
-        assignment."""
+        its stores. If ``is_superseded`` while another process has the stores of a task, it leaves the rest unopened."""
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)

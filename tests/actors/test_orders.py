@@ -10,6 +10,7 @@ from penstock.actors.messages import TaskState
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.state.disk.directory_lock import DirectoryLock
 from penstock.testing.fake_producers import FakeProducer
 from tests.actors.rig import Rig, settle, states
 
@@ -69,6 +70,40 @@ def test_an_order_that_comes_too_late_keeps_no_task_from_going_on_after_an_outag
     rig.broker.down = False
     rig.commit(loop)
     assert states(loop) == {TASK: TaskState.RUNNING}
+
+
+@pytest.mark.parametrize("late", [Suspend(4), Suspend(5), Assign(4, READS, {})])
+def test_an_order_that_comes_too_late_keeps_no_task_from_being_opened(tmp_path: Path, late: Order) -> None:
+    """A task that moves between two actors of one node waits for the lock of its directory; an order ends that wait."""
+    rig = Rig(tmp_path)
+    rig.write("in", ("a", "x", 1))
+    lock = DirectoryLock(tmp_path / "app" / "0_0")
+    loop = rig.loop()
+    assigned = loop.take(Assign(5, READS, {}))
+    for _ in range(20):
+        loop.step()
+    assert assigned.result(0) is None
+    assert states(loop) == {}, "it waits for the lock"
+    twice(loop, late)
+    lock.release()
+    rig.commit(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
+    assert rig.counts() == [("a", 1)]
+
+
+def test_a_suspension_that_is_repeated_after_its_assignment_keeps_no_task_from_being_opened(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, partitions=2)
+    loop = rig.running(TASK, epoch=5)
+    other = TaskId(0, 1)
+    lock = DirectoryLock(tmp_path / "app" / "0_1")
+    loop.take(Suspend(6))
+    loop.take(Assign(7, READS | {other: frozenset({TopicPartition("in", 1)})}, {}))
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}, "the other one waits for the lock"
+    twice(loop, Suspend(6))
+    lock.release()
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING, other: TaskState.RUNNING}
 
 
 def test_a_paused_actor_processes_nothing_until_it_is_told_to_go_on(tmp_path: Path) -> None:
