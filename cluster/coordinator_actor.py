@@ -32,7 +32,7 @@ from penstock.cluster.conditions import health_of, waits_for
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deployments import Deployments
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.first_plan import first_plan, note_plan
+from penstock.cluster.first_plan import first_plan
 from penstock.cluster.found_partitioners import partitioners_of
 from penstock.cluster.key_serdes import pickled_key_serdes
 from penstock.cluster.membership import Membership
@@ -50,6 +50,7 @@ from penstock.cluster.running_lock import RunningLock, here
 from penstock.cluster.scaling_watch import ScalingWatch
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.topic_note import TopicNote
 from penstock.common.errors import StreamsError
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
@@ -59,8 +60,7 @@ ANSWER_WITHIN_S = 20.0
 _CHECK_BROKER_S = 2.0
 _ASK_HTTP_S = 10.0
 _LOCK_AGAIN_S = 5.0
-_NOTE_EACH_S = 3600.0
-"""Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
+_LOOK_AT_NOTE_S = 5.0
 
 
 class CoordinatorActor:
@@ -284,8 +284,8 @@ class CoordinatorActor:
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
         look_after_http = partial(self._look_after_http, ProcessWatch("HTTP server", self._log))
         self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", look_after_http))
-        note = partial(asyncio.to_thread, note_plan, self._application_id, clients, plan)
-        self._repeat(Work(_NOTE_EACH_S, "note the internal topics", note))
+        note = TopicNote(self._application_id, plan.internal, lambda: dispatcher.machine.plan, clients, self._loop.time)
+        self._repeat(Work(_LOOK_AT_NOTE_S, "note the internal topics", note.look))
         purge_each_s = spec.config.repartition_purge_interval_ms / 1000
         self._repeat(Work(purge_each_s, "purge repartition topics", purger.purge))
 

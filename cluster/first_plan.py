@@ -9,11 +9,12 @@ from functools import partial
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.topic_note import write_note
 from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.errors import BrokerUnreachableError, TopologyError
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.internal_topics import ensure_topics
-from penstock.kafka.known_topics import LostTopicError, note_topics, without_lost_topics
+from penstock.kafka.known_topics import LostTopicError, without_lost_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _BROKER_AGAIN_S = 1.0
@@ -51,12 +52,5 @@ async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bo
 def _planned(application_id: str, clients: KafkaClients, plan: Callable[[Mapping[str, int]], TopicPlan]) -> TopicPlan:
     admin = clients.admin()
     planned = ensure_topics(admin, without_lost_topics(admin, application_id, plan))
-    note_plan(application_id, clients, planned)
+    write_note(application_id, planned.internal, planned.tasks, clients)
     return planned
-
-
-def note_plan(application_id: str, clients: KafkaClients, plan: TopicPlan) -> None:
-    """Note the internal topics of the application in Kafka, for a later start that does not find them."""
-    internal = {topic.name for topic in plan.internal}
-    sources = {tp for tp in plan.tasks.reads if tp.topic not in plan.tasks.repartition_topics}
-    note_topics(clients.admin(), application_id, internal, sources)

@@ -5,14 +5,17 @@ program has got since. But an application that has committed offsets and has *lo
 empty store behind its offsets, and wipe the last local copy, which does not fit the new changelog.
 
 What tells the two apart is a note: after each start, and each hour, the coordinator commits the names of the internal
-topics, in a group of its own, as metadata of offsets of source topics. So the note lies in Kafka, lives as long as the
-application's own offsets, and is lost with the source topics alone.
+topics, in a group of its own, as metadata of offsets of source topics. So the note is in Kafka, and lives as long as
+the application's own offsets. Kafka deletes offsets with their topic: a program that reads a pattern may lose one of
+its source topics, so each source topic holds the whole note.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import cycle, groupby, islice
+from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from penstock.common.errors import InternalTopicError, KafkaRefusedError
@@ -22,6 +25,8 @@ from penstock.kafka.internal_topics import NeedsTopics
 
 _MOST_CHARACTERS = 3000
 """A broker takes 4096 bytes of metadata (``offset.metadata.max.bytes``)."""
+_MOST_IN_ALL = 300_000
+"""Kafka writes a commit as one batch of records, of 1 MiB at most (``max.message.bytes``)."""
 
 
 class NoteAdmin(Protocol):
@@ -54,13 +59,12 @@ def note_topics(
     admin: NoteAdmin, application_id: str, internal: Iterable[str], sources: Iterable[TopicPartition]
 ) -> None:
     """Note that the application has these internal topics, and no others. ``sources``: its source partitions that are
-    of no internal topic; one with too few of them for all names notes some."""
-    names = sorted(map(_short, internal))
-    per_partition = _MOST_CHARACTERS // 9
-    pieces = [names[begin : begin + per_partition] for begin in range(0, len(names), per_partition)]
-    partitions = sorted(sources)
-    pieces += [[] for _ in range(len(partitions) - len(pieces))]
-    notes = {at: CommittedOffset(0, " ".join(piece)) for at, piece in zip(partitions, pieces, strict=False)}
+    of no internal topic. Without any of them the note stays as it is. If all of them together are too few for all
+    names, the note has some."""
+    names, partitions = sorted(map(_short, internal)), sorted(sources)
+    if names and not partitions:
+        return
+    notes = _beside(partitions, names)
     group = topics_group(application_id)
     try:
         before = admin.committed(group)
@@ -70,6 +74,18 @@ def note_topics(
     except KafkaRefusedError as error:
         if names:
             _not_allowed(application_id, error)
+
+
+def _beside(partitions: Iterable[TopicPartition], names: Sequence[str]) -> dict[TopicPartition, CommittedOffset]:
+    """Returns the note for each of the partitions that take a piece of it. A topic has all pieces if it has a partition
+    for each; a smaller one has those that follow the pieces of the topic before it."""
+    per_piece = _MOST_CHARACTERS // 9
+    pieces = [" ".join(names[begin : begin + per_piece]) for begin in range(0, len(names), per_piece)]
+    if not pieces:
+        return {}
+    chosen = [at for _, topic in groupby(partitions, attrgetter("topic")) for at in islice(topic, len(pieces))]
+    most = max(len(pieces), _MOST_IN_ALL // len(pieces[0]))
+    return {at: CommittedOffset(0, piece) for at, piece in zip(chosen[:most], cycle(pieces), strict=False)}
 
 
 def without_lost_topics(

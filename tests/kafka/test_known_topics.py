@@ -119,6 +119,56 @@ def test_the_note_of_many_topics_is_spread_over_the_source_partitions(broker: Fa
         start(broker, *many)
 
 
+def test_the_note_outlives_a_source_topic_that_is_deleted(broker: FakeBroker) -> None:
+    """A program that reads a pattern continues without one that matched. Kafka deletes its offsets, and those of the
+    note."""
+    broker.create_topic(NewTopic("a-first", 1))
+    admin = FakeClients("app", broker).admin()
+    note_topics(admin, "app", INTERNAL, [TopicPartition("a-first", 0), *LINES])
+    commit(broker, 7)
+    broker.delete_topic("a-first")
+    with broker.changed:
+        del broker.group(topics_group("app")).offsets[TopicPartition("a-first", 0)]
+    broker.delete_topic(INTERNAL[1])
+    with pytest.raises(InternalTopicError, match=INTERNAL[1]):
+        start(broker, *INTERNAL)
+
+
+def test_an_application_that_reads_no_topic_at_present_keeps_its_note(broker: FakeBroker) -> None:
+    start(broker, *INTERNAL)
+    commit(broker, 7)
+    note_topics(FakeClients("app", broker).admin(), "app", INTERNAL, [])
+    broker.delete_topic(INTERNAL[1])
+    with pytest.raises(InternalTopicError, match=INTERNAL[1]):
+        start(broker, *INTERNAL)
+
+
+def test_many_small_source_topics_hold_the_note_of_many_topics_together(broker: FakeBroker) -> None:
+    many = [f"app-store-{number}-changelog" for number in range(700)]
+    small = [TopicPartition(f"small-{number}", 0) for number in range(3)]
+    for at in small:
+        broker.create_topic(NewTopic(at.topic, 1))
+    admin = FakeClients("app", broker).admin()
+    note_topics(admin, "app", many, small)
+    notes = admin.committed(topics_group("app"))
+    assert len({name for note in notes.values() for name in note.metadata.split()}) == 700
+
+
+def test_a_note_beside_very_many_topics_fits_into_one_batch_of_records() -> None:
+    sent: list[Offsets] = []
+
+    class Admin:
+        def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+            return {}
+
+        def commit(self, group: str, offsets: Offsets) -> None:
+            sent.append(offsets)
+
+    note_topics(Admin(), "app", map(str, range(300)), [TopicPartition(f"in-{number}", 0) for number in range(1000)])
+    (offsets,) = sent
+    assert 200_000 < sum(len(note.metadata) for note in offsets.values()) < 400_000
+
+
 def test_an_application_that_may_not_use_the_group_of_the_note_starts_and_is_warned() -> None:
     class Refusing:
         def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:

@@ -1,0 +1,62 @@
+"""Keeps the note of internal topics in Kafka, for a later start that does not find one of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from penstock.common.errors import StreamsError
+from penstock.common.log import logger
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import KafkaClients
+from penstock.kafka.known_topics import note_topics
+from penstock.topology.physical.task_plan import TaskPlan
+
+_AGAIN_AFTER_S = 3600.0
+"""Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
+
+
+def write_note(application_id: str, internal: Iterable[NewTopic], tasks: TaskPlan, clients: KafkaClients) -> None:
+    """Note the ``internal`` topics beside the source topics that ``tasks`` read. Raises StreamsError."""
+    sources = {tp for tp in tasks.reads if tp.topic not in tasks.repartition_topics}
+    note_topics(clients.admin(), application_id, {topic.name for topic in internal}, sources)
+
+
+class TopicNote:
+    """Writes the note again after an hour, and as soon as the application reads other source topics.
+
+    The start has written the first one.
+    """
+
+    def __init__(
+        self,
+        application_id: str,
+        internal: Iterable[NewTopic],
+        tasks: Callable[[], TaskPlan],
+        clients: KafkaClients,
+        clock_s: Callable[[], float],
+    ) -> None:
+        """``tasks``: the present ones; at the start they are those by which the first note was written."""
+        self._application_id = application_id
+        self._internal = tuple(internal)
+        self._tasks = tasks
+        self._noted = tasks()
+        self._clients = clients
+        self._clock_s = clock_s
+        self._log = logger(__name__)
+        self._due_s = clock_s() + _AGAIN_AFTER_S
+        self._failed = False
+
+    async def look(self) -> None:
+        """Write the note if it is due. What fails is done by the next call."""
+        tasks = self._tasks()
+        if tasks is self._noted and self._clock_s() < self._due_s:
+            return
+        try:
+            await asyncio.to_thread(write_note, self._application_id, self._internal, tasks, self._clients)
+        except StreamsError as error:
+            if not self._failed:
+                self._log.warning("internal topics not noted in Kafka, retrying", error=str(error))
+            self._failed, self._due_s = True, 0.0
+        else:
+            self._failed, self._noted, self._due_s = False, tasks, self._clock_s() + _AGAIN_AFTER_S
