@@ -49,6 +49,7 @@ def compose(
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
     processors: list[Hosted] = []
+    cached_stores = frozenset(name for name, store in stores.items() if store.opened.context.caching)
     for node in reversed(nodes):
         if isinstance(node, SourceNode):
             continue
@@ -71,6 +72,7 @@ def compose(
                 if isinstance(child, SinkNode) and child.key_serde is not None
             ),
             sender_of=sender_of,
+            cached_stores=cached_stores,
         )
         if isinstance(node, SinkNode):
             edges[node.name] = sink(node, node.topic if isinstance(node.topic, str) else None, wiring)

@@ -105,7 +105,8 @@ class Wiring:
     ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes.
     ``sink_key_serdes``: the key serdes of the sinks among its children. A processor
     of the user's adds itself to ``processors`` and its schedules to ``punctuations``. ``looks_behind_caches``: a
-    look-up gives what downstream was told last, not the update that waits in a cache.
+    look-up gives what downstream was told last, not the update that waits in a cache. ``cached_stores``: the stores of
+    the task that hold updates back until they are flushed.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Wiring:
     sink_key_serdes: tuple[Serde[Any], ...] = ()
     sender_of: SenderOf | None = None
     looks_behind_caches: bool = False
+    cached_stores: frozenset[str] = frozenset()
 
     def sender(self, topic: str) -> Send:
         """How this node, a sink, sends to ``topic``."""

@@ -87,6 +87,7 @@ class JoinedTable(TableDefinition):
             keeps_other,
             is_reversed,
             self.sends_old_values,
+            (self._right if is_reversed else self._left).stores,
             of_versions=own.history_retention_ms is not None,
         )
 

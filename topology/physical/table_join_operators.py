@@ -34,6 +34,8 @@ class TableTableJoin(Operator):
     keeps_other: bool
     reversed: bool
     send_old_values: bool
+    own_stores: tuple[str, ...]
+    """The stores of the task in which its own table is kept. The operator itself does not look into them."""
     of_versions: bool = False
     """Whether its own table is versioned: then updates that are not the latest of their key are dropped."""
 
