@@ -187,7 +187,7 @@ class HostedTasks:
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:
         """Restore, and follow global topics and what standbys follow, for about 2 ms; whether there were records, and
-        what must be done before it can go on: something has to be read from its beginning."""
+        what must be done before it can go on: read something from its beginning, or tell of partitioners."""
         if self._restoration.active:
             busy, ready = self._restoration.step(alone=not self.running)
         else:  # those that nobody works on come after those that all wait for
@@ -197,7 +197,10 @@ class HostedTasks:
             self.start(hosted)
         stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
         # One that an order supersedes is still overtaken, and is given out by the next round.
-        return busy or followed, [self._begin_again(begin_again) for begin_again in stale]
+        jobs = [self._begin_again(begin_again) for begin_again in stale]
+        if suspects := [hosted for hosted in self.running if hosted.meters.partitioners.suspects]:
+            jobs.append(self._opening.tell_of_partitioners(suspects, self._is_superseded))
+        return busy or followed, jobs
 
     def _begin_again(self, begin_again: Callable[[], None]) -> Steps[None]:
         yield from retry_while_unavailable(begin_again, self._clock, self._is_superseded)

@@ -28,22 +28,26 @@ _CURE = (
 
 
 class PartitionerWatch:
-    """Looks at a few keys of each source topic whose keys matter to a task. It warns once for each topic and for each
-    join, or raises if ``fails``.
+    """Looks at a few keys of each source topic whose keys matter to a task. :meth:`tell` warns once for each topic and
+    for each join, or raises if ``fails``.
 
-    ``meetings``: topics whose records meet by their keys.
+    ``meetings``: topics whose records meet by their keys. ``suspects``: there is something to tell. It may also be that
+    a topic has got partitions since: who tells must ask for their number first.
     """
 
     def __init__(self, task_id: TaskId, meetings: Sequence[frozenset[str]], *, fails: bool) -> None:
         self._task_id = task_id
         self._meetings = meetings
         self._fails = fails
+        self.suspects = False
+        self._counts: Mapping[str, int] = {}
         self._samples: dict[str, KeySample] = {}
         self._told: set[str | frozenset[str]] = set()
 
     def begin(self, partitions: Mapping[str, int]) -> None:
         """The number of partitions of each topic that is to be watched. A topic of one partition has no wrong one."""
         number = self._task_id.partition
+        self._counts, self.suspects = partitions, False
         watched = frozenset[str]().union(*self._meetings)
         self._samples = {
             topic: KeySample(number, count)
@@ -57,15 +61,26 @@ class PartitionerWatch:
         return frozenset[str]().union(*self._meetings)
 
     def look(self, batch: RecordBatch) -> None:
-        """Look at some keys of ``batch``. Raises PartitionerMismatchError for a mismatch if that is wanted."""
+        """Look at some keys of ``batch``."""
         topic = batch.partition.topic
         sample = self._samples.get(topic)
         if sample is None:
             return
         sample.look(batch.keys)
         if any(each.misplaced for each in self._samples.values()):
-            self._tell_of_topic(topic, sample)
-            self._tell_of_joins()
+            self.suspects = bool(self._untold_topics() or self._untold_joins())
+
+    def tell(self, partitions: Mapping[str, int]) -> None:
+        """Warn of what was found, or raise PartitionerMismatchError. ``partitions``: the numbers of the present. A
+        topic that has another one than in the beginning is not watched any more: keys of both numbers are in it."""
+        self.suspects = False
+        self._samples = {
+            topic: sample for topic, sample in self._samples.items() if partitions.get(topic) == self._counts[topic]
+        }
+        for topic, partitioner in self._untold_topics().items():
+            self._tell_of_topic(topic, self._samples[topic], partitioner)
+        for topics in self._untold_joins():
+            self._tell_of_join(topics)
 
     @property
     def misplaced(self) -> dict[str, int]:
@@ -87,10 +102,13 @@ class PartitionerWatch:
         known = {sample.partitioner for topic in topics if (sample := self._samples.get(topic)) is not None}
         return len(known - {None}) > 1
 
-    def _tell_of_topic(self, topic: str, sample: KeySample) -> None:
-        partitioner = sample.partitioner
-        if topic in self._told or partitioner is None or partitioner is Partitioner.MURMUR2:
-            return
+    def _untold_topics(self) -> dict[str, Partitioner]:
+        return {topic: each for topic, each in self.partitioners.items() if topic not in self._told}
+
+    def _untold_joins(self) -> list[frozenset[str]]:
+        return [topics for topics in self._meetings if topics not in self._told and self._differ(topics)]
+
+    def _tell_of_topic(self, topic: str, sample: KeySample, partitioner: Partitioner) -> None:
         self._told.add(topic)
         self._tell(
             f"topic {topic!r}, partition {self._task_id.partition}: keys such as {shown(sample.misplaced_key)} do not "
@@ -99,23 +117,20 @@ class PartitionerWatch:
             topic=topic, partition=self._task_id.partition, partitioner=partitioner.value,
         )  # fmt: skip
 
-    def _tell_of_joins(self) -> None:
-        for topics in self._meetings:
-            if topics in self._told or not self._differ(topics):
-                continue
-            self._told.add(topics)
-            written = {
-                topic: sample.partitioner
-                for topic in sorted(topics)
-                if (sample := self._samples.get(topic)) is not None and sample.partitioner is not None
-            }
-            each = "; ".join(f"{topic!r} by {_LOOKS_LIKE[partitioner]}" for topic, partitioner in written.items())
-            self._tell(
-                "RESULTS ARE MISSING: topics that are joined, or merged, were written by different partitioners, so "
-                f"records of the same key are in different tasks and never meet: {each}. To mend it, {_CURE}",
-                topics=list(written), partition=self._task_id.partition,
-                partitioners=[partitioner.value for partitioner in written.values()],
-            )  # fmt: skip
+    def _tell_of_join(self, topics: frozenset[str]) -> None:
+        self._told.add(topics)
+        written = {
+            topic: sample.partitioner
+            for topic in sorted(topics)
+            if (sample := self._samples.get(topic)) is not None and sample.partitioner is not None
+        }
+        each = "; ".join(f"{topic!r} by {_LOOKS_LIKE[partitioner]}" for topic, partitioner in written.items())
+        self._tell(
+            "RESULTS ARE MISSING: topics that are joined, or merged, were written by different partitioners, so "
+            f"records of the same key are in different tasks and never meet: {each}. To mend it, {_CURE}",
+            topics=list(written), partition=self._task_id.partition,
+            partitioners=[partitioner.value for partitioner in written.values()],
+        )  # fmt: skip
 
     def _tell(self, what: str, **fields: object) -> None:
         if self._fails:

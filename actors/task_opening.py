@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from penstock.actors.clock import Clock
@@ -12,8 +12,9 @@ from penstock.actors.hosted_task import HostedTask, open_hosted_task, promote, r
 from penstock.actors.positions import start_positions
 from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.common.errors import MissingTopicError
+from penstock.common.errors import KafkaRefusedError, MissingTopicError
 from penstock.common.ids import Sources, TaskId
+from penstock.common.log import logger
 from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.state.memory_budget import MemoryBudget
@@ -42,6 +43,7 @@ class TaskOpening:
         self._budget = budget
         self._globals = global_stores
         self._clock = clock
+        self._not_watched: set[str] = set()
 
     def open(
         self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
@@ -73,18 +75,16 @@ class TaskOpening:
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds out where their sources begin, and what their sinks must know; restoring comes next. Returns False if
         ``is_superseded`` while no broker answers, or none knows a topic any more."""
-        watched = {topic for hosted in opened for topic in self._watched(hosted)}
-        asked = watched.union(*(hosted.state_manager.program.partitioned_topics for hosted in opened))
-        counts = {}
-        for topic in asked:
+        for topic in {each for hosted in opened for each in hosted.state_manager.program.partitioned_topics}:
             # The producer remembers it. A record that were the first to ask could not wait for a broker.
             asking = partial(self._partitions, topic)
-            count = yield from retry_while_unavailable(asking, self._clock, is_superseded)
-            if count is None:
+            if (yield from retry_while_unavailable(asking, self._clock, is_superseded)) is None:
                 return False
-            counts[topic] = count
+        counts = yield from self._source_partitions(opened, is_superseded)
+        if counts is None:
+            return False
         for hosted in opened:
-            hosted.meters.partitioners.begin({topic: counts[topic] for topic in self._watched(hosted)})
+            hosted.meters.partitioners.begin({topic: counts.get(topic, 0) for topic in self._watched(hosted)})
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         finding = partial(start_positions, self._consumer, self._admin, resets)
         starts = yield from retry_while_unavailable(finding, self._clock, is_superseded)
@@ -93,6 +93,38 @@ class TaskOpening:
         for hosted in opened:
             hosted.begin({tp: starts[tp] for tp in hosted.sources})
         return True
+
+    def tell_of_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:
+        """Tells what their watches have found, if the topics still have as many partitions as when the tasks began.
+        Tells nothing if ``is_superseded``. Raises PartitionerMismatchError if the configuration wants that."""
+        counts = yield from self._source_partitions(suspects, is_superseded)
+        if counts is not None:
+            for hosted in suspects:
+                hosted.meters.partitioners.tell(counts)
+
+    def _source_partitions(
+        self, tasks: Sequence[HostedTask], is_superseded: Callable[[], bool]
+    ) -> Steps[Mapping[str, int] | None]:
+        """Returns the numbers of partitions of the topics that they watch; of none whose description Kafka refuses."""
+        watched = {topic for hosted in tasks for topic in self._watched(hosted)}
+        if not watched:
+            return {}
+        counts = yield from retry_while_unavailable(self._listed, self._clock, is_superseded)
+        if counts is not None and (unknown := sorted(watched - counts.keys() - self._not_watched)):
+            self._not_watched.update(unknown)
+            logger(__name__).warning(
+                "the partitioner of source topics is not checked, because Kafka does not describe them to the admin "
+                "client: allow it the operation Describe on them",
+                topics=unknown,
+            )
+        return counts
+
+    def _listed(self) -> Mapping[str, int]:
+        # Not the producer: credentials of its own may not let it describe what it does not write.
+        try:
+            return self._admin.topics()
+        except KafkaRefusedError:
+            return {}
 
     def _watched(self, hosted: HostedTask) -> frozenset[str]:
         """The topics whose keys matter to the task, unless the program itself has another partitioner for them."""

@@ -13,11 +13,14 @@ from structlog.testing import capture_logs
 import penstock as ps
 from penstock.actors.messages import TaskStatus
 from penstock.actors.stream_loop import StreamLoop
+from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK, TOPIC
 from penstock.common.murmur2 import partition_for
 from penstock.common.partitioners import Partitioner
 from penstock.common.topics import NewTopic
+from penstock.testing.fake_clients import FakeAdmin
+from penstock.testing.fake_producers import FakeProducer
 from tests.actors.rig import STRING, Rig, count_topology, pass_through, settle
 
 PARTITIONS = 4
@@ -161,6 +164,53 @@ def test_a_mismatch_is_an_error_if_that_is_wanted(tmp_path: Path) -> None:
     told = loop.finished.result() or ""
     assert "PartitionerMismatchError: task 0_0: topic 'in', partition 0: keys such as" in told
     assert "partitioner.mismatch=fail" in told
+
+
+def test_a_topic_that_gets_partitions_is_not_judged_by_their_former_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, count_topology(), PARTITIONS, partitioner_mismatch="fail")
+    write(rig, "in", partition_for, KEYS[:20])
+    loop = rig.running()
+    monkeypatch.setattr(FakeAdmin, "topics", lambda _: {"in": PARTITIONS + 2})
+    for key in KEYS:
+        if (partition := partition_for(key.encode(), PARTITIONS + 2)) < PARTITIONS:
+            rig.write("in", (key, "v", 1), partition=partition)
+    assert warnings_of(lambda: settle(loop)) == []
+    assert not loop.finished.done()
+    assert not any(task.partitioners for task in tasks_of(loop))
+
+
+def test_a_producer_that_may_not_describe_source_topics_ends_no_actor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, count_topology(), PARTITIONS)
+    write(rig, "in", by_crc32)
+    loop = rig.loop()
+    monkeypatch.setattr(FakeProducer, "partitions", refuse)
+    rig.assign(loop, 1, *(TaskId(0, number) for number in range(PARTITIONS)))
+    assert warnings_of(lambda: settle(loop)), "the admin client may"
+    assert not loop.finished.done()
+
+
+def test_source_topics_that_nobody_may_describe_are_not_watched_and_that_is_logged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(tmp_path, count_topology(), PARTITIONS)
+    write(rig, "in", by_crc32)
+    loop = rig.loop()
+    monkeypatch.setattr(FakeAdmin, "topics", refuse)
+    rig.assign(loop, 1, TaskId(0, 0))
+    first = warnings_of(lambda: settle(loop))
+    assert [(line["topics"], "Describe" in line["event"]) for line in first] == [(["in"], True)]
+    rig.assign(loop, 2, TaskId(0, 0), TaskId(0, 1))
+    assert warnings_of(lambda: settle(loop)) == []
+    assert not loop.finished.done()
+    assert len(tasks_of(loop)) == 2
+
+
+def refuse(*_: object) -> dict[str, int]:
+    raise KafkaRefusedError("cannot ask for topic 'in': Broker: Topic authorization failed")
 
 
 def test_any_other_consequence_is_refused(tmp_path: Path) -> None:
