@@ -65,6 +65,8 @@ class GlobalStores:
         self._listener = spec.restore_listener
         self._restores: dict[TopicPartition, RestoreEvents] = {}
         self.state = TaskState.RUNNING if not self._subtopologies else TaskState.CREATED
+        self.given_up = False
+        """Whether the actor stops before it could read them: no task can be opened."""
         self.serializers: Mapping[str, Serialize] = {
             name: store.value_serde.serialize
             for name, store in self._program.stores.items()
@@ -132,15 +134,17 @@ class GlobalStores:
 
     # ---- beginning ----
 
-    def opening(self) -> list[Steps[None]]:
-        """What is to be done first, if there is anything: open a copy of the stores that no other actor of this node
-        has, and find out what it lacks."""
-        return [self._opening()] if self._subtopologies else []
+    def opening(self, is_stopping: Callable[[], bool]) -> list[Steps[None]]:
+        """Returns what is to be done first, if there is anything: open a copy of the stores that no other actor of this
+        node has, and find out what it lacks. Both are given up if ``is_stopping`` while no broker answers."""
+        return [self._opening(is_stopping)] if self._subtopologies else []
 
-    def _opening(self) -> Steps[None]:
-        self._opened = yield from retry_while_unavailable(self._open, self._clock)
-        self._open_ones.task.init(self._clock.wall_ms())
-        yield from retry_while_unavailable(self._begin, self._clock)
+    def _opening(self, is_stopping: Callable[[], bool]) -> Steps[None]:
+        self._opened = yield from retry_while_unavailable(self._open, self._clock, is_stopping)
+        if self._opened is not None:
+            self._open_ones.task.init(self._clock.wall_ms())
+            yield from retry_while_unavailable(self._begin, self._clock, is_stopping)
+        self.given_up = self.state is TaskState.CREATED
 
     def _open(self) -> _Opened:
         builders = with_offsets(self._program)

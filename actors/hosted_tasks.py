@@ -84,7 +84,9 @@ class HostedTasks:
         return {it.directory.path for it in (*self.by_id.values(), *self._standbys.by_id.values())}
 
     def open(self, sources: Sources) -> Steps[None]:
-        """Open these; :meth:`begin` must follow."""
+        """Open these; :meth:`begin` must follow. Opens none if the actor stops before it could read global stores."""
+        if self._globals.given_up:
+            return
         opened = yield from self._opening.open(sources, self.by_id, self._is_superseded)
         self.meters.tasks_created += len(opened)
 

@@ -113,7 +113,8 @@ class StreamLoop:
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
-        self._jobs += [*self._guarantee.opening(), *self._globals.opening()]  # tasks are made over their stores
+        # Tasks are made over their stores.
+        self._jobs += [*self._guarantee.opening(), *self._globals.opening(lambda: self._stopped is not None)]
 
     def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
         return HostedTasks(

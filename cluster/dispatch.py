@@ -245,10 +245,10 @@ class Dispatcher:
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
         order, assigned = Assign(epoch, sources, followed), events.ActorAssigned(name, epoch)
-        self._overdue.sent(name)
+        self._overdue.sent(name, epoch)
 
         def confirmed(_: bool) -> events.Event:
-            self._overdue.carried_out(name)
+            self._overdue.carried_out(name, epoch)
             return assigned
 
         self._spawn(self._call(name, lambda it: it.insist(order), confirmed))
@@ -302,7 +302,7 @@ class Dispatcher:
     def _kill(self, name: str) -> bool:
         """Kill the actor's process, so that it holds no tasks, and forget it; whether it was there."""
         handle = self._handles.pop(name, None)
-        self._overdue.carried_out(name)
+        self._overdue.gone(name)
         if handle is not None:
             handle.kill()
         return handle is not None

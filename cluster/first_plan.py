@@ -25,13 +25,14 @@ LISTED_WITHIN_S = 30.0
 async def first_plan(spec: ApplicationSpec, clients: KafkaClients, restarted: bool, log: BoundLogger) -> TopicPlan:
     """Create the internal topics and plan the tasks, however long no broker answers.
 
-    Raises StreamsError for topics that do not fit the program, or are lost. If the coordinator was ``restarted``, they
-    get time: topics to gain partitions, and a broker that has just started to list them.
+    Raises StreamsError for topics that do not fit the program, or are lost. A broker that has just started
+    gets time to list internal topics; if the coordinator was ``restarted``, topics get time to gain partitions.
     """
     clock = asyncio.get_running_loop().time
     # Its actors may work while topics get partitions one after another, as if there had been no restart.
     patient_until = clock() + (ONE_AFTER_ANOTHER_S if restarted else 0.0)
-    listed_until = clock() + (LISTED_WITHIN_S if restarted else 0.0)
+    # The error advises a reset. A start that gives it too early costs the state, one that waits costs half a minute.
+    listed_until = clock() + LISTED_WITHIN_S
     planned = partial(plan_topics, spec.topology, spec.config, none_may_match=restarted)
     while True:
         try:

@@ -25,13 +25,21 @@ class OverdueOrders:
         self._clock_s = clock_s
         self._since_s: dict[str, float] = {}
         self._reported_s: dict[str, float] = {}
+        self._epochs: dict[str, int] = {}
 
-    def sent(self, name: str) -> None:
-        """An assignment is on its way to the actor."""
+    def sent(self, name: str, epoch: int) -> None:
+        """The assignment of this epoch is on its way to the actor."""
+        self._epochs[name] = epoch
         self._since_s[name] = self._reported_s[name] = self._clock_s()
 
-    def carried_out(self, name: str) -> None:
-        """The actor has confirmed it, or is gone."""
+    def carried_out(self, name: str, epoch: int) -> None:
+        """The actor has confirmed the assignment of this epoch. One that was sent later is still under way."""
+        if epoch >= self._epochs.get(name, epoch):
+            self.gone(name)
+
+    def gone(self, name: str) -> None:
+        """Nothing is expected of the actor any more."""
+        self._epochs.pop(name, None)
         self._since_s.pop(name, None)
         self._reported_s.pop(name, None)
 

@@ -286,6 +286,18 @@ def test_what_cannot_be_read_ends_the_actor_and_says_where_it_stands(tmp_path: P
     assert "topic users, partition 0, offset 0" in (loop.finished.result() or "")
 
 
+def test_an_actor_that_waits_for_a_broker_to_read_global_stores_stops_at_once(tmp_path: Path) -> None:
+    """The coordinator gives it 120 s for that. Its tasks have done nothing yet."""
+    rig = GlobalRig(tmp_path, joined())
+    loop = rig.loop()
+    rig.broker.down = True
+    assigned = rig.assign(loop, 1, TaskId(0, 0))
+    settle(loop)
+    assert not assigned.done()
+    rig.stop(loop)
+    assert loop.finished.result(0) is None
+
+
 def test_a_program_without_global_stores_makes_no_consumer_for_them(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()

@@ -44,8 +44,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
     return broker
 
 
-def test_a_restarted_coordinator_looks_again_for_a_topic_that_the_broker_does_not_list_yet(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_coordinator_looks_again_for_a_topic_that_the_broker_does_not_list_yet(
+    broker: FakeBroker, restarted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = 3
     listed = FakeAdmin.topics
@@ -57,7 +58,7 @@ def test_a_restarted_coordinator_looks_again_for_a_topic_that_the_broker_does_no
 
     monkeypatch.setattr(FakeAdmin, "topics", topics)
     with capture_logs() as lines:
-        begin(broker, restarted=True)
+        begin(broker, restarted=restarted)
     assert "waiting for internal topics that the broker does not list" in {line["event"] for line in lines}
     assert late < 0
 
