@@ -4,14 +4,17 @@
 actors to their coordinator, the stream loop, tasks, operators, stores (in memory with the contract of the disk, or
 RocksDB), standbys, global tables, restore, and the client logic of exactly once.
 
-**Simulated**: Ray (``actor_process.py``: messages that take their time, processes that die, freeze or lose their node's
-network), Kafka (``simulated_kafka.py``: the in-memory broker with outages, leaders that move, transactions that expire;
-``simulated_group.py``: members, sessions, rebalances), and time (``virtual_clock.py``).
+**Simulated**: Ray (``actor_process.py``: processes that die, freeze or lose their node's network; ``simulated_ray.py``:
+calls that take their time), disks in two of three runs (``simulated_disk.py``), Kafka (``simulated_kafka.py``: the
+in-memory broker with outages, leaders that move, transactions that expire; ``simulated_group.py``: members, sessions,
+rebalances), and time (``virtual_clock.py``).
 
-One run (``world.py``): a program (``programs.py``) reads records that a feeder writes, while faults are drawn from the
-seed (``faults.py``). Then the faults end, everything must come to rest, and ``checks.py`` compares the results with
-those of one task host without faults, and the stores with their changelogs. An actor that the coordinator ends although
-nothing is wrong with it, an actor that ends itself, and an application that ends in ERROR are violations, too.
+One run (``world.py``): the seed draws its setting (``setting.py``, ``swarm.py``). A program (``programs.py``) reads
+records that a feeder writes, while faults (``faults.py``) and operations of people (``operations.py``) befall it. Then
+the faults end, and everything must come to rest. ``checks.py`` compares the results with those of one task host
+without faults, and ``play.py`` the stores of tasks and standbys with their changelogs. An actor that the coordinator
+ends although nothing is wrong with it, an actor that ends itself, and an application that ends in ERROR are violations,
+too.
 
 ``make simulate SECONDS=60 SEED=7`` plays as many seeds as there is time for. ``PLANTED=1`` plants known mistakes
 (``mistakes.py``) and reports the first seed that finds each.

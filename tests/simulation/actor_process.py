@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.lease import Lease, lease_s
@@ -21,14 +20,14 @@ from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitReques
 from penstock.actors.orders import Assign
 from penstock.actors.stream_actor import StreamActor
 from penstock.actors.stream_loop import StreamLoop
-from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.common.errors import StreamsError
 from tests.cluster.simulated_world import QUIET
 from tests.simulation.simulated_kafka import SimulatedClients
+from tests.simulation.simulated_ray import RemoteCoordinator
 
 if TYPE_CHECKING:
     from tests.simulation.world import Cluster
 
-_UNAVAILABLE_AFTER_S = 3.0
 _LOOK_S = 1.0
 """A frozen process that is thawed early wakes up within this time."""
 _SHORTEST_PREEMPTION_S = 0.001
@@ -183,7 +182,7 @@ class ActorProcess:
 
     @property
     def disk(self) -> Path:
-        return self.world.disk_of(self.cluster, self.node)
+        return self.world.disk_of(self.node)
 
     def _go_round(self) -> None:
         loop = self.actor.loop
@@ -192,6 +191,9 @@ class ActorProcess:
         if self.now() < self.frozen_until:
             wait_s = min(_LOOK_S, self.frozen_until - self.now())
             self._step = asyncio.get_running_loop().call_later(wait_s, self._go_round)
+            return
+        if self.generation in self.cluster.bad_generations and loop._tasks:
+            loop._fail(StreamsError("the new version has a mistake"))
             return
         self.world.steps += 1
         wait_s = loop.step(0.0)
@@ -203,7 +205,8 @@ class ActorProcess:
 
     def _loop_ended(self, finished: Future[str | None]) -> None:
         error = None if finished.cancelled() else finished.result()
-        if error is not None and self.exists and not self.taken_for_dead and self.now() > self.troubled_until:
+        told = self.taken_for_dead or self.generation in self.cluster.bad_generations
+        if error is not None and self.exists and not told and self.now() > self.troubled_until:
             self.world.violation(f"{self.name} ended itself: {error}")
 
     def end(self) -> None:
@@ -254,147 +257,3 @@ class ActorProcess:
         if not self.died.done():
             self.died.set_result(None)
         asyncio.get_running_loop().call_later(ghost_s, self.end)
-
-
-class _Method:
-    def __init__(self, process: ActorProcess, name: str) -> None:
-        self._process, self._name = process, name
-
-    def remote(self, *args: Any) -> _Call:
-        return _Call(self._process, self._name, args)
-
-
-class _Call:
-    def __init__(self, process: ActorProcess, name: str, args: tuple[Any, ...]) -> None:
-        self._process, self._name, self._args = process, name, args
-
-    def future(self) -> Future[Any]:
-        answer: Future[Any] = Future()
-        self._process.world.spawn(self._travel(answer))
-        return answer
-
-    async def _travel(self, answer: Future[Any]) -> None:
-        process = self._process
-        work = process.world.spawn(self._called())
-        work.add_done_callback(lambda it: it.cancelled() or it.exception())  # perhaps nobody waits for it any more
-        await asyncio.wait({work, process.died}, return_when=asyncio.FIRST_COMPLETED)
-        if answer.cancelled():
-            return
-        if not work.done() or work.cancelled():
-            await process.travel()
-            if not answer.cancelled():
-                answer.set_exception(ActorDiedError())
-            return
-        error = work.exception()
-        if error is None:
-            answer.set_result(work.result())
-        else:
-            answer.set_exception(error)
-
-    async def _called(self) -> Any:
-        process = self._process
-        await process.travel()
-        await self._be_connected()
-        await process.sleep(0)
-        called = process.spawn(_answer(getattr(process.actor, self._name)(*self._args)))
-        await asyncio.wait({called})
-        if called.cancelled():
-            raise ActorDiedError()
-        await process.travel()
-        await self._be_connected()
-        value, error = called.result()
-        if error is not None:
-            raise RayTaskError(self._name, str(error), error)  # type: ignore[no-untyped-call]
-        return value
-
-    async def _be_connected(self) -> None:
-        if not self._process.reaches_ray:
-            await asyncio.sleep(_UNAVAILABLE_AFTER_S)
-            if not self._process.reaches_ray:
-                raise ActorUnavailableError("the network is gone", bytes(16))
-
-
-async def _answer(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return await work, None
-    except Exception as error:
-        return None, error
-
-
-class RemoteActor:
-    """The handle that Ray gives out for an actor."""
-
-    def __init__(self, process: ActorProcess) -> None:
-        self.process = process
-
-    def __getattr__(self, name: str) -> _Method:
-        return _Method(self.process, name)
-
-
-class SimulatedActorHandle(StreamActorHandle):
-    """The production calls, over the simulated Ray."""
-
-    def __init__(self, process: ActorProcess) -> None:
-        super().__init__(process.cluster.spec.application_id, process.name, RemoteActor(process))
-        self._process = process
-
-    @override
-    async def start(self, slot: int) -> str:
-        await self._process.cluster.a_cpu_is_free(self._process)
-        return await super().start(slot)
-
-    @override
-    def kill(self) -> None:
-        process = self._process
-        if not process.exists or process.taken_for_dead:
-            return
-        process.world.note(f"{process.name} is killed by its coordinator")
-        if not process.reaches_ray:
-            process.be_taken_for_dead(process.rng.uniform(0, 120) if process.world.exactly_once else 0.0)
-            return
-        loop = process.actor.loop
-        working = loop is not None and not loop.finished.done() and bool(loop._tasks)
-        if working and process.now() > process.troubled_until and not process.cluster.may_kill:
-            process.world.violation(f"{process.name} is killed, though nothing is wrong with it")
-        process.end()
-
-
-class RemoteCoordinator:
-    """The coordinator's handle: a call is repeated when the coordinator dies, until the next one has answered."""
-
-    def __init__(self, process: ActorProcess) -> None:
-        self._process = process
-
-    @property
-    def commit(self) -> RemoteCoordinator:
-        return self
-
-    def remote(self, request: CommitRequest) -> _CommitCall:
-        return _CommitCall(self._process, request)
-
-
-class _CommitCall:
-    def __init__(self, process: ActorProcess, request: CommitRequest) -> None:
-        self._process, self._request = process, request
-
-    def future(self) -> Future[CommitAnswer]:
-        answer: Future[CommitAnswer] = Future()
-        self._process.spawn(self._travel(answer))
-        return answer
-
-    async def _travel(self, answer: Future[CommitAnswer]) -> None:
-        process, cluster = self._process, self._process.cluster
-        while not answer.cancelled():
-            await process.travel()
-            coordinator = cluster.coordinator
-            if coordinator is None or not process.reaches_ray:
-                await process.sleep(0.5)
-                continue
-            called = coordinator.spawn(coordinator.take_commit(self._request))
-            await asyncio.wait({called})
-            if called.cancelled():
-                continue  # the coordinator has died over it
-            await process.travel()
-            if process.reaches_ray and not answer.cancelled():
-                answer.set_result(called.result())
-                return

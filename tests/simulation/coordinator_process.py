@@ -14,9 +14,11 @@ from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest
 from penstock.actors.rollout import Rollout
 from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.cpu_watch import CpuUsage, CpuWatch
 from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.drain_watch import DrainWatch
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, Environment, NodeAnswer
-from penstock.cluster.events import ClusterResized, Event
+from penstock.cluster.events import ActorsWanted, ClusterResized, Event, NoRoom
 from penstock.cluster.first_plan import first_plan
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.purger import Purger
@@ -24,9 +26,10 @@ from penstock.cluster.standby_assignor import standby_policy
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets
 from tests.cluster.simulated_world import QUIET
-from tests.simulation.actor_process import ActorProcess, SimulatedActorHandle
+from tests.simulation.actor_process import ActorProcess
 from tests.simulation.simulated_group import Member
 from tests.simulation.simulated_kafka import SimulatedClients
+from tests.simulation.simulated_ray import SimulatedActorHandle
 
 if TYPE_CHECKING:
     from tests.simulation.world import Cluster
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 _CHECK_ACTORS_S = 0.5
 _CHECK_CLUSTER_S = 5.0
 _PURGE_S = 30.0
+_CHECK_DRAINS_S = 2.0
 _CONNECT_S = 1.0
 
 
@@ -51,6 +55,9 @@ class CoordinatorProcess(Environment):
         self._restarted = restarted
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._ready = asyncio.Event()
+        self.pausing = Pausing(self._keep_paused, QUIET)
+        self._drains = DrainWatch(cluster.spec.application_id, self._draining_ms, lambda: self.now() * 1000)
+        self._cpu_watch = CpuWatch(cluster.spec.application_id, self._cpu_usage, self.now)
         self._clients = SimulatedClients(self.world.broker, self, cluster.spec.application_id, False)
         self.spawn(self._begin())
 
@@ -93,7 +100,7 @@ class CoordinatorProcess(Environment):
         except StreamsError as error:
             self.entered(ApplicationState.ERROR, str(error))
             return
-        pausing = Pausing(_keep, QUIET)
+        self.pausing.begin(self.cluster.paused)
         policy = standby_policy(spec.config)
         first_epoch = self.world.clock.wall_ms()
         machine = Coordinator(
@@ -104,9 +111,11 @@ class CoordinatorProcess(Environment):
             policy,
             self.cluster.rollout,
         )
-        dispatcher = Dispatcher(machine, self, pausing, QUIET)
+        dispatcher = Dispatcher(machine, self, self.pausing, QUIET)
         self.dispatcher = dispatcher
         self._purger = Purger(plan.tasks.repartition_topics, self._clients.admin)
+        if self.cluster.wanted is not None:
+            self.feed(ActorsWanted(self.cluster.wanted))
         if self._restarted:
             await dispatcher.recover(map(SimulatedActorHandle, self.cluster.found()))
         self._ready.set()
@@ -114,6 +123,7 @@ class CoordinatorProcess(Environment):
         self.spawn(self.member.stay())
         self.spawn(self._repeat(_CHECK_ACTORS_S, dispatcher.check_actors))
         self.spawn(self._repeat(_CHECK_CLUSTER_S, self._check_cluster))
+        self.spawn(self._repeat(_CHECK_DRAINS_S, self._check_drains))
         self.spawn(self._repeat(_PURGE_S, self._purger.purge))
 
     async def _repeat(self, every_s: float, work: Any) -> None:
@@ -123,6 +133,23 @@ class CoordinatorProcess(Environment):
 
     async def _check_cluster(self) -> None:
         self.feed(ClusterResized(self.cluster.cpus))
+        assert self.dispatcher is not None
+        if self._cpu_watch.check(self.dispatcher.machine.starting) is not None:
+            self.feed(NoRoom())
+
+    def _cpu_usage(self) -> CpuUsage:
+        cpus = self.cluster.cpus
+        return CpuUsage(cpus, cpus - len(self.cluster.living()), ())
+
+    async def _check_drains(self) -> None:
+        if (draining := self._drains.check()) is not None:
+            self.feed(draining)
+
+    def _draining_ms(self) -> dict[str, int]:
+        return {node: round(until_s * 1000) for node, until_s in self.cluster.draining.items()}
+
+    async def _keep_paused(self, paused: bool) -> None:
+        self.cluster.paused = paused
 
     def end(self) -> None:
         """The process dies: what it was about to do is lost, messages that are sent are not."""
@@ -177,7 +204,8 @@ class CoordinatorProcess(Environment):
 
     @override
     def rolled_out(self, rollout: Rollout) -> None:
-        self.cluster.rollout = rollout
+        self.cluster.rollout, self.cluster.rolled_out_s = rollout, self.now()
+        self.world.note(f"{self.cluster.name}: version {rollout.generation} is {rollout.phase.value} {rollout.reason}")
 
     @override
     def entered(self, state: ApplicationState, error: str | None) -> None:
@@ -185,7 +213,3 @@ class CoordinatorProcess(Environment):
         self.world.note(f"{self.cluster.name} is {state.value} {self.error}")
         if state is ApplicationState.ERROR:
             self.world.violation(f"the application is in ERROR: {error}")
-
-
-async def _keep(paused: bool) -> None:
-    """Nobody pauses it."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable
 
 from penstock.common.ids import TopicPartition
 from tests.simulation.actor_process import ActorProcess
+from tests.simulation.operations import OPERATIONS
 from tests.simulation.swarm import Weights
 from tests.simulation.world import World
 
@@ -20,17 +20,7 @@ def kill_an_actor(world: World) -> None:
 
 def kill_an_actor_and_lose_its_disk(world: World) -> None:
     if actor := world.choose(lambda it: it.living()):
-        lose_node(world, actor.node)
-
-
-def lose_node(world: World, node: str) -> None:
-    world.note(f"lose {node}")
-    for cluster in world.clusters:
-        for actor in list(cluster.actors.values()):
-            if actor.node == node:
-                actor.end()
-        if node in cluster.nodes:
-            shutil.rmtree(world.disk_of(cluster, node), ignore_errors=True)
+        world.lose_node(actor.node)
 
 
 def freeze_an_actor(world: World) -> None:
@@ -174,7 +164,7 @@ FAULTS: dict[str, Callable[[World], None]] = {
         isolate_a_coordinator, restart_a_coordinator, broker_outage, lose_a_leader, abort_transactions, rebalance,
         remove_a_member, resize,
     )
-}  # fmt: skip
+} | OPERATIONS  # fmt: skip
 
 
 def strike(world: World, weights: Weights) -> None:

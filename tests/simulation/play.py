@@ -170,6 +170,8 @@ def _unlike_changelogs(world: World, folder: Path) -> Iterator[str]:
         following = [it for it in loop._standbys.by_id.values() if it.id in loop._standbys._begun]
         for role, held in (("task", [*loop._tasks.values()]), ("standby", following)):
             for (store, task), rows in rows_of(held):
+                if store.startswith("deduplicated"):  # it expires rows when one comes, or when it is restored
+                    rows = {key: value for key, value in rows.items() if key in wanted[store, task]}
                 if rows != wanted[store, task]:
                     differs = _unlike(rows, wanted[store, task])
                     yield f"{role} {task} on {actor.name}: store {store} is not what its changelog makes: {differs}"

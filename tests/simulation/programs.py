@@ -228,6 +228,7 @@ def deduplicated(draft: Draft, name: str) -> None:
     """Values of one key that end with the same letter are duplicates within some seconds."""
     seen: Any = ps.Deduplicated.as_(name).with_key_serde(STRING).with_value_serde(STRING).with_id_serde(STRING)
     within = SECOND * draft.rng.choice([2, 10])
+    seen = seen.with_retention(SECOND * 60)  # no record is so late that the store may have forgotten it
     draft.write_stream(draft.stream("late").deduplicate(within, last_letter, seen), name)
 
 

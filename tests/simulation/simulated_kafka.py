@@ -64,7 +64,9 @@ class SimulatedBroker(FakeBroker):
             return super().range_assignment(group, instance)
         joined = self.group(group)
         members = sorted(joined.subscriptions)
-        return super().range_assignment(group, members[(members.index(instance) + joined.generation) % len(members)])
+        return super().range_assignment(
+            group, members[(members.index(instance) + joined.generation // 2) % len(members)]
+        )
 
     def abort_expired(self) -> None:
         """As the broker does by itself: their producers are fenced."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from random import Random
 
 _LENGTHS_S = [(0.1, 3.0), (3.0, 30.0), (30.0, 60.0), (60.0, 130.0), (130.0, 200.0), (200.0, 400.0)]
+LATEST_CALL_S = 15.0
+"""Shorter than the silence after which an actor is taken for dead."""
 Weights = dict[str, int]
 """The weight of each fault beside the others."""
 
@@ -20,6 +22,8 @@ class Swarm:
     """Longest time between two steps of a stream loop without work. Long ones spare the CPU empty steps."""
     longest_message_s: float
     """Longest way of a call between two processes, and of its answer."""
+    late: float
+    """Share of the calls to an actor that take up to ``LATEST_CALL_S``, while others pass them."""
     preempted: float
     """Share of the looks at a clock before which the thread has waited for a core."""
     longest_preemption_s: float
@@ -44,6 +48,7 @@ def drawn_swarm(rng: Random) -> Swarm:
     return Swarm(
         longest_idle_s=rng.choice([0.1, 0.4, 0.8]),
         longest_message_s=rng.choice([0.05, 0.05, 0.3, 1.0]),
+        late=rng.choice([0.0, 0.0, 0.05, 0.2]),
         preempted=rng.choice([0.02, 0.05, 0.3]),
         longest_preemption_s=rng.choice([0.003, 0.003, 0.3]),
         tick_s=rng.choice([0.0001, 0.0001, 0.001]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -16,12 +17,13 @@ from penstock.actors.rollout import NEVER
 from penstock.cluster.environment import ActorLostError
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.topics import NewTopic
 from tests.cluster.virtual_time import VirtualTimeLoop
 from tests.simulation.actor_process import ActorProcess
 from tests.simulation.coordinator_process import CoordinatorProcess
 from tests.simulation.one_host import write
+from tests.simulation.operations import become_paused
 from tests.simulation.programs import Records, Row
 from tests.simulation.setting import Setting
 from tests.simulation.simulated_group import Group
@@ -32,6 +34,7 @@ APPLICATION = "app"
 _REST_WITHIN_S = 900.0
 _STILL_BESIDE_COMMIT_S = 3.0
 _LONGEST_CALM_MESSAGE_S = 0.05
+_SETTLES_S = 60.0
 
 
 class ViolationError(AssertionError):
@@ -44,12 +47,29 @@ class Cluster:
     def __init__(self, world: World, name: str, spec: ApplicationSpec, nodes: int, cpus: int) -> None:
         self.world, self.name, self.spec, self.cpus = world, name, spec, cpus
         self.nodes = [f"{name}-node{number}" for number in range(nodes)]
+        self._last_node = nodes - 1
         self.actors: dict[str, ActorProcess] = {}
         self.coordinator: CoordinatorProcess | None = None
         self.rollout = NEVER
         """The values that Ray keeps for the next coordinator."""
-        self.may_kill = False
-        """True if actors may be ended that work well: there are too many."""
+        self.rolled_out_s = -math.inf
+        """The time at which the last roll-out changed."""
+        self.bad_generations: set[int] = set()
+        """The versions of the program that fail."""
+        self.paused = False
+        self.wanted: int | None = None
+        """The number of actors that a user wants; None before there is a wish."""
+        self.draining: dict[str, float] = {}
+        """The time at which each drained node ends."""
+
+    @property
+    def is_settled(self) -> bool:
+        """False during a roll-out and shortly behind it: actors of old and failed versions may be killed."""
+        return self.rollout.phase.is_over and self.world.now() - self.rolled_out_s > _SETTLES_S
+
+    def add_node(self) -> None:
+        self._last_node += 1
+        self.nodes.append(f"{self.name}-node{self._last_node}")
 
     def start_coordinator(self, restarted: bool = False) -> None:
         self.world.note(f"{self.name}: coordinator starts")
@@ -70,10 +90,11 @@ class Cluster:
 
     def choose_node(self, wanted: str = "") -> str:
         """As Ray spreads actors: one with few, unless one is wanted that is there."""
-        if wanted in self.nodes:
+        open_nodes = [node for node in self.nodes if node not in self.draining] or self.nodes
+        if wanted in open_nodes:
             return wanted
         used = [actor.node for actor in self.living()]
-        return min(self.nodes, key=lambda node: (used.count(node), node))
+        return min(open_nodes, key=lambda node: (used.count(node), node))
 
     async def a_cpu_is_free(self, actor: ActorProcess) -> None:
         """Raises ActorLostError when the actor is gone before."""
@@ -105,7 +126,7 @@ class World:
         # What the clock has made of the last records may wait for a commit.
         self._still_for_s = _STILL_BESIDE_COMMIT_S + setting.config["commit.interval.ms"] / 1000
         self._last_victim: Any = None
-        self.longest_message_s = setting.swarm.longest_message_s
+        self.longest_message_s, self.late = setting.swarm.longest_message_s, setting.swarm.late
         self._tasks: dict[asyncio.Task[Any], None] = {}
         settings = {"application.id": APPLICATION, "state.dir": folder, **setting.config}
         self.spec = ApplicationSpec(program.topology, StreamsConfig.of(settings))
@@ -134,8 +155,17 @@ class World:
         now: float = self.loop.time()
         return now
 
-    def disk_of(self, cluster: Cluster, node: str) -> Path:
+    def disk_of(self, node: str) -> Path:
         return self._folder / node
+
+    def lose_node(self, node: str) -> None:
+        """With its disk."""
+        self.note(f"lose {node}")
+        for cluster in self.clusters:
+            for actor in list(cluster.actors.values()):
+                if actor.node == node:
+                    actor.end()
+        shutil.rmtree(self.disk_of(node), ignore_errors=True)
 
     def note(self, what: str) -> None:
         self.trace.append(f"{self.now():9.3f} {what}")
@@ -186,14 +216,19 @@ class World:
     def calm(self) -> None:
         """All that was cut off is connected again; what died is dead."""
         self.note("calm")
+        self.late = 0.0
         self.longest_message_s = min(self.longest_message_s, _LONGEST_CALM_MESSAGE_S)
         self.broker.down = False
         self.broker.leaderless.clear()
         for cluster in self.clusters:
+            cluster.paused = False
+            cluster.draining.clear()
+            cluster.cpus = max(cluster.cpus, cluster.wanted or 0)
             if cluster.coordinator is None:
                 cluster.start_coordinator(restarted=True)
             else:
                 cluster.coordinator.cut_from_broker_until = 0.0
+                become_paused(cluster.coordinator, False)
             for actor in cluster.actors.values():
                 actor.frozen_until = min(actor.frozen_until, self.now())
                 actor.cut_from_ray_until = actor.cut_from_broker_until = 0.0
@@ -230,6 +265,8 @@ class World:
         assert cluster.coordinator is not None
         assert cluster.coordinator.dispatcher is not None
         machine = cluster.coordinator.dispatcher.machine
+        if machine.tasks and not machine.rollout.phase.is_over:  # without tasks nothing shows that a version works
+            return f"the roll-out is {machine.rollout.phase.value}"
         if machine.starting or machine.moving:
             return "actors start, or tasks move"
         running = {
@@ -245,7 +282,7 @@ class World:
         return "standbys lag behind" if any(lags) else None
 
     def _uncommitted(self) -> str | None:
-        committed = self.broker.committed(APPLICATION)
+        committed = self.committed()
         for tp in sorted(self.reads()):
             log = self.broker.log(tp)
             to = committed[tp].offset if tp in committed else 0
@@ -253,6 +290,10 @@ class World:
             if any(record.is_committed or record.transaction is None for record in left if not record.is_marker):
                 return f"{tp} is committed up to {to} of {log.end}"
         return None
+
+    def committed(self) -> Offsets:
+        """The offsets of the consumer group."""
+        return self.broker.committed(APPLICATION)
 
     def reads(self) -> frozenset[TopicPartition]:
         """The partitions that the tasks of all clusters read."""

@@ -1,0 +1,166 @@
+"""Calls between processes: each takes its time on the way, and so does its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from typing_extensions import override
+
+from penstock.actors.messages import CommitAnswer, CommitRequest
+from penstock.cluster.stream_actor_handle import StreamActorHandle
+from tests.simulation.swarm import LATEST_CALL_S
+
+if TYPE_CHECKING:
+    from tests.simulation.actor_process import ActorProcess
+
+_UNAVAILABLE_AFTER_S = 3.0
+
+
+class _Method:
+    def __init__(self, process: ActorProcess, name: str) -> None:
+        self._process, self._name = process, name
+
+    def remote(self, *args: Any) -> _Call:
+        return _Call(self._process, self._name, args)
+
+
+class _Call:
+    def __init__(self, process: ActorProcess, name: str, args: tuple[Any, ...]) -> None:
+        self._process, self._name, self._args = process, name, args
+
+    def future(self) -> Future[Any]:
+        answer: Future[Any] = Future()
+        self._process.world.spawn(self._travel(answer))
+        return answer
+
+    async def _travel(self, answer: Future[Any]) -> None:
+        process = self._process
+        work = process.world.spawn(self._called())
+        work.add_done_callback(lambda it: it.cancelled() or it.exception())  # perhaps nobody waits for it any more
+        await asyncio.wait({work, process.died}, return_when=asyncio.FIRST_COMPLETED)
+        if answer.cancelled():
+            return
+        if not work.done() or work.cancelled():
+            await process.travel()
+            if not answer.cancelled():
+                answer.set_exception(ActorDiedError())
+            return
+        error = work.exception()
+        if error is None:
+            answer.set_result(work.result())
+        else:
+            answer.set_exception(error)
+
+    async def _called(self) -> Any:
+        process = self._process
+        await process.travel()
+        if process.rng.random() < process.world.late:
+            await asyncio.sleep(process.rng.uniform(0, LATEST_CALL_S))
+        await self._be_connected()
+        await process.sleep(0)
+        called = process.spawn(_answer(getattr(process.actor, self._name)(*self._args)))
+        await asyncio.wait({called})
+        if called.cancelled():
+            raise ActorDiedError()
+        await process.travel()
+        await self._be_connected()
+        value, error = called.result()
+        if error is not None:
+            raise RayTaskError(self._name, str(error), error)  # type: ignore[no-untyped-call]
+        return value
+
+    async def _be_connected(self) -> None:
+        if not self._process.reaches_ray:
+            await asyncio.sleep(_UNAVAILABLE_AFTER_S)
+            if not self._process.reaches_ray:
+                raise ActorUnavailableError("the network is gone", bytes(16))
+
+
+async def _answer(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return await work, None
+    except Exception as error:
+        return None, error
+
+
+class RemoteActor:
+    """The handle that Ray gives out for an actor."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self.process = process
+
+    def __getattr__(self, name: str) -> _Method:
+        return _Method(self.process, name)
+
+
+class SimulatedActorHandle(StreamActorHandle):
+    """The production calls, over the simulated Ray."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        super().__init__(process.cluster.spec.application_id, process.name, RemoteActor(process))
+        self._process = process
+
+    @override
+    async def start(self, slot: int) -> str:
+        await self._process.cluster.a_cpu_is_free(self._process)
+        return await super().start(slot)
+
+    @override
+    def kill(self) -> None:
+        process = self._process
+        if not process.exists or process.taken_for_dead:
+            return
+        process.world.note(f"{process.name} is killed by its coordinator")
+        if not process.reaches_ray:
+            process.be_taken_for_dead(process.rng.uniform(0, 120) if process.world.exactly_once else 0.0)
+            return
+        loop = process.actor.loop
+        working = loop is not None and not loop.finished.done() and bool(loop._tasks)
+        if working and process.now() > process.troubled_until and process.cluster.is_settled:
+            process.world.violation(f"{process.name} is killed, though nothing is wrong with it")
+        process.end()
+
+
+class RemoteCoordinator:
+    """The coordinator's handle: a call is repeated when the coordinator dies, until the next one has answered."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self._process = process
+
+    @property
+    def commit(self) -> RemoteCoordinator:
+        return self
+
+    def remote(self, request: CommitRequest) -> _CommitCall:
+        return _CommitCall(self._process, request)
+
+
+class _CommitCall:
+    def __init__(self, process: ActorProcess, request: CommitRequest) -> None:
+        self._process, self._request = process, request
+
+    def future(self) -> Future[CommitAnswer]:
+        answer: Future[CommitAnswer] = Future()
+        self._process.spawn(self._travel(answer))
+        return answer
+
+    async def _travel(self, answer: Future[CommitAnswer]) -> None:
+        process, cluster = self._process, self._process.cluster
+        while not answer.cancelled():
+            await process.travel()
+            coordinator = cluster.coordinator
+            if coordinator is None or not process.reaches_ray:
+                await process.sleep(0.5)
+                continue
+            called = coordinator.spawn(coordinator.take_commit(self._request))
+            await asyncio.wait({called})
+            if called.cancelled():
+                continue  # the coordinator has died over it
+            await process.travel()
+            if process.reaches_ray and not answer.cancelled():
+                answer.set_result(called.result())
+                return
