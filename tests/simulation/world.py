@@ -279,7 +279,18 @@ class World:
         if running != machine.placement:
             return f"{running} run, {machine.placement} are placed"
         lags = [lag for status in cluster.coordinator.dispatcher.statuses for lag in (s.lag for s in status.standbys)]
-        return "standbys lag behind" if any(lags) else None
+        return "standbys lag behind" if any(lags) else self._behind_commits(cluster)
+
+    def _behind_commits(self, cluster: Cluster) -> str | None:
+        """A standby that is held back behind commits, and has not heard of the last one."""
+        committed = self.committed()
+        for actor in cluster.living():
+            loop = actor.actor.loop
+            for standby in () if loop is None else loop._standbys.by_id.values():
+                heard = {tp: committed[tp] for tp in standby.sources if tp in committed}
+                if standby.held and standby._committed != heard:
+                    return f"standby {standby.id} on {actor.name} has not heard of the last commit"
+        return None
 
     def _uncommitted(self) -> str | None:
         committed = self.committed()
