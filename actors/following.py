@@ -101,9 +101,10 @@ class Following:
         for tp, replay in self._replays.by_partition.items():
             if replay.task is standby and not replay.followed and (end := limits.get(tp, 0)) > replay.end:
                 replay.end = end
-                if self._replays.consumer.position(tp) != replay.position:
-                    # What was fetched behind the old end was thrown away.
-                    self._replays.consumer.seek(tp, replay.position)
+                if replay.thrown_away is not None:
+                    # Not to the position of the replay: the log may begin behind it by now, although nothing is lost.
+                    self._replays.consumer.seek(tp, replay.thrown_away)
+                    replay.thrown_away = None
                 self._resume({tp})
 
     def _resume(self, partitions: set[TopicPartition]) -> None:

@@ -38,7 +38,8 @@ class Replay(Generic[Stored]):
     """One store of ``task``, read from ``position`` up to ``end``. What ``load`` has gathered is not written yet.
 
     ``followed``: what comes behind ``end`` is taken, too. ``caught_up``: it has come to its end, and stays. ``waits``:
-    it has come to its end, and is paused until that is moved."""
+    it has come to its end, and is paused until that is moved. ``thrown_away``: the first offset behind ``end`` that was
+    fetched, and must be fetched again when the end is moved."""
 
     task: Stored
     store: str
@@ -51,6 +52,7 @@ class Replay(Generic[Stored]):
     followed: bool
     caught_up: bool = False
     waits: bool = False
+    thrown_away: int | None = None
 
     @property
     def left(self) -> int:
@@ -119,7 +121,10 @@ class Replays(Generic[Stored]):
     def assign(self) -> None:
         """Let the consumer read these, each from its position."""
         if self._made is not None:
-            self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
+            replays = self.by_partition.items()
+            self._made.assign({tp: max(replay.position, replay.thrown_away or 0) for tp, replay in replays})
+            for replay in self.by_partition.values():
+                replay.thrown_away = None
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
@@ -134,7 +139,7 @@ class Replays(Generic[Stored]):
             )  # fmt: skip
             self._abandon(replay)
             replay.task.state_manager.wipe(replay.store)
-            replay.position = beginning
+            replay.position, replay.thrown_away = beginning, None
             replay.progress = RestoreProgress(self._clock.monotonic_s())
             replay.load = _load(replay.task, replay.store, beginning, replay.end)
             self.consumer.seek(tp, beginning)
@@ -169,6 +174,8 @@ class Replays(Generic[Stored]):
 
     def _take(self, replay: Replay[Stored], read: RecordBatch) -> None:
         batch = read if replay.followed else _in_front_of(replay.end, read)
+        if len(batch) < len(read) and replay.thrown_away is None:
+            replay.thrown_away = read.offsets[len(batch)]
         if not batch.offsets:
             return
         replay.position = batch.offsets[-1] + 1

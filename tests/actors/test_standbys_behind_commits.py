@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.standby_task import StandbyTask
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, follow, settle, uncached
@@ -74,6 +76,29 @@ def test_a_standby_whose_commits_tell_nothing_of_its_changelogs_waits_and_says_n
     follow(rig, standby)
     assert stale_count(standby, "ada") == 1
     assert [status.lag for status in lag(standby)] == [0]
+
+
+def test_only_what_was_thrown_away_is_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log may begin behind the position of the standby by now: a seek there would have its stores wiped."""
+    rig = uncached_rig(tmp_path)
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    following = standby_of(rig)._standbys._following
+    [(tp, replay)] = following._replays.by_partition.items()
+    assert (replay.position, replay.end, replay.thrown_away) == (1, 1, None)
+    sought: list[int] = []
+    monkeypatch.setattr(following._replays.consumer, "seek", lambda _, offset: sought.append(offset))
+    ends = iter([4, 7, 9])
+    monkeypatch.setattr(StandbyTask, "limits", property(lambda _: {tp: next(ends)}))
+    following.committed(replay.task)
+    assert sought == [], "nothing was thrown away"
+    # Compaction has removed what was at 1 to 4.
+    following._replays._take(replay, RecordBatch(tp, [b"ada", b"bob"], [None, None], [1, 1], [5, 6]))
+    following.committed(replay.task)
+    following.committed(replay.task)
+    assert sought == [5], "once"
 
 
 def test_a_sub_topology_may_have_hundreds_of_stores(tmp_path: Path) -> None:
