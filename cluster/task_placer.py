@@ -151,7 +151,16 @@ class TaskPlacer:
             return self._actors[name].standbys & self._owned.plan.partitions.keys()
         kept = {task for task, names in self.standbys.items() if name in names}
         kept |= {task for task in self._actors[name].standbys if self.target.get(task) == name}
-        return frozenset(kept & self._owned.tasks) - tasks
+        return frozenset(kept & self._owned.tasks) - tasks - self._left_open(name)
+
+    def _left_open(self, name: str) -> frozenset[TaskId]:
+        """The standbys that a new actor may not begin yet, since an outdated one of its node still has their stores
+        open. It would begin with empty ones."""
+        own, left = self._actors[name], frozenset[TaskId]()
+        for other, it in self._actors.items():
+            if it.node == own.node and self._is_outdated(other) and not self._is_outdated(name):
+                left |= it.standbys if it.settled else self._owned.tasks
+        return left - own.standbys
 
     def _up(self) -> list[str]:
         return [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
@@ -203,9 +212,15 @@ class TaskPlacer:
             return {}
         active = {task: name for task, name in self.target.items() if task.subtopology in self._owned.plan.logged}
         places = {name: self._place(self._actors[name].node) for name in up}
-        current = {task: [name for name in up if task in self._actors[name].standbys] for task in active}
+        current = {task: self._have_copies(task, up) for task in active}
         chosen = assign_standbys(active, self._policy.replicas, places, current)
         return {task: (*names, *self._until(task, names, current[task])) for task, names in chosen.items()}
+
+    def _have_copies(self, task: TaskId, up: Sequence[str]) -> list[str]:
+        """The actors of ``up`` that have a standby, or find the stores of one that an outdated actor leaves on their
+        node."""
+        left = {it.node for name, it in self._actors.items() if task in it.standbys and self._is_outdated(name)}
+        return [name for name in up if task in self._actors[name].standbys or self._actors[name].node in left]
 
     def _until(self, task: TaskId, names: Sequence[str], current: Sequence[str]) -> list[str]:
         """The copies that stay until those of ``names`` have caught up: without them the task would be without."""

@@ -11,9 +11,11 @@ from penstock.cluster.events import (
     ActorLost,
     ActorRecovered,
     ActorReported,
+    ActorStopped,
     ActorUp,
     AssignTasks,
     ClusterResized,
+    Deploy,
     Event,
     FenceActor,
     GroupAssigned,
@@ -21,6 +23,7 @@ from penstock.cluster.events import (
     NodesDraining,
     SetTimer,
     StartActor,
+    StopActor,
     Timer,
     TimerFired,
 )
@@ -45,15 +48,19 @@ class Cluster:
         self.lags: dict[tuple[str, TaskId], int] = {}
         self.nodes: dict[str, str] = {}
         self.told: list[Instruction] = []
+        self.late: set[str] = set()
+        """Actors that do not confirm at once."""
+        self.unconfirmed: list[ActorAssigned] = []
 
     def __call__(self, *events: Event) -> None:
-        waiting = list(events)
+        waiting: list[Event] = list(events)
         while waiting:
             for told in self.machine.handle(waiting.pop(0)):
                 self.told.append(told)
                 if isinstance(told, AssignTasks):
                     self.tasks[told.actor_id], self.standbys[told.actor_id] = told.tasks, told.standbys
-                    waiting.append(ActorAssigned(told.actor_id, told.epoch))
+                    confirms = self.unconfirmed if told.actor_id in self.late else waiting
+                    confirms.append(ActorAssigned(told.actor_id, told.epoch))
 
     def starts(self) -> list[str]:
         """The actors that are to be started and are not up."""
@@ -77,6 +84,20 @@ class Cluster:
         self.tasks.pop(name, None)
         self.standbys.pop(name, None)
         self(ActorLost(name))
+
+    def confirm_late(self) -> list[str]:
+        """The actors that take their time confirm their last assignments."""
+        waiting, self.unconfirmed = self.unconfirmed, []
+        self(*waiting)
+        return [it.actor_id for it in waiting]
+
+    def end_those_that_stop(self) -> list[str]:
+        """Those that are told to stop have committed and closed all."""
+        names = [it.actor_id for it in self.told if isinstance(it, StopActor) and it.actor_id in self.tasks]
+        for name in names:
+            del self.tasks[name], self.standbys[name]
+            self(ActorStopped(name))
+        return names
 
     def on(self, *nodes: str) -> list[str]:
         """Run on these nodes."""
@@ -403,3 +424,24 @@ def test_a_task_that_must_leave_does_not_wait_for_ever_for_a_warm_up_that_never_
         cluster(TimerFired(Timer.PROBE))
     assert bool(cluster.tasks[new]) is not begun
     assert begun == (old in cluster.machine.placement.values())
+
+
+def test_in_a_roll_out_a_standby_begins_when_the_old_one_on_its_node_is_closed() -> None:
+    cluster = Cluster(StandbyPolicy(replicas=1))
+    old = cluster.on("a", "b", "c")
+    where = {task: cluster.nodes[name] for name, tasks in cluster.standbys.items() for task in tasks}
+    still_open = {name: cluster.standbys[name] for name in old}
+    cluster.late = set(old)
+    cluster(Deploy(2, 60.0))
+    new = cluster.up("a", "b", "c")
+    for _ in range(12):
+        cluster.report()
+        for name in new:
+            beside = [each for each in old if cluster.nodes[each] == cluster.nodes[name]]
+            assert not any(still_open[each] & cluster.standbys.get(name, frozenset()) for each in beside)
+        for name in cluster.confirm_late():
+            still_open[name] = cluster.standbys[name]
+        for name in cluster.end_those_that_stop():
+            still_open[name] = frozenset()
+    assert set(cluster.tasks) == set(new)
+    assert {task: cluster.nodes[name] for name in new for task in cluster.standbys[name]} == where
