@@ -28,6 +28,13 @@ class RolloutPhase(Enum):
         return self in (RolloutPhase.DONE, RolloutPhase.ROLLED_BACK)
 
 
+class Hold(Enum):
+    """The reasons for which no task processes records, each with its meaning for a version that is on trial."""
+
+    PAUSED = "paused: watching begins with resume"
+    NO_BROKER = "no broker answers: watching begins again when one does"
+
+
 @dataclass(frozen=True)
 class Rollout:
     """The last roll-out. A version of the program has a number, its *generation*; the application starts with 1.

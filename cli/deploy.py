@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from penstock.cli.deploy_plan import plan_deploy
 from penstock.cli.description import Description, description_of
 from penstock.cli.loading import load_application
-from penstock.cli.rolling import Progress, obstacles
+from penstock.cli.rolling import Counted, Progress, obstacles
 from penstock.cluster.read_side import ApplicationStatus, RolloutPhase
 from penstock.common.errors import ApplicationStateError
 
@@ -36,19 +37,27 @@ def deploy(
 
     Exit code 0 when the new version has been watched for long enough; 1 when it is refused or was rolled back.
     """
-    application = load_application(target)
-    from penstock.cluster import connections, deploying
+    with _told_at_ctrl_c("Interrupted: nothing was deployed"):
+        application = load_application(target)
+        from penstock.cluster import connections, deploying
 
-    connections.connect_to(application.application_id)
-    running = deploying.running_application(application.application_id)
-    _refuse_unlike(application, description_of(running.program.topology, running.program.config))
-    generation = deploying.begin_rollout(running, application, watch)
-    typer.echo(f"{application.application_id}: version {generation} is rolled out")
+        name = application.application_id
+        connections.connect_to(name)
+        running = deploying.running_application(name)
+        _refuse_unlike(application, description_of(running.program.topology, running.program.config))
+    with _told_at_ctrl_c(f"Interrupted: 'penstock status {name}' shows if the roll-out has begun"):
+        generation = deploying.begin_rollout(running, application, watch)
+        typer.echo(f"{name}: version {generation} is rolled out")
+    with _told_at_ctrl_c(f"The roll-out continues: 'penstock status {name}' shows it"):
+        follow(name, generation, statuses_of(running.coordinator))
+
+
+@contextmanager
+def _told_at_ctrl_c(what: str) -> Iterator[None]:
     try:
-        follow(application.application_id, generation, statuses_of(running.coordinator))
+        yield
     except KeyboardInterrupt:
-        continues = f"The roll-out continues: 'penstock status {application.application_id}' shows it"
-        typer.echo(continues, err=True)
+        typer.echo(what, err=True)
         raise
 
 
@@ -81,13 +90,14 @@ def statuses_of(coordinator: Any) -> Iterator[ApplicationStatus]:
 def follow(application_id: str, generation: int, statuses: Iterator[ApplicationStatus]) -> None:
     """Tell how the roll-out of version ``generation`` goes, until it is done. Raises ApplicationStateError when the
     version was rolled back, or made way for another, or the application has ended."""
-    progress = Progress()
+    progress, counted = Progress(), Counted()
     for status in statuses:
         rollout = status.rollout
         if rollout.last < generation:
             continue  # a restarted coordinator has not begun yet
         if rollout.last > generation:
             raise ApplicationStateError(f"version {generation} made way for version {rollout.last}, deployed meanwhile")
+        counted.look(status)
         for line in progress.lines(status):
             typer.echo(line)
         if status.state.has_ended:
@@ -101,5 +111,6 @@ def follow(application_id: str, generation: int, statuses: Iterator[ApplicationS
                 f"{rollout.generation} runs every task. It failed with: {rollout.reason}"
             )
         if rollout.phase is RolloutPhase.DONE:
-            typer.echo(f"{application_id}: version {generation} runs every task")
+            proven = f"{application_id}: version {generation} runs every task; since it began it has {counted}"
+            typer.secho(proven, fg="yellow" if counted.dropped else None)
             return

@@ -50,6 +50,30 @@ def moved_tasks(status: ApplicationStatus) -> dict[TaskId, str]:
     }
 
 
+class Counted:
+    """The records that the version on trial has processed and dropped. A task that moves counts from zero again."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, TaskId], tuple[int, int]] = {}
+
+    def look(self, status: ApplicationStatus) -> None:
+        """Take what its actors report now."""
+        for actor in status.actors:
+            if actor.generation == status.rollout.generation:
+                for task in actor.tasks:
+                    self._of[actor.actor_id, task.task_id] = task.records_processed, task.dropped_records
+
+    @property
+    def dropped(self) -> int:
+        """Also those that a handler of exceptions dropped."""
+        return sum(dropped for _, dropped in self._of.values())
+
+    def __str__(self) -> str:
+        """As the end of a sentence."""
+        processed = sum(processed for processed, _ in self._of.values())
+        return f"processed {processed:,} record{'' if processed == 1 else 's'} and dropped {self.dropped:,}"
+
+
 class Progress:
     """Turns one status after the other into lines that were not told yet."""
 
@@ -87,11 +111,15 @@ class Progress:
 def _phase(rollout: Rollout, tasks: int) -> Iterator[str]:
     match rollout.phase:
         case RolloutPhase.STARTING:
-            yield "stream actors of the new version start beside the old ones"
+            yield (
+                "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old "
+                "one makes room"
+            )
         case RolloutPhase.WATCHING:
             yield f"all {tasks} tasks run the new version; watching it for {rollout.watch_s:g} s"
         case RolloutPhase.ROLLING_BACK:
-            yield f"the new version failed, and is rolled back: {rollout.reason}"
+            first = rollout.reason.partition("\n")[0]  # the command ends with the whole of it
+            yield f"the new version failed, and is rolled back: {first}"
         case _:
             return
 

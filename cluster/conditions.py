@@ -8,6 +8,7 @@ from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.periodic_work import PeriodicWork
 
 _RESTARTED = "its coordinator was restarted, and learns from the stream actors, which continue, what they work on"
+_OLD_MAKE_ROOM = "no CPU is free beside the actors of the old version: each of them that ends makes room for a new one"
 _NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
 
 
@@ -19,10 +20,13 @@ def waits_for(
     no_session = _NO_SESSION if machine is not None and machine.session_lost else None
     no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
     failures, room = (machine.waits_for, machine.makes_room) if machine is not None else (None, None)
-    disks = machine.unfit if machine is not None else None
+    disks, held = (machine.unfit, machine.watch_held) if machine is not None else (None, None)
+    if no_cpu is not None and machine is not None and machine.rolls_out:
+        no_cpu = None if room is not None else _OLD_MAKE_ROOM
     silent = dispatcher.silent if dispatcher is not None else None
     begins = restarted and (machine is None or machine.state is ApplicationState.CREATED)
     reasons = [_RESTARTED if begins else None, no_broker, no_topic, no_session, failures, disks, room, no_cpu, silent]
+    reasons.append(held)
     return "; ".join(reason for reason in reasons if reason is not None) or None
 
 

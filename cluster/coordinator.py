@@ -59,6 +59,7 @@ from penstock.cluster.events import (
     StartActor,
     StopActor,
     StopRequested,
+    TasksHeld,
     TasksPlanned,
     Timer,
     TimerFired,
@@ -139,6 +140,7 @@ class Coordinator(CoordinatorView):
             CommitFailed: self._commit_failed,
             StopRequested: self._stop_requested,
             Deploy: self._rollouts.deploy,
+            TasksHeld: self._rollouts.tasks_held,
             NoRoom: self._rollouts.no_room,
             TimerFired: self._timer_fired,
         }

@@ -45,6 +45,16 @@ class CoordinatorView:
         return self._rollouts.now
 
     @property
+    def watch_held(self) -> str | None:
+        """Why a new version that all tasks run is not watched; None if it is, or there is none."""
+        return held.value if (held := self._rollouts.held) is not None else None
+
+    @property
+    def rolls_out(self) -> bool:
+        """True if tasks still move from one version of the program to another."""
+        return self._rollouts.under_way
+
+    @property
     def makes_room(self) -> str | None:
         """Why an actor of the old version ends before a new one has started; None if that is not so."""
         name = self._rollouts.makes_room

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from penstock.actors.messages import ApplicationState, CommitRequest
-from penstock.actors.rollout import Rollout
+from penstock.actors.rollout import Hold, Rollout
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -223,6 +223,13 @@ class Deploy:
 
 
 @dataclass(frozen=True)
+class TasksHeld:
+    """From now on no task processes records, for this reason; None: they process again."""
+
+    by: Hold | None
+
+
+@dataclass(frozen=True)
 class NoRoom:
     """Actors that start have waited for long, and no CPU is free. Repeated as long as that lasts."""
 
@@ -258,6 +265,7 @@ Event = (
     | CommitFailed
     | StopRequested
     | Deploy
+    | TasksHeld
     | NoRoom
     | TimerFired
 )

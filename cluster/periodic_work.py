@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ApplicationSpec, StuckTask
+from penstock.actors.rollout import Hold
 from penstock.cluster.cpu_watch import CpuWatch
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch, draining_nodes
-from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksPlanned
+from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksHeld, TasksPlanned
 from penstock.cluster.membership import Membership
 from penstock.cluster.pausing import Pausing
 from penstock.cluster.ray_cpus import cluster_cpus, cpu_usage, cpus_of_nodes, node_labels
@@ -74,6 +75,7 @@ class PeriodicWork:
         clock = asyncio.get_running_loop().time
         self.waits_for_cpu: str | None = None
         """Who has the CPUs that actors wait for."""
+        self._hold: Hold | None = None
         self._dispatcher = dispatcher
         self._membership = membership
         self._scaling = scaling
@@ -90,6 +92,7 @@ class PeriodicWork:
         """What must be repeated."""
         return [
             Work(CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
+            Work(CHECK_ACTORS_S, "check if tasks process", self._check_holds),
             Work(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster),
             Work(_CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
             Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
@@ -119,6 +122,12 @@ class PeriodicWork:
         self.waits_for_cpu = await asyncio.to_thread(self._cpus.check, self._dispatcher.machine.starting)
         if self.waits_for_cpu is not None:
             self._dispatcher.feed(NoRoom())
+
+    async def _check_holds(self) -> None:
+        by = Hold.PAUSED if self._pausing.paused else Hold.NO_BROKER if self._broker_is_away() else None
+        if by is not self._hold:
+            self._hold = by
+            self._dispatcher.feed(TasksHeld(by))
 
     async def _check_drains(self) -> None:
         if (draining := await asyncio.to_thread(self._drains.check)) is not None:

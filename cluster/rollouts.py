@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.actors.rollout import Hold, Rollout, RolloutPhase
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.events import (
     ActorFailed,
@@ -17,6 +17,7 @@ from penstock.cluster.events import (
     ProcessDied,
     SetRollout,
     SetTimer,
+    TasksHeld,
     Timer,
 )
 from penstock.common.handlers import UncaughtExceptionResponse
@@ -45,11 +46,17 @@ class Rollouts:
         self._say = say
         self._deaths = 0
         self._watching = self._gave_room = False
+        self._hold: Hold | None = None
 
     @property
     def under_way(self) -> bool:
         """True if tasks still move from one version to another."""
         return not self.now.phase.is_over and self.now.phase is not RolloutPhase.WATCHING
+
+    @property
+    def held(self) -> Hold | None:
+        """The reason for which the version on trial is not watched although all tasks run it; None if it is."""
+        return self._hold if self.now.phase is RolloutPhase.WATCHING else None
 
     @property
     def is_urgent(self) -> bool:
@@ -147,8 +154,16 @@ class Rollouts:
         """A new actor has had the time to start in the room that was made."""
         self._gave_room = False
 
+    def tasks_held(self, event: TasksHeld) -> None:
+        """A version that processes nothing proves nothing: the time in which it is watched begins again afterwards."""
+        self._hold = event.by
+        if self._hold is not None:
+            self._watching = False
+
     def watched(self, all_run: bool) -> None:
         """The time in which the new version is watched is over. If its tasks do not run now, it begins again."""
+        if self._hold is not None:
+            return
         self._watching = False
         if self.now.phase is RolloutPhase.WATCHING and all_run:
             self._become(replace(self.now, proven=self.now.generation, phase=RolloutPhase.DONE))
@@ -159,7 +174,7 @@ class Rollouts:
             self.makes_room, self._gave_room = None, True
             self._say(SetTimer(Timer.ROOM_TAKEN, ROOM_WAIT_MS))
         phase = self._phase(all_run)
-        if phase is RolloutPhase.WATCHING and not self._watching:
+        if phase is RolloutPhase.WATCHING and not self._watching and self._hold is None:
             self._watching = True
             self._say(SetTimer(Timer.WATCHED, round(self.now.watch_s * 1000)))
         if phase is not self.now.phase:

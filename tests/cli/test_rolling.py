@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import typer
 
 import penstock as ps
 from penstock.actors.messages import ActorStatus, ApplicationState, ApplicationStatus, TaskState, TaskStatus
 from penstock.actors.rollout import Rollout, RolloutPhase
 from penstock.api.status import application_body
+from penstock.cli import deploy as deploying_command
 from penstock.cli.deploy import follow
 from penstock.cli.deploy_plan import plan_deploy
 from penstock.cli.description import Description
@@ -92,7 +94,10 @@ def test_each_task_is_told_once_with_the_actors_it_moves_between() -> None:
     progress = Progress()
     lines = [line for each in (STARTING, STARTING, MOVING, MOVING, WATCHING, DONE) for line in progress.lines(each)]
     assert lines == [
-        "stream actors of the new version start beside the old ones",
+        (
+            "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old one "
+            "makes room"
+        ),
         "task 0_0: stream/1 -> stream/2, 1 of 2 tasks run the new version",
         "task 0_1: stream/1 -> stream/2, 2 of 2 tasks run the new version",
         "all 2 tasks run the new version; watching it for 60 s",
@@ -114,7 +119,73 @@ def test_a_roll_back_is_told_with_its_reason() -> None:
 
 def test_the_command_ends_when_the_version_is_proven(capsys: pytest.CaptureFixture[str]) -> None:
     follow("app", 2, iter([STARTING, MOVING, WATCHING, DONE]))
-    assert capsys.readouterr().out.splitlines()[-1] == "app: version 2 runs every task"
+    assert capsys.readouterr().out.splitlines()[-1].startswith("app: version 2 runs every task")
+
+
+def counting(state: ApplicationStatus, processed: int, dropped: int) -> ApplicationStatus:
+    """The first task of each actor has counted so many records."""
+    actors = [
+        replace(each, tasks=(replace(each.tasks[0], records_processed=processed, dropped_records=dropped),))
+        for each in state.actors
+    ]
+    return replace(state, actors=tuple(actors))
+
+
+@pytest.mark.parametrize(
+    ("processed", "dropped", "told"),
+    [
+        (0, 0, "processed 0 records and dropped 0"),
+        (1, 0, "processed 1 record and dropped 0"),
+        (2000, 1999, "processed 2,000 records and dropped 1,999"),
+    ],
+)
+def test_the_last_line_tells_what_the_new_version_has_processed_and_dropped(
+    processed: int, dropped: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    follow("app", 2, iter([counting(STARTING, 70, 7), WATCHING, counting(DONE, processed, dropped)]))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"app: version 2 runs every task; since it began it has {told}"
+
+
+def test_dropped_records_are_shown_in_yellow(monkeypatch: pytest.MonkeyPatch) -> None:
+    styled: list[Any] = []
+    monkeypatch.setattr(typer, "secho", lambda line, fg: styled.append(fg))
+    follow("app", 2, iter([counting(DONE, 2, 1)]))
+    follow("app", 2, iter([counting(DONE, 2, 0)]))
+    assert styled == ["yellow", None]
+
+
+def test_an_actor_that_is_gone_counts_for_what_it_had_processed(capsys: pytest.CaptureFixture[str]) -> None:
+    follow(
+        "app",
+        2,
+        iter([counting(WATCHING, 5, 1), counting(status(RolloutPhase.DONE, actor("stream/3", 2, *TASKS)), 2, 0)]),
+    )
+    assert "processed 7 records and dropped 1" in capsys.readouterr().out
+
+
+def test_a_traceback_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = [
+        replace(each, rollout=replace(each.rollout, reason="ValueError: bad\nTraceback: line 7"))
+        for each in (ROLLING_BACK, ROLLED_BACK)
+    ]
+    with pytest.raises(ApplicationStateError, match="ValueError: bad\nTraceback: line 7"):
+        follow("app", 2, iter(failed))
+    out = capsys.readouterr().out
+    assert "rolled back: ValueError: bad" in out
+    assert "Traceback" not in out
+
+
+def test_ctrl_c_before_anything_is_sent_tells_that_nothing_was_deployed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploying_command, "load_application", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        deploying_command.deploy("program:app")
+    assert capsys.readouterr().err == "Interrupted: nothing was deployed\n"
 
 
 def statuses(*those: ApplicationStatus) -> Iterator[ApplicationStatus]:

@@ -28,12 +28,13 @@ from penstock.actors.messages import (
     TaskStatus,
 )
 from penstock.actors.orders import Order, Pause, Stop
+from penstock.actors.rollout import Hold
 from penstock.cluster import first_plan
 from penstock.cluster.broker_watch import BrokerWatch
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.events import ApplicationFailed, GroupAssigned
+from penstock.cluster.events import ApplicationFailed, Event, GroupAssigned, TasksHeld
 from penstock.cluster.periodic_work import PeriodicWork, Work
 from penstock.cluster.purger import Purger
 from penstock.cluster.ray_environment import RayEnvironment
@@ -510,5 +511,50 @@ def test_the_uncaught_exception_handler_hears_of_what_ends_the_coordinator_too(
         await asyncio.wait_for(coordinator._ended.wait(), 60)
         assert (await coordinator.status()).state is ApplicationState.ERROR, "whatever it answers"
         assert heard.read_text() == repr(MissingTopicError("topic 'lines' is gone"))
+
+    run(play())
+
+
+def test_the_state_machine_hears_of_a_pause_and_of_brokers_that_do_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        coordinator = Restarted(LivingActor())
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        assert coordinator._dispatcher is not None
+        fed: list[Event] = []
+        monkeypatch.setattr(coordinator._dispatcher, "feed", fed.append)
+        work = periodic_work_of(coordinator)
+        await work._check_holds()
+        coordinator._pausing.paused = True
+        await work._check_holds()
+        await work._check_holds()
+        coordinator._pausing.paused = False
+        coordinator._broker_watch = BrokerWatch("app", "kafka:9092", FakeClients("app").admin, lambda: 0.0)
+        coordinator._broker_watch.reason = "no broker answers at kafka:9092"
+        await work._check_holds()
+        coordinator._broker_watch.reason = None
+        await work._check_holds()
+        assert fed == [TasksHeld(Hold.PAUSED), TasksHeld(Hold.NO_BROKER), TasksHeld(None)]
+
+    run(play())
+
+
+def test_the_status_tells_that_a_version_is_not_watched_and_that_old_actors_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play() -> None:
+        coordinator = Restarted(LivingActor())
+        coordinator.may_begin.set()
+        await coordinator._beginning
+        coordinator._periodic = periodic_work_of(coordinator)
+        monkeypatch.setattr(Coordinator, "watch_held", property(lambda _: Hold.PAUSED.value))
+        assert (await coordinator.status()).waiting == "paused: watching begins with resume"
+        monkeypatch.setattr(Coordinator, "watch_held", property(lambda _: None))
+        coordinator._periodic.waits_for_cpu = "2 stream actors wait for a free CPU: add nodes"
+        assert (await coordinator.status()).waiting == "2 stream actors wait for a free CPU: add nodes"
+        monkeypatch.setattr(Coordinator, "rolls_out", property(lambda _: True))
+        assert (await coordinator.status()).waiting == (
+            "no CPU is free beside the actors of the old version: each of them that ends makes room for a new one"
+        )
 
     run(play())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.actors.messages import ApplicationState
-from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.actors.rollout import Hold, Rollout, RolloutPhase
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
@@ -24,6 +26,7 @@ from penstock.cluster.events import (
     SetTimer,
     StartActor,
     StopActor,
+    TasksHeld,
     Timer,
     TimerFired,
 )
@@ -95,6 +98,37 @@ def test_a_version_that_was_watched_for_long_enough_is_proven() -> None:
     moves(play)
     play(TimerFired(Timer.WATCHED))
     assert play.of(SetRollout) == [SetRollout(Rollout(2, 2, 2, RolloutPhase.DONE, watch_s=60.0))]
+
+
+@pytest.mark.parametrize("hold", Hold)
+def test_a_version_whose_tasks_are_held_is_not_watched_before_they_process_again(hold: Hold) -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    play(TasksHeld(hold))
+    failed, _ = deployed(play, "a", "b")
+    moves(play)
+    assert phase(play) is RolloutPhase.WATCHING
+    assert play.machine.watch_held == hold.value
+    play(TimerFired(Timer.WATCHED))
+    assert phase(play) is RolloutPhase.WATCHING
+    play(TasksHeld(None))
+    assert play.of(SetTimer) == [SetTimer(Timer.WATCHED, 60_000)]
+    assert play.machine.watch_held is None
+    play(ActorFailed(failed, "ValueError: bad"))
+    assert phase(play) is RolloutPhase.ROLLING_BACK
+
+
+def test_a_pause_while_a_version_is_watched_makes_the_watching_begin_again() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    deployed(play, "a", "b")
+    moves(play)
+    play(TasksHeld(Hold.PAUSED))
+    assert play(TimerFired(Timer.WATCHED)) == [], "the time before the pause does not count"
+    play(TasksHeld(None))
+    assert SetTimer(Timer.WATCHED, 60_000) in play.last
+    play(TimerFired(Timer.WATCHED))
+    assert phase(play) is RolloutPhase.DONE
 
 
 def test_a_failure_on_trial_brings_the_old_version_back_and_does_not_end_the_application() -> None:

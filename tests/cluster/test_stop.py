@@ -246,3 +246,11 @@ def test_an_http_server_that_somebody_else_has_ended_is_no_warning(
 
 async def _serve(*_: object) -> None:
     raise AssertionError("nothing is served here")
+
+
+def test_a_second_start_is_told_that_a_new_version_can_be_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = ApplicationStatus("app", ApplicationState.RUNNING, 1, (), {})
+    monkeypatch.setattr(control, "find_coordinator", lambda _: object())
+    monkeypatch.setattr(control, "status_of", lambda _: running)
+    with pytest.raises(ApplicationStateError, match=r"penstock stop app', .* 'penstock deploy', or"):
+        control.remove_ended("app")
