@@ -47,7 +47,7 @@ def status(
     if as_json:
         print_json(application_body(found))
     else:
-        console().print(LiveView().render(found, time.monotonic()))
+        console().print(LiveView(rates=False).render(found, time.monotonic()))
 
 
 def _list(as_json: bool) -> None:

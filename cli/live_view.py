@@ -37,10 +37,11 @@ _PARTITIONERS = {
 class LiveView:
     """Turns successive snapshots into tables. Keeps what rates need, nothing else: one instance per view.
 
-    The first one shows no rate: that takes two.
+    The first one shows no rate: that takes two. Without ``rates`` there is no column for them, for a single frame.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rates: bool = True) -> None:
+        self._shows_rates = rates
         self._history: deque[tuple[float, Mapping[TaskId, int]]] = deque()
         self._processed = Processed()
 
@@ -55,7 +56,7 @@ class LiveView:
         lines += [Text(line, style="yellow") for line in (*rollout_lines(status), *waiting_lines(status))]
         lines += [Text(str(stuck), style="red") for stuck in status.stuck]
         lines += [Text(line, style="red") for line in partitioner_lines(status)]
-        lines.append(_table(status, tasks, processed, rates))
+        lines.append(_table(status, tasks, processed, rates, self._shows_rates))
         errors = [f"{actor.actor_id}: {actor.error}" for actor in status.actors if actor.error]
         lines += [Text(error, style="red") for error in ([status.error] if status.error else []) + errors]
         return Group(*lines)
@@ -118,6 +119,7 @@ def _table(
     tasks: Mapping[TaskId, TaskStatus],
     processed: Mapping[TaskId, int],
     rates: Mapping[TaskId, float] | None,
+    shows_rates: bool,
 ) -> Table:
     table = Table(show_footer=True, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("task", "all")
@@ -127,7 +129,8 @@ def _table(
         table.add_column("standbys")
     table.add_column("state")
     table.add_column("processed", f"{sum(processed.values()):,}", justify="right")
-    table.add_column("records/s", "" if rates is None else f"{sum(rates.values()):,.0f}", justify="right")
+    if shows_rates:
+        table.add_column("records/s", "" if rates is None else f"{sum(rates.values()):,.0f}", justify="right")
     table.add_column("lag", lag_text(status), justify="right")
     table.add_column("dropped", f"{sum(task.dropped_records for task in tasks.values()):,}", justify="right")
     table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
@@ -135,7 +138,7 @@ def _table(
         task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
         copies = [standbys.get(task_id, "")] if standbys else []
         if task is None:
-            unknown = ["", "", "?"] if task_id in status.unhosted else []
+            unknown = ["", *([""] if shows_rates else []), "?"] if task_id in status.unhosted else []
             table.add_row(str(task_id), actor_id, *copies, Text("waiting", style="yellow"), *unknown)
             continue
         silent = actor_id in status.silent
@@ -145,7 +148,7 @@ def _table(
             *copies,
             Text("silent", style="red") if silent else _state(task),
             f"{processed[task_id]:,}",
-            "" if rates is None else f"{rates.get(task_id, 0.0):,.0f}",
+            *([] if not shows_rates else ["" if rates is None else f"{rates.get(task_id, 0.0):,.0f}"]),
             "?" if silent else f"{task.lag:,}",
             f"{task.dropped_records:,}",
             f"{task.lost_records:,}",

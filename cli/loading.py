@@ -6,6 +6,7 @@ import importlib
 import sys
 import traceback
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.errors import ConfigError, StreamsError
@@ -67,7 +68,13 @@ def _imported(name: str, here: str) -> object:
         raise ConfigError(_failed(name, error)) from error
 
 
+def _is_users(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] not in ("penstock", "importlib")
+
+
 def _failed(name: str, error: Exception) -> str:
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
-    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    places = [
+        (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__) if _is_users(frame)
+    ]
+    where = " ({}, line {})".format(*places[-1]) if places else ""
     return f"module {name!r} cannot be imported: {type(error).__name__}: {error}{where}"

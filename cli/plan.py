@@ -63,7 +63,7 @@ def plan(
     if as_json:
         print_json(_body(found))
     else:
-        console().print(_shown(found, kafka is not None))
+        console().print(_shown(found, None if kafka is not None else app.config.bootstrap_servers))
     if found.loses:
         raise typer.Exit(_LOSES)
 
@@ -119,7 +119,7 @@ def _seconds(found: DeployPlan) -> float | None:
     return None if found.records is None else round(found.records / RESTORED_PER_S, 1)
 
 
-def _shown(found: DeployPlan, asked: bool) -> RenderableType:
+def _shown(found: DeployPlan, unasked: str | None) -> RenderableType:
     parts: list[RenderableType] = [Text(f"{found.old} -> {found.new}" if found.old != found.new else found.new)]
     if found.refused is not None:
         parts += [Text(""), Text(f"The new program would not start: {found.refused}")]
@@ -136,7 +136,7 @@ def _shown(found: DeployPlan, asked: bool) -> RenderableType:
     for table in (tasks, stores, topics):
         if table.row_count:
             parts += [Text(""), table]
-    return Group(*parts, Text(""), *map(Text, _conclusion(found, asked)))
+    return Group(*parts, Text(""), *map(Text, _conclusion(found, unasked)))
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -155,11 +155,11 @@ def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _conclusion(found: DeployPlan, asked: bool) -> Iterable[str]:
+def _conclusion(found: DeployPlan, unasked: str | None) -> Iterable[str]:
     if found.records:
         yield f"Restored: {found.records:,} records at most, about {_seconds(found):.1f} s by one stream actor"
-    elif not asked:
-        yield "Without --bootstrap-servers nobody was asked how many tasks and records there are"
+    elif unasked is not None:
+        yield f"Kafka was not asked how many tasks and records there are: the program's own is -b {unasked}"
     fates = [each.fate for each in found.topics] + [each.fate for each in found.stores]
     if found.loses:
         counts = [f"{fates.count(fate)} {fate.value}" for fate in Fate if fate.is_loss and fate in fates]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from penstock.cli.draining import told_while_draining
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
@@ -113,7 +115,10 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None
         try:
             last = _watch(app, stop, console)
         finally:
-            drained = app.close(_DRAIN_S)
+            with told_while_draining(
+                lambda: _waiting(app), partial(console.print, soft_wrap=True, markup=False), _DRAIN_S
+            ):
+                drained = app.close(_DRAIN_S)
         if last.state is not ApplicationState.NOT_RUNNING:
             last = app.status()
     if last.state is ApplicationState.ERROR or last.error:
@@ -124,6 +129,13 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None
             "its last commit is done again at the next start"
         )
     console.print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
+
+
+def _waiting(app: KafkaStreams) -> str | None:
+    try:
+        return app.status().waiting
+    except ApplicationStateError as error:
+        return str(error)
 
 
 def _check(app: KafkaStreams, awaits: Callable[[str], None]) -> None:

@@ -30,6 +30,8 @@ from penstock.common.records import Header
 _LOOK_EVERY = 1000
 _FLUSH_S = 1.0
 _GIVE_UP_S = 30.0
+_FIELDS = ("key", "value", "headers", "timestamp", "partition", "offset")
+"""Those of a record as ``penstock topic read --json`` shows it; the offset is not for the sender to choose."""
 _LONG_MAX = (1 << 63) - 1
 
 
@@ -73,24 +75,34 @@ class LineFormat:
         except Exception as error:  # broken JSON or UTF-8, or nesting without end
             raise ConfigError(f"{where}: not JSON: {error}") from None
         if not isinstance(record, dict) or "value" not in record:
+            unknown = _unknown(record) if isinstance(record, dict) else ""
             raise ConfigError(
-                f'{where}: a record is an object such as {{"key": "k", "value": "v"}}, not {_shown(line)}'
+                f'{where}: a record is an object such as {{"key": "k", "value": "v"}}, not {_shown(line)}{unknown}'
             )
+        if unknown := _unknown(record):
+            raise ConfigError(f"{where}: {_shown(line)}{unknown}")
         return Outgoing(
             None if record.get("key") is None else bytes_of_json(self.key, record["key"], f"{where}: key"),
             None if record["value"] is None else bytes_of_json(self.value, record["value"], f"{where}: value"),
             (*self.headers, *_headers(record, where)),
-            _number(record, "timestamp", where),
+            _number(record, "timestamp", where, " of ms"),
             -1 if (partition := _number(record, "partition", where)) is None else partition,
         )
 
 
-def _number(record: dict[str, Any], name: str, where: str) -> int | None:
+def _unknown(record: dict[str, Any]) -> str:
+    lacks = "" if "value" in record else ": the field 'value' is missing (null deletes)"
+    names = [repr(name) for name in record if name not in _FIELDS]
+    also = f"{': ' if not lacks else ', '}{', '.join(names)} is none of {', '.join(_FIELDS)}" if names else ""
+    return lacks + also
+
+
+def _number(record: dict[str, Any], name: str, where: str, unit: str = "") -> int | None:
     value = record.get(name)
     if value is None:
         return None
     if type(value) is not int or not 0 <= value <= _LONG_MAX:
-        raise ConfigError(f"{where}: {name} {value!r} is no number")
+        raise ConfigError(f"{where}: {name} {value!r} is not a whole number{unit}, 0 or more")
     return value
 
 

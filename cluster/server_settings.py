@@ -123,7 +123,7 @@ class ServerSettings:
 def host_and_port(application_server: str) -> tuple[str, int]:
     """Read ``application.server``: ``host:port``, an IPv6 host in brackets. Raises ConfigError."""
     host, _, port = application_server.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
+    if not host or "/" in host or not port.isdecimal() or int(port) > 65_535:
         raise ConfigError(
             f"configuration key 'application.server': {application_server!r} is not host:port, such as 127.0.0.1:8080 "
             "(port 0 takes a free one; empty: no HTTP)"

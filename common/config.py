@@ -21,6 +21,7 @@ from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.handlers import LogAndFail
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde
+from penstock.common.shown import shown_with_type
 from penstock.common.time import to_ms
 
 CLIENTS = ("consumer.", "producer.", "admin.")
@@ -106,6 +107,21 @@ _EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
 """The default: what is written is not seen before it is committed."""
 
 
+_TEXTS = {
+    "application.server": "one text is expected, 'host:port'",
+    "bootstrap.servers": "one text is expected, with commas: 'host:port,host:port'",
+}
+
+
+def _wrong(key: str, kind: str, value: object) -> str | None:
+    """What is wrong, if there are better words than pydantic's."""
+    if kind == "string_type":
+        return _TEXTS.get(key, "a text is expected")
+    if kind == "is_instance_of" and isinstance(value, type):
+        return f"an object is expected, not its class: write {value.__name__}()"
+    return None
+
+
 class StreamsConfig(BaseModel):
     """A checked configuration. Build it with :meth:`of`; the fields' aliases are the keys a user writes."""
 
@@ -185,6 +201,10 @@ class StreamsConfig(BaseModel):
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> StreamsConfig:
         """Check ``entries``. Raises ConfigError naming the key, what is wrong with it, and the nearest known key."""
+        if not isinstance(entries, Mapping):
+            raise TypeError(
+                f"a configuration is a dict of keys, such as 'application.id', not {shown_with_type(entries)}"
+            )
         known = {field.alias for field in cls.model_fields.values() if field.alias}
         clients = Entries(
             (key, value) for key, value in entries.items() if str(key).startswith(PREFIXES) or is_security_key(key)
@@ -207,9 +227,8 @@ class StreamsConfig(BaseModel):
             key = str(first["loc"][0])
             if first["type"] == "missing":
                 raise ConfigError(f"configuration key {key!r} is required") from None
-            raise ConfigError(
-                f"configuration key {key!r}: {first['msg'].removeprefix('Value error, ')} (got {own.get(key)!r})"
-            ) from None
+            wrong = _wrong(key, first["type"], own.get(key)) or first["msg"].removeprefix("Value error, ")
+            raise ConfigError(f"configuration key {key!r}: {wrong} (got {own.get(key)!r})") from None
         checked._check_stream_actors()
         # Past pydantic, which would make a plain dict of it, one that hides nothing.
         return checked.model_copy(update={"clients": clients})

@@ -35,7 +35,7 @@ class FailOnInvalidTimestamp:
         if broker_timestamp < 0:
             raise InvalidTimestampError(
                 f"the record has no valid timestamp ({broker_timestamp} ms): set default.timestamp.extractor to "
-                "LogAndSkipOnInvalidTimestamp or to an extractor of your own",
+                "LogAndSkipOnInvalidTimestamp() or to an extractor of your own",
                 topic=metadata.topic,
                 partition=metadata.partition,
                 offset=metadata.offset,
@@ -68,7 +68,7 @@ class UsePartitionTimeOnInvalidTimestamp:
         if broker_timestamp < 0 and partition_time < 0:
             raise InvalidTimestampError(
                 f"the record has no valid timestamp ({broker_timestamp} ms), and none of its partition came before "
-                "it: set default.timestamp.extractor to LogAndSkipOnInvalidTimestamp or to an extractor of your own",
+                "it: set default.timestamp.extractor to LogAndSkipOnInvalidTimestamp() or to an extractor of your own",
                 topic=metadata.topic,
                 partition=metadata.partition,
                 offset=metadata.offset,

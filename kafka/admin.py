@@ -106,8 +106,9 @@ class ConfluentAdmin(Admin):
         return REQUEST_TIMEOUT_S - (time.monotonic() - begun)
 
     @override
-    def topics(self) -> dict[str, int]:
-        with self._errors("list the topics"):
+    def topics(self, purpose: str = "list the topics") -> dict[str, int]:
+        """``purpose``: what a person wanted, for an error."""
+        with self._errors(purpose):
             listed = self._client.list_topics(timeout=self._come_in())
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 

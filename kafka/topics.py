@@ -65,7 +65,7 @@ class Topics(ConfluentAdmin):
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
-        counts = self.topics()
+        counts = self.topics(f"look up topic {topic!r}")
         if topic not in counts:
             similar = difflib.get_close_matches(topic, counts, 3)
             hint = f" (similar: {', '.join(similar)})" if similar else ""

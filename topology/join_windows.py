@@ -48,7 +48,9 @@ class JoinWindows:
         """As far as ``time_difference`` before and after, with the grace period ``after_window_end``. Mirrors
         ``ofTimeDifferenceAndGrace``."""
         difference_ms = to_ms(time_difference, "JoinWindows: time_difference")
-        return JoinWindows(difference_ms, difference_ms, to_ms(after_window_end, "JoinWindows: after_window_end"))
+        return JoinWindows(
+            difference_ms, difference_ms, to_ms(after_window_end, "JoinWindows: the grace period after_window_end")
+        )
 
     def before(self, time_difference: Duration) -> JoinWindows:
         """The same, reaching back by ``time_difference``. Mirrors ``before``."""

@@ -53,5 +53,5 @@ class SessionWindows:
         """
         return SessionWindows(
             to_ms(inactivity_gap, "SessionWindows: inactivity_gap"),
-            to_ms(after_window_end, "SessionWindows: after_window_end"),
+            to_ms(after_window_end, "SessionWindows: the grace period after_window_end"),
         )

@@ -76,7 +76,7 @@ class TimeWindows(Windows):
         TimeWindows(size_ms=60000, advance_ms=60000, grace_period_ms=5000)
         """
         size_ms = to_ms(size, "TimeWindows: size")
-        return TimeWindows(size_ms, size_ms, to_ms(after_window_end, "TimeWindows: after_window_end"))
+        return TimeWindows(size_ms, size_ms, to_ms(after_window_end, "TimeWindows: the grace period after_window_end"))
 
     def advance_by(self, advance: Duration) -> TimeWindows:
         """The same, hopping: a window begins each ``advance``. Mirrors ``advanceBy``.
@@ -160,7 +160,7 @@ class SlidingWindows:
         """
         return SlidingWindows(
             to_ms(time_difference, "SlidingWindows: time_difference"),
-            to_ms(after_window_end, "SlidingWindows: after_window_end"),
+            to_ms(after_window_end, "SlidingWindows: the grace period after_window_end"),
         )
 
 

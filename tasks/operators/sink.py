@@ -149,7 +149,8 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
             ) from None
         for partition in several:
             if not 0 <= partition < partitions:
-                raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {partitions} partitions")
+                has = "1 partition" if partitions == 1 else f"{partitions} partitions"
+                raise ValueError(f"the partitioner chose {partition}, but topic {topic} has {has}")
         return several
 
     def run(key: Any, value: Any, timestamp: int) -> None:

@@ -60,6 +60,14 @@ def test_it_shows_each_task_with_its_rate_since_the_last_snapshots() -> None:
     assert row(frame, "all") == ["all", "5,000", "2,500", "1,234", "1", "42"]
 
 
+def test_a_single_frame_has_no_column_for_rates() -> None:
+    frame = text(LiveView(rates=False), replace(snapshot(5), unhosted={TaskId(0, 2): "no actor"}), 10.0)
+    assert "records/s" not in frame
+    assert row(frame, "0_0") == ["0_0", "actor-1", "running", "5", "1,234", "1", "42"]
+    assert row(frame, "0_2") == ["0_2", "waiting", "?"]
+    assert row(frame, "all") == ["all", "5", "1,234", "+", "?", "1", "42"]
+
+
 def test_it_shows_that_the_lag_of_a_silent_actor_is_not_known() -> None:
     frame = text(LiveView(), replace(snapshot(5), silent=frozenset({"actor-1"})), 10.0)
     assert row(frame, "0_0") == ["0_0", "actor-1", "silent", "5", "?", "1", "42"]

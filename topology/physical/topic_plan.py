@@ -195,11 +195,11 @@ def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -
     for topic in internal:
         there = existing.get(topic.name)
         if there is not None and there != topic.partitions:
-            fixed = ""
+            fixed, count = "", "1 partition" if there == 1 else f"{there} partitions"
             if topic.name.endswith("-repartition"):
                 fixed = f"; or keep it at that by repartition(Repartitioned.with_number_of_partitions({there}))"
             raise InternalTopicError(
-                f"internal topic {topic.name!r} has {there} partitions, but the topology needs {topic.partitions}: a "
+                f"internal topic {topic.name!r} has {count}, but the topology needs {topic.partitions}: a "
                 "source topic has got partitions since it was created, or the topology has changed, and Kafka does not "
                 "move records to the partitions where they would belong now. Reset the application ('penstock reset') "
                 f"or start it under another application.id: both process the sources from the beginning{fixed}"

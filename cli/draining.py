@@ -1,0 +1,43 @@
+"""Tells a person what an application that drains waits for, and for how long it may."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+TELL_EACH_S = 5.0
+_ACTORS = "its stream actors to commit and close their stores"
+
+
+@contextmanager
+def told_while_draining(
+    waiting: Callable[[], str | None], tell: Callable[[str], None], within_s: float, each_s: float = TELL_EACH_S
+) -> Iterator[None]:
+    """Tell every ``each_s`` seconds, until the block ends, the answer of ``waiting``, the time at which the block ends
+    at the latest (``within_s`` from now), and how a person ends it before."""
+    until, ended, one_at_a_time = datetime.now() + timedelta(seconds=within_s), threading.Event(), threading.Lock()
+
+    def repeat() -> None:
+        while not ended.wait(each_s):
+            line = drain_line(waiting(), until)
+            with one_at_a_time:
+                if not ended.is_set():
+                    tell(line)
+
+    # No join: the question may take longer than the rest of the end.
+    threading.Thread(target=repeat, name="drain", daemon=True).start()
+    try:
+        yield
+    finally:
+        with one_at_a_time:
+            ended.set()
+
+
+def drain_line(waiting: str | None, until: datetime) -> str:
+    """One line. ``waiting``: the condition that the application waits for, if it is a special one."""
+    return (
+        f"Still draining, until {until:%H:%M:%S} at the latest. It waits for {_ACTORS}"
+        f"{f' ({waiting})' if waiting else ''}. Ctrl-C again ends it without a commit"
+    )
