@@ -86,12 +86,15 @@ def _tasks(status: ApplicationStatus) -> str:
 def stop(
     application: Application,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds; then its actors are ended without a commit")] = 120.0,
+    leave_group: Annotated[
+        bool, typer.Option("--leave-group", help="Leave the consumer group at once, as for a Kafka Streams in Java")
+    ] = False,
 ) -> None:
     """Drain and commit an application, then end all its actors."""
     from penstock.cluster import connections, control
 
     connections.connect_to(application)
-    last = control.stop_application(application, timeout)
+    last = control.stop_application(application, timeout, leave_group)
     if last is None:
         raise StreamsError(
             f"application {application!r} did not stop within {timeout:.0f} s and was ended: what it did since "

@@ -29,6 +29,7 @@ from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger, use_format
 
 if TYPE_CHECKING:
+    from penstock.cluster.close_options import CloseOptions
     from penstock.cluster.kafka_streams import KafkaStreams
 
 _FRAME_S = 0.5
@@ -47,6 +48,9 @@ def _run(
         bool,
         typer.Option(help="End an application of the same id and state.dir in another Ray cluster, if there is one"),
     ] = False,
+    leave_group: Annotated[
+        bool, typer.Option("--leave-group", help="Leave the consumer group at the end, as for a Kafka Streams in Java")
+    ] = False,
 ) -> None:
     """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits.
 
@@ -56,21 +60,22 @@ def _run(
     with _awaiting(Console()) as awaits:
         awaits(f"Loading {target}, and Ray with it")
         app = load_application(target)
-    run_application(app, take_over)
+    run_application(app, take_over, leave_group)
 
 
-def run_application(app: KafkaStreams, take_over: bool = False) -> None:
+def run_application(app: KafkaStreams, take_over: bool = False, leave_group: bool = False) -> None:
     """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
 
     Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
     happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
     line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
     and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
-    ``KafkaStreams.start``. For the main thread. Raises TypeError for what is no application.
+    ``KafkaStreams.start``; ``leave_group``: leave the consumer group at the end, see ``CloseOptions``. For the main
+    thread. Raises TypeError for what is no application.
     """
     _check_kind(app)
     try:
-        _run_to_the_end(app, take_over)
+        _run_to_the_end(app, take_over, _close_options(leave_group))
     except StreamsError as error:
         Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         sys.exit(1)
@@ -91,18 +96,25 @@ def _check_kind(app: object) -> None:
         raise TypeError(f"run needs a KafkaStreams, not a {type(app).__name__}: make KafkaStreams(topology, config)")
 
 
-def _run_to_the_end(app: KafkaStreams, take_over: bool) -> None:
+def _close_options(leave_group: bool) -> CloseOptions:
+    from penstock.cluster.close_options import CloseOptions
+
+    kind = CloseOptions.GroupMembershipOperation
+    return CloseOptions(_DRAIN_S, kind.LEAVE_GROUP if leave_group else kind.REMAIN_IN_GROUP)
+
+
+def _run_to_the_end(app: KafkaStreams, take_over: bool, end: CloseOptions) -> None:
     use_format(app.config.log_format)
     if not sys.stdout.isatty():
-        _run_and_drain(app, Console(), take_over)
+        _run_and_drain(app, Console(), take_over, end)
         return
     log = log_file(app.config.state_dir, app.application_id)
     with terminal(log) as screen:
         screen.print(f"Log: {log}", soft_wrap=True, markup=False, highlight=False, style="dim")
-        _run_and_drain(app, screen, take_over)
+        _run_and_drain(app, screen, take_over, end)
 
 
-def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None:
+def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: CloseOptions) -> None:
     with ExitStack() as connected:
         # Signals only behind the connection: ray.init() installs a handler of its own, which ends the interpreter
         # without a commit.
@@ -118,7 +130,7 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool) -> None
             with told_while_draining(
                 lambda: _waiting(app), partial(console.print, soft_wrap=True, markup=False), _DRAIN_S
             ):
-                drained = app.close(_DRAIN_S)
+                drained = app.close(end)
         if last.state is not ApplicationState.NOT_RUNNING:
             last = app.status()
     if last.state is ApplicationState.ERROR or last.error:

@@ -68,9 +68,9 @@ class CloseOptions:
         return self.operation is CloseOptions.GroupMembershipOperation.LEAVE_GROUP
 
 
-def leave_group(config: StreamsConfig, left_s: float) -> None:
-    """Free the seat of an application whose coordinator has ended. Where that fails, a warning says so: it is free when
-    its session times out."""
+def leave_group(config: StreamsConfig, left_s: float) -> str | None:
+    """Remove the static member of an application whose coordinator has ended from the consumer group. Returns why that
+    failed, which a warning tells, too: then the member leaves when its session times out."""
     from penstock.kafka.group_tools import GroupTools
 
     tools = GroupTools(config.bootstrap_servers, config.client_entries("admin."))
@@ -80,4 +80,6 @@ def leave_group(config: StreamsConfig, left_s: float) -> None:
             tools.free_seat(config.application_id, seat_id(config.application_id, who), max(left_s, _LEAVE_S))
     except StreamsError as error:
         log = logger(__name__)
-        log.warning("group not left: its seat stays until the session times out", error=str(error))
+        log.warning("group not left: the static member stays until its session times out", error=str(error))
+        return str(error)
+    return None

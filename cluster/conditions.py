@@ -19,14 +19,15 @@ def waits_for(
     machine = dispatcher.machine if dispatcher is not None else None
     no_session = _NO_SESSION if machine is not None and machine.session_lost else None
     no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
+    others = periodic.other_members if periodic is not None else None
     failures, room = (machine.waits_for, machine.makes_room) if machine is not None else (None, None)
     disks, held = (machine.unfit, machine.watch_held) if machine is not None else (None, None)
     if no_cpu is not None and machine is not None and machine.rolls_out:
         no_cpu = None if room is not None else _OLD_MAKE_ROOM
     silent = dispatcher.silent if dispatcher is not None else None
     begins = restarted and (machine is None or machine.state is ApplicationState.CREATED)
-    reasons = [_RESTARTED if begins else None, no_broker, no_topic, no_session, failures, disks, room, no_cpu, silent]
-    reasons.append(held)
+    reasons = [_RESTARTED if begins else None, no_broker, no_topic, others, no_session]
+    reasons += [failures, disks, room, no_cpu, silent, held]
     return "; ".join(reason for reason in reasons if reason is not None) or None
 
 

@@ -23,6 +23,7 @@ from penstock.common.errors import ApplicationStateError
 
 _STATUS_S = 10.0
 _PAUSE_S = 30.0
+_LEAVE_S = 40.0
 _AGAIN_S = 0.5
 
 
@@ -129,8 +130,8 @@ def _difference(coordinator: Any, topology: str | None) -> str:
     return f". {found}" if found else ""
 
 
-def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:
-    """Drain, commit, end every actor of the application.
+def stop_application(application_id: str, timeout_s: float, leave: bool = False) -> ApplicationStatus | None:
+    """Drain, commit, end every actor of the application, and, with ``leave``, leave its consumer group.
 
     Returns the last status, also when another command stopped the application at the same time; None when it did not
     end in time and its actors were ended without a commit. Raises ApplicationStateError when its coordinator was ended
@@ -138,12 +139,14 @@ def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus
     """
     coordinator = find_coordinator(application_id)
     try:
-        return _left(application_id) if coordinator is None else _drained(application_id, coordinator, timeout_s)
+        if coordinator is None:
+            return _left(application_id)
+        return _drained(application_id, coordinator, timeout_s, leave)
     finally:
         end_actors(application_id, coordinator)
 
 
-def _drained(application_id: str, coordinator: Any, timeout_s: float) -> ApplicationStatus | None:
+def _drained(application_id: str, coordinator: Any, timeout_s: float, leave: bool) -> ApplicationStatus | None:
     audit(coordinator, "stop", "asked")
     deadline = time.monotonic() + timeout_s
     while (left_s := deadline - time.monotonic()) > 0:
@@ -156,8 +159,22 @@ def _drained(application_id: str, coordinator: Any, timeout_s: float) -> Applica
         except RayActorError:
             return _left(application_id)
         else:
+            if leave:
+                _leave_group(application_id, coordinator)
             return status
     return None
+
+
+def _leave_group(application_id: str, coordinator: Any) -> None:
+    try:
+        failed = ray.get(coordinator.leave_group.remote(), timeout=_LEAVE_S)
+    except (GetTimeoutError, RayActorError) as error:
+        failed = last_line(error) or f"no answer within {_LEAVE_S:.0f} s"
+    if failed:
+        raise ApplicationStateError(
+            f"application {application_id!r} has stopped and committed, but not left its consumer group: {failed}. Its "
+            "static member leaves when consumer.session.timeout.ms (45 s by default) has passed"
+        )
 
 
 def _left(application_id: str) -> ApplicationStatus:

@@ -24,10 +24,11 @@ from penstock.actors.messages import (
     CommitRequest,
 )
 from penstock.actors.process_id import process_id
-from penstock.actors.process_watch import LOOK_EVERY_S, Process, ProcessWatch, own_process
+from penstock.actors.process_watch import LOOK_EVERY_S, Process, own_process
 from penstock.actors.rollout import Deployment, RunningProgram
 from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
+from penstock.cluster.close_options import leave_group
 from penstock.cluster.conditions import health_of, waits_for
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deployments import Deployments
@@ -35,10 +36,10 @@ from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.first_plan import first_plan
 from penstock.cluster.found_partitioners import partitioners_of
 from penstock.cluster.key_serdes import pickled_key_serdes
+from penstock.cluster.known_http import KnownHttp
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of
 from penstock.cluster.metrics import metric_families
-from penstock.cluster.named_actors import find_http_actor
 from penstock.cluster.names import seat_id
 from penstock.cluster.own_actor import own_id, was_restarted
 from penstock.cluster.pausing import Pausing
@@ -58,7 +59,7 @@ from penstock.topology.physical.topic_plan import TopicPlan
 
 ANSWER_WITHIN_S = 20.0
 _CHECK_BROKER_S = 2.0
-_ASK_HTTP_S = 10.0
+_LEAVE_S = 30.0
 _LOCK_AGAIN_S = 5.0
 _LOOK_AT_NOTE_S = 5.0
 
@@ -84,7 +85,7 @@ class CoordinatorActor:
         self._restarted = False
         self._error: str | None = None
         self._broker_watch: BrokerWatch | None = None
-        self._http_address: str | None = None
+        self._http = KnownHttp(application_id)
         self._running_lock: RunningLock | None = None
         self._ray_metrics = RayMetrics()
         self._pausing = Pausing(final_state.keep_paused, self._log)
@@ -124,7 +125,7 @@ class CoordinatorActor:
             it.machine.epoch if it else 0,
             it.statuses if it else (),
             it.machine.placement if it else {},
-            self._http_address,
+            self._http.address,
             self._error,
             None if self._state.has_ended else waits_for(it, self._periodic, self._no_broker(), self._restarted),
             self._pausing.paused,
@@ -175,6 +176,11 @@ class CoordinatorActor:
         await self._ended.wait()
         return await self.status()
 
+    async def leave_group(self) -> str | None:
+        """Leave the consumer group, after the end; why not, if that fails."""
+        await self._ended.wait()
+        return await asyncio.to_thread(leave_group, self._deployments.spec.config, _LEAVE_S)
+
     async def pause(self, paused: bool) -> ApplicationStatus:
         """Keep all tasks from processing, or let them go on; returns when every stream actor that answers has been
         told, and does nothing to an application that has ended."""
@@ -214,7 +220,7 @@ class CoordinatorActor:
 
     async def set_http_address(self, address: str | None) -> None:
         """Remember where the HTTP API listens, for those who ask the status."""
-        self._http_address = address
+        self._http.address = address
 
     # ---- beginning and end ----
 
@@ -282,8 +288,7 @@ class CoordinatorActor:
         for work in self._periodic.all():
             self._repeat(work)
         self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
-        look_after_http = partial(self._look_after_http, ProcessWatch("HTTP server", self._log))
-        self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", look_after_http))
+        self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", self._http.look_after))
         note = TopicNote(self._application_id, plan.internal, lambda: dispatcher.machine.plan, clients, self._loop.time)
         self._repeat(Work(_LOOK_AT_NOTE_S, "note the internal topics", note.look))
         purge_each_s = spec.config.repartition_purge_interval_ms / 1000
@@ -310,7 +315,7 @@ class CoordinatorActor:
         ended = await asyncio.to_thread(final_state.load, own_id())
         if ended is None:
             return False
-        await self._ask_http()
+        await self._http.ask()
         self._enter(*ended)
         return True
 
@@ -318,25 +323,11 @@ class CoordinatorActor:
         """After a restart go on with the actors that live; otherwise end them: they ran another program."""
         found = await asyncio.to_thread(StreamActorHandle.find, self._application_id)
         if was_restarted():
-            self._spawn(self._ask_http())
+            self._spawn(self._http.ask())
             await dispatcher.recover(found)
         else:
             for handle in found:
                 handle.kill()
-
-    async def _ask_http(self) -> None:
-        try:
-            handle = await asyncio.to_thread(find_http_actor, self._application_id)
-            if handle is not None:
-                asked = handle.known_address.options(max_task_retries=0).remote()
-                self._http_address = await asyncio.wait_for(asyncio.wrap_future(asked.future()), _ASK_HTTP_S)
-        except Exception as error:  # the address is only shown, and the server sends it again when it restarts
-            self._log.warning("HTTP server address unavailable", error=repr(error))
-
-    async def _look_after_http(self, watch: ProcessWatch) -> None:
-        handle = await asyncio.to_thread(find_http_actor, self._application_id)
-        if handle is not None:
-            await watch.look(handle)
 
     def _enter(self, state: ApplicationState, error: str | None) -> None:
         if error is not None and error != self._error:

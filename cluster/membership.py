@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
@@ -17,10 +18,12 @@ from penstock.common.errors import (
 )
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import GroupMember, SessionLostError
+from penstock.kafka.contracts import GroupMember, OtherProtocolError, SessionLostError
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
+_OTHERS_LEAVE_S = 300.0
+"""Members of a stopped application leave after their session time-out: 45 s by default. Others run."""
 _CLOSE_PATIENCE_S = 90.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
 """The seat is another's, Kafka does not let us take it, or what we sit there for is gone: no other try would help."""
@@ -51,6 +54,9 @@ class Membership:
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
         self._mine: frozenset[TopicPartition] | None = None  # None until the group has answered for the first time
         self._session_lost = False
+        self._others_since_s: float | None = None
+        self.waits_for: str | None = None
+        """What users must know while other members keep this one out; None if none do."""
         self._closing = threading.Event()
         self._log = logger(__name__)
         self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
@@ -85,6 +91,10 @@ class Membership:
             except FINAL as error:
                 self._on_failed(error)
                 break
+            except OtherProtocolError as error:
+                if not self._may_wait_for_others(error):
+                    break
+                self._closing.wait(_REJOIN_AFTER_S)
             except StreamsError as error:
                 self._log.warning("seat in the group given up, joining by a new client", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
@@ -94,6 +104,25 @@ class Membership:
                 break
         self._closing.set()
         self._refuse_waiting()
+
+    def _may_wait_for_others(self, error: OtherProtocolError) -> bool:
+        now_s = time.monotonic()
+        if self._others_since_s is None:
+            self._others_since_s = now_s
+            self._log.warning("waiting for other members of the group to leave", error=str(error))
+        self.waits_for = (
+            f"{error}: waiting until they have left. Members of a stopped application leave after their "
+            "session.timeout.ms"
+        )
+        if now_s - self._others_since_s < _OTHERS_LEAVE_S:
+            return True
+        self._on_failed(
+            KafkaRefusedError(
+                f"{error}, and they have not left for {_OTHERS_LEAVE_S:.0f} s: stop that application first, or give "
+                "this one another application.id"
+            )
+        )
+        return False
 
     def _poll_as_member(self) -> None:
         member = self._member()
@@ -111,7 +140,9 @@ class Membership:
                     member.poll(0)
         except FINAL:
             raise
-        except StreamsError:
+        except StreamsError as error:
+            if isinstance(error, OtherProtocolError) and self._mine is None:
+                raise  # there was no session yet that could be lost
             self._assigned(member, None)  # the next client cannot know whether the group has kept the seat for it
             raise
         finally:
@@ -134,6 +165,8 @@ class Membership:
         # Nothing is ours after a lost session. It is known, not None: commits are refused and do not wait for the next
         # session, for whoever stops the application would wait for them.
         self._mine = partitions or frozenset()
+        if partitions is not None:
+            self.waits_for = self._others_since_s = None
         self._on_assigned(partitions, b"" if partitions is None else member.group_metadata())
 
     def _revoked(self, member: GroupMember) -> None:

@@ -111,6 +111,11 @@ class PeriodicWork:
         return self._cpus.waiting
 
     @property
+    def other_members(self) -> str | None:
+        """What users must know of members of the group that keep this one out; None if none do."""
+        return self._membership.waits_for
+
+    @property
     def missing_topic(self) -> str | None:
         """Which source topic is gone, and what will come of it."""
         return self._topics.missing

@@ -37,7 +37,8 @@ other side of that contract acts on it, so no program need name one::
     ├── UnknownTopicError             a BrokerUnreachableError: brokers answer, but do not know a topic for now
     ├── UndeliveredError              some records are not written: the tasks go back to the last commit
     │   └── TransactionAbortedError   so do those of the transaction, all together
-    └── SessionLostError              the seat in the group: another client joins
+    ├── SessionLostError              the seat in the group: another client joins
+    └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
     kafka/known_topics.py
     └── LostTopicError                a restarted coordinator looks again, for a broker may list late
     actors/guarantee.py

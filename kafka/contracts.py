@@ -260,6 +260,11 @@ class SessionLostError(StreamsError):
     nobody has taken the seat, a new client can join."""
 
 
+class OtherProtocolError(StreamsError):
+    """The group has members that share out partitions otherwise, as those of Kafka Streams for Java do. A client can
+    join when they have left."""
+
+
 OnAssigned = Callable[[frozenset[TopicPartition] | None], None]
 OnRevoked = Callable[[], None]
 
@@ -278,7 +283,7 @@ class GroupMember(Protocol):
 
     def poll(self, timeout_s: float) -> None:
         """Keep the seat: call at least every few seconds. Raises SessionLostError when only a new client may get it,
-        ApplicationStateError when another process has taken it."""
+        ApplicationStateError when another process has taken it, and OtherProtocolError."""
 
     def commit(self, offsets: Offsets) -> None:
         """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError

@@ -18,7 +18,7 @@ from penstock.common.errors import ApplicationStateError, KafkaRefusedError, Str
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.answers import begin_commit
-from penstock.kafka.contracts import GroupMember, OnAssigned, OnRevoked, SessionLostError
+from penstock.kafka.contracts import GroupMember, OnAssigned, OnRevoked, OtherProtocolError, SessionLostError
 from penstock.kafka.group_members import members_of
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
@@ -128,7 +128,7 @@ class ConfluentGroupMember(GroupMember):
     def poll(self, timeout_s: float) -> None:
         """Raises ApplicationStateError when another process has taken a seat that this one had, KafkaRefusedError
         when the group refuses this client for good, MissingTopicError when a topic is gone and stays away,
-        SessionLostError after a minute without a seat, and when fenced without one."""
+        SessionLostError after a minute without a seat, and when fenced without one, and OtherProtocolError."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
@@ -192,6 +192,10 @@ class ConfluentGroupMember(GroupMember):
                 # two requests to join the newer. Who else joins by this name just now is fenced by the next client.
                 return SessionLostError(f"{self._no_session()}: it was fenced while it joined, join again")
             return self._seat_taken()
+        if isinstance(detail, KafkaError) and detail.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
+            return OtherProtocolError(
+                f"group {self._group!r} has members that share out partitions otherwise, as Kafka Streams for Java does"
+            )
         if isinstance(detail, KafkaError) and detail.code() in REFUSED_FOR_GOOD:
             return KafkaRefusedError(
                 f"Kafka refuses what a member of group {self._group!r} must do: {detail.str()} ({detail.name()})"

@@ -200,7 +200,7 @@ REFUSED_FOR_GOOD = frozenset(
      KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION,
      KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.OFFSET_METADATA_TOO_LARGE,
      KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
-     KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
+     KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )  # fmt: skip
 """What no waiting fixes for a member of the group, as in Kafka Streams: someone must allow it, or change what the error
 names."""

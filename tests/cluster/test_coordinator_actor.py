@@ -121,7 +121,7 @@ def periodic_work_of(coordinator: CoordinatorActor) -> PeriodicWork:
     """Its own, without a seat in the group, and nobody who scales."""
     assert coordinator._dispatcher is not None
     spec = ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}))
-    nobody: Any = None
+    nobody: Any = SimpleNamespace(waits_for=None)
     told = coordinator._failed_by, lambda: coordinator._no_broker() is not None
     return PeriodicWork(
         spec, FakeClients("app"), coordinator._dispatcher, nobody, nobody, coordinator._pausing, *told, coordinator._log
@@ -298,7 +298,7 @@ def test_an_http_server_that_does_not_answer_does_not_hold_up_a_restart(monkeypa
 
     async def play() -> None:
         coordinator = Restarted(LivingActor())
-        await asyncio.wait_for(coordinator._ask_http(), 60)
+        await asyncio.wait_for(coordinator._http.ask(), 60)
         assert (await coordinator.status()).http_address is None
         coordinator._beginning.cancel()
 

@@ -19,7 +19,7 @@ from penstock.common.errors import (
     StreamsError,
 )
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import SessionLostError
+from penstock.kafka.contracts import OtherProtocolError, SessionLostError
 from penstock.kafka.group_member import ConfluentGroupMember
 from penstock.kafka.settings import MISSING_TOPIC
 
@@ -37,7 +37,7 @@ def member() -> Iterator[ConfluentGroupMember]:
         (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaRefusedError),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaRefusedError),
         (KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaRefusedError),
-        (KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaRefusedError),
+        (KafkaError.INCONSISTENT_GROUP_PROTOCOL, OtherProtocolError),
         (KafkaError.FENCED_INSTANCE_ID, ApplicationStateError),
         (KafkaError._TRANSPORT, BrokerUnreachableError),
         (KafkaError.ILLEGAL_GENERATION, StreamsError),

@@ -1,0 +1,111 @@
+"""A group that a Kafka Streams in Java has just left, or is to enter next: members of another protocol keep each other
+out. A consumer with another assignor stands for Java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, KafkaError
+
+from penstock.cluster import control, membership
+from penstock.common.errors import KafkaRefusedError
+from penstock.common.ids import TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.group_tools import GroupTools
+from tests.cluster.conftest import WordCount
+from tests.cluster.seats import seat_for
+from tests.waiting import eventually
+
+
+class OtherMember:
+    """It shares out partitions by another protocol."""
+
+    def __init__(self, broker: str, group: str, topic: str) -> None:
+        self.joined = False
+        self.refused = False
+        self.client = Consumer(
+            {
+                "bootstrap.servers": broker,
+                "group.id": group,
+                "partition.assignment.strategy": "roundrobin",
+                "session.timeout.ms": 6000,
+            }
+        )
+        self.client.subscribe([topic], on_assign=self._assigned)
+
+    def _assigned(self, client: Consumer, partitions: object) -> None:
+        self.joined = True
+
+    def poll(self) -> None:
+        message = self.client.poll(0.1)
+        error = None if message is None else message.error()
+        self.refused = self.refused or (error is not None and error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL)
+
+    def has_joined(self) -> bool:
+        self.poll()
+        return self.joined
+
+    def is_refused(self) -> bool:
+        self.poll()
+        return self.refused
+
+
+def test_a_start_waits_until_members_of_another_protocol_have_left(
+    broker: str, topic_name: Callable[[str], str]
+) -> None:
+    topic = topic_name("lines")
+    clients = ConfluentClients(broker, topic)
+    clients.admin().create_topics([NewTopic(topic, 1)])
+    other = OtherMember(broker, topic, topic)
+    eventually(other.has_joined, "the other member", 60)
+    with seat_for(clients, topic) as seat:
+        eventually(lambda: seat.membership.waits_for is not None, "refused", 30)
+        told = str(seat.membership.waits_for)
+        assert f"group {topic!r} has members that share out partitions otherwise" in told
+        assert "waiting until they have left" in told
+        assert seat.failed.empty()
+        other.client.close()
+        assert seat.assigned.get(timeout=60) == frozenset({TopicPartition(topic, 0)})
+        assert seat.membership.waits_for is None
+        assert seat.failed.empty()
+
+
+def test_members_that_do_not_leave_are_an_error_in_the_end(
+    broker: str, topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "_OTHERS_LEAVE_S", 0.0)
+    topic = topic_name("lines")
+    clients = ConfluentClients(broker, topic)
+    clients.admin().create_topics([NewTopic(topic, 1)])
+    other = OtherMember(broker, topic, topic)
+    eventually(other.has_joined, "the other member", 60)
+    with seat_for(clients, topic) as seat:
+        failed = seat.failed.get(timeout=30)
+    other.client.close()
+    assert isinstance(failed, KafkaRefusedError)
+    assert "stop that application first, or give this one another application.id" in str(failed)
+
+
+def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_left_the_group(
+    word_count: Callable[[], WordCount],
+) -> None:
+    it = word_count()
+    tools = GroupTools(it.broker)
+    with it.app() as app:
+        app.wait_until_running()
+    (left_behind,) = tools.members(it.application_id)
+    assert left_behind.seat is not None
+    refused = OtherMember(it.broker, it.application_id, it.lines)
+    eventually(refused.is_refused, "refused", 30)
+    refused.client.close()
+    again = it.app()
+    again.start()
+    again.wait_until_running()
+    assert control.stop_application(it.application_id, 60, leave=True) is not None
+    assert tools.members(it.application_id) == ()
+    other = OtherMember(it.broker, it.application_id, it.lines)
+    eventually(other.has_joined, "the other member", 30)
+    other.client.close()
+    assert again.close()
