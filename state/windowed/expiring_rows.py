@@ -124,16 +124,14 @@ class ExpiringRows:
     # ---- rows ----
 
     def put(
-        self, key: bytes, suffix: bytes, time: int, value: Any, timestamp: int, headers: Headers | None,
-        counted: bool, moves_time: bool = True,
-    ) -> None:  # fmt: skip
+        self, key: bytes, suffix: bytes, time: int, value: Any, timestamp: int, headers: Headers | None, counted: bool
+    ) -> None:
         """Set the row of ``key`` at ``time``, or delete it with None.
 
         What is so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
-        changelog and listeners are told of it like of any other. ``counted``: log it, and count a dropped record.
-        ``moves_time``: False if the row was there already. After a crash a later record may have written it.
+        changelog and listeners are told of it like of any other. ``counted``: say so, and count a dropped record.
         """
-        if time > self.expiry_time and moves_time:
+        if time > self.expiry_time:
             self.observe(time)
         elif not self.is_live(time):
             self._holds_expired = True

@@ -49,7 +49,6 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
             if timestamp < difference:
                 # As in Kafka Streams, nothing is emitted here.
                 early(key, raw, value, timestamp, close_time)
-                record.catch_up()
                 return
             late(key, raw, value, timestamp, close_time)
         except Exception as error:
@@ -57,7 +56,6 @@ def _sliding_windows(spec: SlidingWindowAggregate, wiring: Wiring) -> StreamEdge
             return
         if emit is not None:
             emit(close_time)
-        record.catch_up()
 
     return run
 
@@ -75,14 +73,6 @@ class _Windows:
         self.expired_too = store.buffer.caching
         update = None if spec.on_close else forward_windowed_updates(store, wiring, spec.send_old_values)
         self.at_once = None if store.buffer.caching else update
-        self.latest_found = -1
-        """The latest start of a window that was there already, and was changed."""
-
-    def catch_up(self) -> None:
-        """Move the time of the store on to the windows that were there. After a crash a later record may have begun
-        them. This comes after the record has closed other windows, which would have expired before their results."""
-        if self.latest_found > self.rows.expiry_time:
-            self.rows.observe(self.latest_found)
 
     def process(self, key: Any, raw: bytes, value: Any, timestamp: int, close_time: int) -> None:
         """A record of ``timestamp``; windows that are there come first, latest start first."""
@@ -103,7 +93,7 @@ class _Windows:
                 break
             if start + difference > timestamp:
                 right = right or (aggregate, newest)
-            self.update(key, raw, value, timestamp, start, aggregate, newest, close_time, was_there=True)
+            self.update(key, raw, value, timestamp, start, aggregate, newest, close_time)
             if start + difference == timestamp:
                 if newest >= timestamp:
                     return  # there was a record of this very timestamp: its windows are all there
@@ -134,7 +124,7 @@ class _Windows:
                 previous = newest if newest < timestamp else None
             elif start <= timestamp:
                 right = aggregate, newest
-                self.update(key, raw, value, timestamp, start, aggregate, newest, close_time, was_there=True)
+                self.update(key, raw, value, timestamp, start, aggregate, newest, close_time)
         if right is None and combined is not None and combined[1] > timestamp:
             right = combined
         if timestamp + 1 not in starts and right is not None and right[1] > timestamp:
@@ -160,7 +150,6 @@ class _Windows:
         aggregate: Any,
         newest: int,
         close_time: int,
-        was_there: bool = False,
     ) -> None:
         """The record belongs to the window from ``start``, unless that takes none any more."""
         if start + self.difference < close_time:
@@ -169,21 +158,17 @@ class _Windows:
         new = self.fold(key, value, aggregate)
         newest = timestamp if aggregate is None else max(timestamp, newest)
         # A deletion has no time of its own: it is logged at the record's.
-        self.put(key, raw, start, new, timestamp if new is None else newest, aggregate, newest, was_there)
+        self.put(key, raw, start, new, timestamp if new is None else newest, aggregate, newest)
 
     def copy(self, key: Any, raw: bytes, timestamp: int, right: _Found) -> None:
         """The window from behind the record on has the later records of one that overlaps it."""
         aggregate, newest = right
         self.put(key, raw, timestamp + 1, aggregate, newest, None, newest)
 
-    def put(
-        self, key: Any, raw: bytes, start: int, new: Any, logged_at: int, old: Any, newest: int, was_there: bool = False
-    ) -> None:
+    def put(self, key: Any, raw: bytes, start: int, new: Any, logged_at: int, old: Any, newest: int) -> None:
         """Keep an aggregate and hand it on."""
         rows, context = self.rows, self.context
-        if was_there and start > self.latest_found:
-            self.latest_found = start
-        rows.put(raw, rows.schema.first(start), start, new, logged_at, context.headers, True, not was_there)
+        rows.put(raw, rows.schema.first(start), start, new, logged_at, context.headers, counted=True)
         if self.at_once is not None:
             self.at_once(key, Window(start, start + self.difference), new, old, newest)
 

@@ -163,35 +163,6 @@ def test_nor_does_it_where_a_session_has_grown_long_behind_the_commit(
     assert {key: value for key, value in results if value is not None}["a@60000"] == "1233"
 
 
-def test_nor_does_a_sliding_window_expire_by_one_that_a_later_record_began(crashed: Crashed) -> None:
-    """The late record has begun the window from 259,001 on, which the record of 275,000 finds when it comes again."""
-    behind: Rows = [("in", "b", "2", 275_000), ("in", "b", "3", 259_000)]
-    results = crashed(windows("sliding", True, False), [("in", "a", "1", 100_000)], behind, [])
-    assert ("a@40000", "1") in results
-
-
-def test_once_they_are_processed_again_the_store_shows_what_its_changelog_makes(tmp_path: Path) -> None:
-    topology = windows("sliding", False, False)
-    rig = Crashing(tmp_path / "here", topology)
-    rig.send([("in", "a", "1", 100_000)])
-    first = rig.running()
-    settle(first)
-    rig.commit(first)
-    rig.send([("in", "b", "2", 275_000), ("in", "b", "3", 259_000)])
-    settle(first)
-    first._finish("killed")
-
-    shown = []
-    for loop in (rig.loop(2), rig.on_another_node(tmp_path / "there").loop(3)):
-        loop.assign(2, rig.reads(TASK))
-        settle(loop)
-        rig.commit(loop)
-        view: Any = loop._tasks[TASK].state_manager.store("counts").view()
-        shown.append({str(windowed) for windowed, _ in view.all()})
-        rig.stop(loop)
-    assert shown[0] == shown[1]
-
-
 @pytest.mark.parametrize("kind", ["time", "sliding", "session"])
 def test_so_it_is_after_a_commit_that_was_refused_when_its_caches_were_flushed(kind: str, tmp_path: Path) -> None:
     rig = Crashing(tmp_path, windows(kind, False, True))
