@@ -59,13 +59,13 @@ class UncaughtErrors:
 
 
 def describe_error(error: BaseException) -> str:
-    """What happened to which record, with the way into the user's code; of an unexpected error the whole traceback."""
-    if not isinstance(error, StreamsError):
-        return "".join(traceback.format_exception(error)).rstrip()
+    """Returns a line that names the error and its record, with the traceback of an exception from the user's code, or
+    of an unexpected error."""
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, RecordError) and error.__cause__ is not None:
-        text += "\n" + "".join(traceback.format_exception(error.__cause__)).rstrip()
-    return text
+    cause = error.__cause__ if isinstance(error, StreamsError) else error
+    if cause is None or (isinstance(cause, StreamsError) and not isinstance(error, RecordError)):
+        return text
+    return text + "\n" + "".join(traceback.format_exception(cause)).rstrip()
 
 
 def close_all(closing: Iterable[Callable[[], None]], log: BoundLogger) -> None:

@@ -134,5 +134,8 @@ class PartitionerWatch:
 
     def _tell(self, what: str, **fields: object) -> None:
         if self._fails:
-            raise PartitionerMismatchError(f"task {self._task_id}: {what} (partitioner.mismatch=fail)")
+            raise PartitionerMismatchError(
+                f"task {self._task_id}: {what}. partitioner.mismatch=fail ends the application; if one partitioner has "
+                f"written all topics that are joined, set it to warn. Otherwise {_CURE}"
+            )
         logger(__name__).warning(what, task=str(self._task_id), **fields)

@@ -1,4 +1,4 @@
-"""Reports in the log that tasks drop records: late ones, those without a key that an operator needs, and others.
+"""Reports in the log that tasks drop records: late ones, those without a time or a key that an operator needs, others.
 
 Kafka Streams writes a line for each such record. Here a line tells of all that a task has dropped since the last one.
 Records that a handler of exceptions drops are left out: the handler has reported them, as ``LogAndContinue`` does. The
@@ -39,7 +39,7 @@ class DroppedRecords:
             if dropped > told and now - told_s >= _EACH_S:
                 self._told[task] = now, dropped
                 self._log.warning(
-                    "records dropped: they came late, or lack a key or value that an operator needs",
+                    "records dropped: they came late, lack a valid timestamp, or a key or value that an operator needs",
                     task=str(task[1]), actor=task[0], records=dropped - told, since_the_task_began=dropped,
                 )  # fmt: skip
             elif task in self._told:

@@ -26,11 +26,17 @@ class ExceptionHandler(Protocol):
 
 
 def response_of(handler: ExceptionHandler, error: RecordError) -> HandlerResponse:
-    """The handler's answer to ``error``. Raises ConfigError for anything that is no HandlerResponse."""
-    answer: object = handler(error)
+    """Returns the handler's answer to ``error``. Raises ConfigError for a handler that raises, and for an answer that
+    is no HandlerResponse."""
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
+    try:
+        answer: object = handler(error)
+    except Exception as problem:  # a user's function may raise anything
+        raise ConfigError(
+            f"exception handler {name} raised {type(problem).__name__}: {problem} (it was asked about: {error})"
+        ) from problem
     if isinstance(answer, HandlerResponse):
         return answer
-    name = getattr(handler, "__qualname__", type(handler).__qualname__)
     raise ConfigError(
         f"exception handler {name} returned {answer!r}: return HandlerResponse.RESUME or HandlerResponse.FAIL "
         f"(it was asked about: {error})"

@@ -148,7 +148,7 @@ def test_a_directory_that_another_actor_has_open_is_never_removed(tmp_path: Path
     rig.write("in", ("a", "x", 1), partition=0)
     other = rig.running(TaskId(0, 0))
     rig.commit(other)
-    loop = rig.running(TaskId(0, 1))
+    loop = rig.running(TaskId(0, 1), slot=2)
     left_an_hour_ago(tmp_path, "0_0")
     let_the_delay_pass(rig, loop)
     assert directories(tmp_path) == ["0_0", "0_1"]

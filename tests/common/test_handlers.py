@@ -62,3 +62,11 @@ def test_an_answer_that_is_none_is_an_error_that_names_the_handler_and_the_recor
 
     with pytest.raises(ConfigError, match=rf"careless returned {answer!r}: return HandlerResponse.RESUME .*offset 2"):
         response_of(careless, ERRORS[0])
+
+
+def test_a_handler_that_raises_is_named_with_the_record_that_it_was_asked_about() -> None:
+    def broken(error: RecordError) -> HandlerResponse:
+        raise KeyError("oops")
+
+    with pytest.raises(ConfigError, match=r"handler .*broken raised KeyError: 'oops' \(it was asked about: .*offset 2"):
+        response_of(broken, ERRORS[0])

@@ -26,6 +26,7 @@ from penstock.actors.messages import (
     TaskStatus,
 )
 from penstock.api.metrics import exposition
+from penstock.common import metric_names
 from penstock.common.ids import TaskId, TopicPartition
 from tests.deploy.promql import Labels, Scrapes, Vector, evaluate, metrics_of
 
@@ -36,6 +37,7 @@ RULES: dict[str, dict[str, Any]] = {
 SCRAPE_S = 15
 MINUTE, HOUR = 60, 3600
 APP, ACTOR, TASK, SOURCE = "word-count", "stream/1", TaskId(0, 0), TopicPartition("words", 0)
+PARTED = (metric_names.TASK, "parted-joins")
 
 WELL = ApplicationStatus(
     APP,
@@ -43,7 +45,7 @@ WELL = ApplicationStatus(
     3,
     (
         ActorStatus(
-            ACTOR, "node", 1, 3, (TaskStatus(TASK, TaskState.RUNNING, 100, lags={SOURCE: 5}),),
+            ACTOR, "node", 1, 3, (TaskStatus(TASK, TaskState.RUNNING, 100, lags={SOURCE: 5}, measured={PARTED: 0}),),
             standbys=(StandbyStatus(TaskId(0, 1), 7, 100),),
         ),
     ),
@@ -130,6 +132,7 @@ TROUBLE: dict[str, tuple[At, float, float]] = {
     "PenstockLagGrows": (growing, 20 * MINUTE, 10 * MINUTE),
     "PenstockRecordsDropped": (counting("dropped_records"), 15 * MINUTE, 14 * MINUTE),
     "PenstockRecordsLost": (counting("lost_records"), 15 * MINUTE, 14 * MINUTE),
+    "PenstockResultsMissing": (always(with_task(measured={PARTED: 1})), 0, -1),
     "PenstockRestoreTakesLong": (always(with_task(restore_remaining=9)), 30 * MINUTE, 29 * MINUTE),
     "PenstockStandbyBehind": (
         always(with_actor(standbys=(StandbyStatus(TaskId(0, 1), 200_000),))), 30 * MINUTE, 29 * MINUTE
