@@ -1,8 +1,9 @@
-"""Connections: how long each may take for what, and how many there may be.
+"""Limits of connections: their time, their number, and the bytes and requests that each makes the server hold.
 
-uvicorn gives a client all the time that it wants, for a head, for a body, and for reading an answer. Here a client that
-does not get on is dropped, and while there are too many connections, those that have waited longest for their clients.
-So clients that stall take no place from others, however many they are.
+uvicorn gives a client all the time that it wants, for a head, for a body, and for reading an answer. It also keeps
+every header, every trailer and every pipelined request that arrives. Here a client that makes no progress is dropped.
+While there are too many connections, those that have waited longest for their clients are dropped; while all heads
+together are too large, those with the largest heads. So clients that stall or flood take no place from others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import resource
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -19,6 +20,12 @@ from penstock.api.limits import BODY_S
 
 LARGEST_HEAD = 384 << 10
 """Request line and headers: room for a position of 100,000 characters, percent-encoded."""
+LARGEST_HEADS = 128 << 20
+"""Heads of all requests that arrive, wait or are being answered, in bytes received."""
+MOST_HEADERS = 200
+"""Headers and trailers of one request. One of 4 bytes takes about 30 times as much memory."""
+MOST_PIPELINED = 16
+"""Requests of one connection that wait for the answers to earlier ones."""
 HEAD_S = 10.0
 """Time from the first byte of a head, or from the beginning of the connection, to the end of the head."""
 READING_S = 30.0
@@ -41,10 +48,14 @@ class Connection(HttpToolsProtocol):
 
     most = _MOST_CONNECTIONS
     """The connections that there may be; a server sets it to :func:`most_connections`."""
+    heads: ClassVar[int] = 0
+    """Bytes of heads that all connections of the process hold."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._head = 0
+        self._held = 0
+        self._headers = 0
         self._in_body = False
         self._since_s = self.loop.time()
         self._unread = 0
@@ -56,25 +67,72 @@ class Connection(HttpToolsProtocol):
         if len(self.connections) > self.most:
             make_room(cast("set[Connection]", self.connections), self.most)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self._hold(-self._held)
+        super().connection_lost(exc)
+
     def data_received(self, data: bytes) -> None:
-        """Counts here the bytes of a head, all of which the parser keeps."""
-        if not self._in_body:
-            if not self._head:
-                self._since_s = self.loop.time()
-            self._head += len(data)
+        """Counts here the bytes that are no body, all of which the parser or the request keeps."""
+        if not self._in_body and not self._head:
+            self._since_s = self.loop.time()
+        self._head += len(data)
+        self._hold(len(data))
         super().data_received(data)
-        if self._head > LARGEST_HEAD and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._head > LARGEST_HEAD:
             self._refuse(HTTPStatus.BAD_REQUEST, f"Request line and headers may have {LARGEST_HEAD} bytes.")
+        elif Connection.heads > LARGEST_HEADS:
+            drop_largest_heads(cast("set[Connection]", self.connections))
+
+    def on_message_begin(self) -> None:
+        """The parser has met the first byte of a request. Raises ValueError if too many wait: the connection ends."""
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise ValueError(f"more than {MOST_PIPELINED} requests wait for their answers")
+        self._headers = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser has taken a header or a trailer. Raises ValueError if there are too many: the connection ends."""
+        self._headers += 1
+        if self._headers > MOST_HEADERS:
+            raise ValueError(f"more than {MOST_HEADERS} headers")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The parser has taken the head."""
         self._head, self._in_body = 0, True
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        """The parser has taken a part of the body, whose bytes ``limits.Bodies`` counts."""
+        self._head = 0
+        self._hold(-min(len(body), self._held))
+        super().on_body(body)
+
     def on_message_complete(self) -> None:
-        """The parser has taken the body."""
-        self._in_body = False
+        """The parser has taken the body and the trailers."""
+        self._head, self._in_body = 0, False
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is written, and the server forgets the request."""
+        if not self.pipeline:
+            self._hold(self._head - self._held)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is no request. While the answer to an earlier one is under way, drops the connection instead."""
+        if self.cycle is None or self.cycle.response_complete:
+            super().send_400_response(msg)
+        else:
+            self.drop()
+
+    @property
+    def held(self) -> int:
+        """Bytes of heads that its requests hold."""
+        return self._held
 
     @property
     def waits_for_client(self) -> bool:
@@ -115,6 +173,10 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def _hold(self, count: int) -> None:
+        self._held += count
+        Connection.heads += count
+
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(why)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + why.encode())
@@ -134,6 +196,16 @@ def look_at(connections: Iterable[Connection], now_s: float) -> None:
         unread -= connection.unread
         if connection.unread:
             connection.drop()
+
+
+def drop_largest_heads(connections: set[Connection]) -> None:
+    """Drop the connections with the largest heads, until a tenth of ``LARGEST_HEADS`` is free."""
+    left = Connection.heads
+    for connection in sorted(connections, key=lambda each: each.held, reverse=True):
+        if left <= _SPARED * LARGEST_HEADS:
+            break
+        left -= connection.held
+        connection.drop()
 
 
 def make_room(connections: set[Connection], most: int) -> None:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from penstock.cluster.environment import NodeAnswer
+from penstock.common.log import logger
 
+_log = logger(__name__)
 CONNECT_S = 1.0
 LIST_S = 1.0
 """Ray's list is waited for no longer. The answer to a later question may use it."""
@@ -46,13 +48,16 @@ class NodeProbe:
         return NodeAnswer.ENDED if answer is NodeAnswer.REFUSES else NodeAnswer.GONE
 
     async def _list(self) -> None:
-        """Take in Ray's list; keep the one before if Ray does not answer within LIST_S. A thread that Ray lets wait is
-        waited for again, so that there is one at most."""
+        """Take in Ray's list; keep the one before if Ray fails or does not answer within LIST_S. A thread that Ray lets
+        wait is waited for again, so that there is one at most."""
         if self._listing is None:
             self._listing = asyncio.ensure_future(asyncio.to_thread(self._addresses))
         listing = self._listing
         if (await asyncio.wait({listing}, timeout=LIST_S))[0]:
             self._listing = None
+            if (error := listing.exception()) is not None:
+                _log.warning("Ray does not list its nodes; asking again with the next question", error=str(error))
+                return
             self._known = dict(listing.result())
             self._last |= {node_id: address for node_id, address in self._known.items() if address is not None}
 

@@ -46,3 +46,20 @@ def test_a_list_of_nodes_that_ray_does_not_give_is_waited_for_a_second_and_asked
         assert await probe.ask("a") is NodeAnswer.GONE
 
     asyncio.run(story())
+
+
+def test_a_list_of_nodes_that_ray_fails_to_give_lets_nothing_be_concluded_and_is_asked_for_again() -> None:
+    answers: list[dict[str, tuple[str, int] | None]] = [{"a": None}]
+
+    def addresses() -> dict[str, tuple[str, int] | None]:
+        if len(asked) < 2:
+            asked.append(1)
+            raise RuntimeError("Failed to connect to GCS")
+        return answers[0]
+
+    async def story() -> None:
+        probe = NodeProbe(addresses)
+        assert [await probe.ask("a") for _ in range(3)] == [NodeAnswer.ANSWERS, NodeAnswer.ANSWERS, NodeAnswer.GONE]
+
+    asked: list[int] = []
+    asyncio.run(story())

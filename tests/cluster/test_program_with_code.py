@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import penstock as ps
+from penstock.actors.messages import ApplicationSpec
 from penstock.cluster.program_with_code import pickled_with_code, unpickled_program
 from penstock.common.errors import ConfigError
 from penstock.testing.topology_test_driver import TopologyTestDriver
@@ -36,6 +40,15 @@ def application(function):
 """
 
 
+def application(function: Callable[[str], str]) -> ApplicationSpec:
+    string = ps.Serdes.string()
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(string, string)).map_values(function).to(
+        "out", ps.Produced.with_(string, string)
+    )
+    return ps.KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "127.0.0.1:1"})._spec
+
+
 @pytest.fixture
 def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A module of a user's."""
@@ -59,6 +72,47 @@ def test_a_program_runs_although_its_files_are_gone(code: Path, monkeypatch: pyt
         source.pipe_input("k", "hello")
         assert sink.read_value() == "HELLO!"
     assert "users_program" not in sys.modules
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages", "target"])
+def test_a_library_is_no_code_of_the_user_wherever_it_is_installed(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / folder
+    library = installed / "some_library"
+    library.mkdir(parents=True)
+    (library / "__init__.py").write_text(
+        "import threading\nLOCK = threading.Lock()\ndef held(v):\n    return v if LOCK else v\n"
+    )
+    (installed / "users_neighbour.py").write_text("def kept(value):\n    return value\n")
+    record = installed / "some_library-1.0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Name: some-library\nVersion: 1.0\n")
+    (record / "RECORD").write_text("some_library/__init__.py,,\n../bin/some-library,,\n")
+    monkeypatch.syspath_prepend(installed)
+
+    names = ["some_library", "users_neighbour"]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    library_module, neighbour = (importlib.import_module(name) for name in names)
+    try:
+        unpickled_program(pickled_with_code(application(library_module.held)))
+        pickled = pickled_with_code(application(neighbour.kept))
+    finally:
+        for name in names:
+            sys.modules.pop(name)
+    monkeypatch.undo()
+    if folder == "target":
+        unpickled_program(pickled)  # the user's module beside a library travels with the program
+
+
+def test_two_programs_may_be_pickled_at_once(code: Path) -> None:
+    import users_program
+
+    spec = users_program.application(users_program.loud)._spec
+    with ThreadPoolExecutor(8) as pool:
+        pickled = list(pool.map(lambda _: pickled_with_code(spec), range(40)))
+    assert len(set(pickled)) == 1
 
 
 def test_what_cannot_be_sent_with_the_code_is_named(code: Path) -> None:
