@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.actors.clock import Clock
-from penstock.actors.state_home import OWNER_FILE, PROCESS_ID_FILE
+from penstock.actors.state_home import OWNER_FILE, PROCESS_ID_FILE, RUNS_IN_FILE
 from penstock.actors.steps import Steps
 from penstock.actors.task_directory import GLOBAL, GLOBAL_COPY, TaskDirectory
 from penstock.common.errors import StateStoreError, StateStoreLockedError
@@ -86,8 +86,9 @@ def remove_local_state(root: Path) -> LocalState:
     found = local_state(root)
     for path in list(_paths(root)):
         TaskDirectory(path).remove()
-    for mark in (*root.glob(f"{OWNER_FILE}*"), *root.glob(f"{PROCESS_ID_FILE}*")):
-        mark.unlink()
+    for name in (OWNER_FILE, PROCESS_ID_FILE, RUNS_IN_FILE):
+        for mark in root.glob(f"{name}*"):
+            mark.unlink()
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{LOCK}"):
             DirectoryLock(lock.with_name(lock.name.removesuffix(LOCK))).remove()

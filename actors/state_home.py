@@ -15,6 +15,8 @@ from penstock.common.files import write_whole
 OWNER_FILE = "penstock-state.json"
 PROCESS_ID_FILE = "process-id"
 """Beside it: see :mod:`penstock.actors.process_id`."""
+RUNS_IN_FILE = "coordinator.runs-in"
+"""Names the Ray cluster whose coordinator holds the lock beside it."""
 _FORMAT = 1
 """Of what lies in the directory; a version that changes it so that an older one cannot read it adds one."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import ray
 
+from penstock.actors.state_home import RUNS_IN_FILE
 from penstock.common.errors import ApplicationStateError, ConfigError, StateStoreLockedError
 from penstock.common.files import write_whole
 from penstock.common.log import logger
@@ -22,7 +23,6 @@ ENDS_WITHIN_S = 15.0
 """A coordinator that was just ended may hold it a little longer."""
 _LOOK_AGAIN_S = 0.2
 _NAME = "coordinator"
-_WHERE = "coordinator.runs-in"
 
 
 class RunningLock:
@@ -45,7 +45,7 @@ class RunningLock:
         while self._lock is None:
             try:
                 self._lock = DirectoryLock(self._home / _NAME)
-                write_whole(self._home / _WHERE, self._where)
+                write_whole(self._home / RUNS_IN_FILE, self._where)
             except StateStoreLockedError:
                 if time.monotonic() >= deadline:
                     raise ApplicationStateError(self._runs_elsewhere()) from None
@@ -71,7 +71,7 @@ class RunningLock:
 
     def _runs_elsewhere(self) -> str:
         try:
-            where = (self._home / _WHERE).read_text()
+            where = (self._home / RUNS_IN_FILE).read_text()
         except OSError:
             where = "another Ray cluster"
         application_id = self._home.name
@@ -98,7 +98,7 @@ def refuse_running_elsewhere(home: Path) -> None:
     lock = RunningLock(home, "")
     try:
         lock.take()
-        (home / _WHERE).unlink(missing_ok=True)
+        (home / RUNS_IN_FILE).unlink(missing_ok=True)
     except (ConfigError, OSError) as error:
         logger(__name__).info("cannot see if the application runs elsewhere", directory=str(home), error=str(error))
     finally:
