@@ -18,6 +18,7 @@ from penstock.common.errors import (
     ProductionError,
     RecordError,
     StateStoreCorruptError,
+    StateStoreDiskError,
     StateStoreError,
     StateStoreLockedError,
     StreamsError,
@@ -94,4 +95,5 @@ def test_errors_are_caught_by_what_they_have_in_common() -> None:
         StateStoreError,
         StateStoreLockedError,
         StateStoreCorruptError,
+        StateStoreDiskError,
     }
