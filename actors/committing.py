@@ -22,6 +22,7 @@ def delivery(guarantee: Guarantee) -> Steps[None]:
         guarantee.check()
         guarantee.producer.flush(_FLUSH_SLICE_S)
         yield SOON_S
+    guarantee.check()
 
 
 class Commit:

@@ -101,6 +101,8 @@ class AtLeastOnce(Guarantee):
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
+        # What was given up left no mark undelivered, so nothing before this has noticed.
+        self.check()
         answer = yield from answer_to(self._ask(offsets))
         if answer.accepted:
             self._pauses.reset()

@@ -78,6 +78,11 @@ class Lease:
             self._ends_s = max(self._ends_s, answered_s + self._lasts_s)
 
     @property
+    def incarnation(self) -> int:
+        """The highest incarnation of a coordinator that it has heard of; 0 for none."""
+        return self._incarnation
+
+    @property
     def is_over(self) -> bool:
         """True if another actor may have the tasks by now."""
         return self._clock_s() >= self._ends_s or self._is_orphaned()

@@ -149,6 +149,8 @@ class ActorStatus:
     idle_s: float = 0.0
     generation: int = 1
     """The version of the program that it runs, as :class:`~penstock.actors.rollout.Rollout` counts them."""
+    incarnation: int = 0
+    """The highest incarnation of a coordinator that its lease has heard of."""
     waits: bool = False
     """It waits for a broker, the coordinator, or the stores of a task, and continues when the answer comes."""
 

@@ -149,7 +149,7 @@ class StreamActor:
         """What the actor does."""
         self._lease.hear(word)
         status = await asyncio.wrap_future(self._started().status())
-        return replace(status, generation=self._generation)
+        return replace(status, generation=self._generation, incarnation=self._lease.incarnation)
 
     async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         """The answers, in the order of the questions."""

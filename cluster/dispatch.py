@@ -150,6 +150,7 @@ class Dispatcher:
         """After a restart: continue with the actors that live; one that does not answer is killed."""
         handles = list(found)
         statuses = await asyncio.gather(*(status_of(handle, self._leases) for handle in handles))
+        self._leases.go_above(max((status.incarnation for status in statuses if status), default=0))
         for handle, status in zip(handles, statuses, strict=True):
             if status is None:
                 self._log.warning("actor killed because it does not answer", actor=handle.actor_id)

@@ -35,6 +35,10 @@ class Leases:
         self._asked[name] += 1
         return Word(self._incarnation, self._asked[name], self._answered.get(name, 0))
 
+    def go_above(self, incarnation: int) -> None:
+        """Be a later coordinator than the one of ``incarnation``, even if the wall clock was set back since."""
+        self._incarnation = max(self._incarnation, incarnation + 1)
+
     def answered(self, name: str, word: Word) -> None:
         """The answer to the question that came with ``word`` has arrived."""
         if name not in self._given_up:

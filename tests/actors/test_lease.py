@@ -153,3 +153,30 @@ def test_records_that_no_broker_has_when_it_ends_are_never_sent_and_their_source
     rig.commit(loop)
     assert rig.counts() == [("a", 1), ("a", 2)]
     assert count_of(loop, "a") == 2
+
+
+@pytest.mark.parametrize("order", ["stop", "suspend", "release"])
+def test_an_order_that_comes_meanwhile_does_not_commit_the_source_of_results_that_were_given_up(
+    order: str, tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
+    rig.lease = lease
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    producer_of(loop).most_at_once = 0  # stuck
+    rig.write("in", ("a", "x", 2))
+    for _ in range(20):
+        loop.step()
+    clock.now_s += 30.0
+    settle(loop)
+    producer_of(loop).most_at_once = None
+    orders = {"stop": loop.stop, "suspend": lambda: loop.suspend(10**6), "release": lambda: loop.assign(10**6, {})}
+    done = orders[order]()
+    lease.begin(30.0)
+    for _ in range(100):
+        if done.done():
+            break
+        loop.step()
+    assert done.done()
+    assert (rig.counts(), rig.committed()) == ([("a", 1)], 1), "the next owner processes the second record"

@@ -45,6 +45,20 @@ def test_it_counts_from_the_last_answer() -> None:
     assert leases.give_up("stream/1") == pytest.approx(LONGEST_S + MARGIN_S - 9)
 
 
+def test_a_coordinator_that_restarts_with_an_earlier_wall_clock_goes_above_the_one_before() -> None:
+    clock = Clock()
+    lease, before, after = Lease(clock), Leases(clock, incarnation=2_000), Leases(clock, incarnation=1_000)
+    lease.begin(LONGEST_S)
+    lease.hear(before.word("stream/1"))
+    after.go_above(lease.incarnation)
+    for _ in range(100):
+        clock.now_s += 1.0
+        word = after.word("stream/1")
+        lease.hear(word)
+        after.answered("stream/1", word)
+    assert not lease.is_over
+
+
 def test_an_actor_that_has_been_silent_for_longer_than_its_lease_is_not_waited_for() -> None:
     clock = Clock()
     leases = Leases(clock, incarnation=1)
