@@ -80,8 +80,8 @@ class Rollouts:
         """True if the actor ends at once: it has not started, or its CPU is needed and no other can take its tasks."""
         if not self.is_outdated(name):
             return False
-        if self._actors[name].phase is Phase.STARTING:
-            return True
+        if (phase := self._actors[name].phase) is not Phase.UP:
+            return phase is Phase.STARTING
         others = [other for other, actor in self._actors.items() if actor.phase is Phase.UP and other != name]
         return name == self.makes_room and not others
 

@@ -11,6 +11,7 @@ import ray
 from penstock.actors.messages import ApplicationSpec
 from penstock.cluster.pickled_program import pickled_program
 from penstock.cluster.ray_clusters import named_address
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
@@ -29,7 +30,7 @@ def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
         check_state_dir(spec.config.state_dir)
     admin = clients.admin()
     check_topics(spec, admin)
-    check_session_timeout(clients, admin)
+    check_session_timeout(spec.config, admin)
     if spec.config.clients:
         clients.try_out()
 
@@ -43,9 +44,9 @@ def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
     refuse_unfinished_backfill(admin, spec.application_id, planned.tasks.reads)
 
 
-def check_session_timeout(clients: ConfluentClients, admin: Admin) -> None:
+def check_session_timeout(config: StreamsConfig, admin: Admin) -> None:
     """Raise ConfigError for a session time-out that no broker takes, if brokers let this client see their limits."""
-    wanted = clients.consumer_overrides.get(_SESSION)
+    wanted = config.client_entries("consumer.").get(_SESSION)
     if wanted is None:
         return
     limits = admin.broker_configs()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -171,8 +172,10 @@ def test_an_order_that_comes_meanwhile_does_not_commit_the_source_of_results_tha
     clock.now_s += 30.0
     settle(loop)
     producer_of(loop).most_at_once = None
-    orders = {"stop": loop.stop, "suspend": lambda: loop.suspend(10**6), "release": lambda: loop.assign(10**6, {})}
-    done = orders[order]()
+    if order == "stop":
+        done: Future[Any] = loop.stop()
+    else:
+        done = loop.suspend(10**6) if order == "suspend" else loop.assign(10**6, {})
     lease.begin(30.0)
     for _ in range(100):
         if done.done():

@@ -169,7 +169,7 @@ def test_who_answers_on_its_own_node_and_who_has_the_number_now_are_left_alone(m
 def test_another_process_of_ray_that_was_given_the_number_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, GetTimeoutError())
     with process_called("ray::StreamActor") as other:
-        has_title = lambda: psutil.Process(other.pid).cmdline()[0] == "ray::StreamActor"  # noqa: E731
+        has_title = lambda: psutil.Process(other.pid).cmdline()[:1] == ["ray::StreamActor"]  # noqa: E731
         eventually(has_title, "it has its title")
         watched = known(other)
         assert not end_if_silent(Actor(), watched._replace(created_s=watched.created_s - DEAD_S))

@@ -73,7 +73,7 @@ def test_a_deploy_that_loses_nothing_is_shown_without_asking_anybody(deploy: Dep
     assert ["moved", "counts", "1_*", "2_*"] in [row[:4] for row in rows(result.output)]
     assert ["kept", f"{deploy.name}-counts-changelog", "changelog"] in rows(result.output)
     assert result.output.splitlines()[-2:] == [
-        "Kafka was not asked how many tasks and records there are: the program's own is -b 127.0.0.1:9092",
+        "Kafka was not asked how many tasks and records there are: the program's own is -b 127.0.0.1:1",
         "Nothing is orphaned, and nothing must be rebuilt",
     ]
 

@@ -9,6 +9,7 @@ from penstock.actors.rollout import Hold, Rollout, RolloutPhase
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
+    ActorFenced,
     ActorLost,
     ActorReported,
     ActorStopped,
@@ -17,6 +18,7 @@ from penstock.cluster.events import (
     AssignTasks,
     ClusterResized,
     Deploy,
+    FenceActor,
     FindCause,
     GroupAssigned,
     KillActor,
@@ -238,6 +240,20 @@ def test_a_name_that_ray_still_has_counts_as_no_loss() -> None:
         play(ActorLost(lost, created=False))
         (lost,) = [start.actor_id for start in play.of(StartActor)]
     assert phase(play) is not RolloutPhase.ROLLING_BACK
+
+
+def test_the_tasks_of_an_old_actor_that_is_lost_while_it_makes_room_wait_for_its_fence() -> None:
+    play = Play()
+    (old,) = on_nodes(play, "a")
+    play(Deploy(2, 60.0))
+    (new,) = [start.actor_id for start in play.of(StartActor)]
+    play(NoRoom())
+    play(ActorLost(old, may_write_s=32.0))
+    assert [it.actor_id for it in play.of(FenceActor)] == [old]
+    play(ActorUp(new, "b"))
+    assert not play.of(AssignTasks), "the old actor may still write"
+    play(ActorFenced(old))
+    assert [it.actor_id for it in play.of(AssignTasks)] == [new]
 
 
 def test_without_a_free_cpu_the_tasks_of_one_old_actor_go_to_the_other_and_it_makes_room() -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 
 import penstock as ps
 from penstock.cluster.start_checks import check_session_timeout, check_state_dir
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -55,21 +57,22 @@ def test_a_session_time_out_within_the_limits_passes_and_so_does_one_whose_limit
         def broker_configs(self) -> dict[str, str]:
             return {"group.min.session.timeout.ms": "6000", "group.max.session.timeout.ms": "1800000"}
 
-    def clients(**overrides: Any) -> ConfluentClients:
-        return ConfluentClients("kafka:9092", "app", overrides)
+    def config(**entries: Any) -> StreamsConfig:
+        return StreamsConfig.of({"application.id": "app", **entries})
 
     for allowed in (6_000, "45000", 1_800_000):
-        check_session_timeout(clients(**{"session.timeout.ms": allowed}), Limits(FakeBroker()))
-    check_session_timeout(clients(), Limits(FakeBroker()))
-    check_session_timeout(clients(**{"session.timeout.ms": 1}), FakeAdmin(FakeBroker()))
+        check_session_timeout(config(**{"consumer.session.timeout.ms": allowed}), Limits(FakeBroker()))
+    check_session_timeout(config(), Limits(FakeBroker()))
+    check_session_timeout(config(**{"consumer.session.timeout.ms": 1}), FakeAdmin(FakeBroker()))
     with pytest.raises(ConfigError, match=r"6000 to 1800000 ms .*not 1800001"):
-        check_session_timeout(clients(**{"session.timeout.ms": 1_800_001}), Limits(FakeBroker()))
+        check_session_timeout(config(**{"consumer.session.timeout.ms": 1_800_001}), Limits(FakeBroker()))
 
 
 def test_a_state_dir_that_cannot_be_written_is_found(
     broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # tests before this one may have left a connection
     check_state_dir(tmp_path / "not" / "there" / "yet")
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ConfigError, match=r"state\.dir.*file' is no directory"):
