@@ -47,6 +47,8 @@ class ActorRecord:
     """Its process gives no sign of life."""
     worked: bool = False
     """Its tasks have run."""
+    avoids: frozenset[str] = frozenset()
+    """The ids of the nodes on which Ray must not start it."""
     outdated: bool = False
     """It must be assigned even the same again: it has closed tasks when a commit was refused, or waits."""
     last_commit: int = -1

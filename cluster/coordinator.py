@@ -331,8 +331,9 @@ class Coordinator(CoordinatorView):
             self._next_actor += 1
             slot, generation, node = self._free_slot(), self.rollout.generation, self._elasticity.node_for_next()
             self._actors[name] = ActorRecord(
-                Phase.STARTING, slot, first_epoch=self._assignments.epoch + 1, generation=generation, wanted_node=node
-            )
+                Phase.STARTING, slot, first_epoch=self._assignments.epoch + 1, generation=generation, wanted_node=node,
+                avoids=self._unfit.nodes,
+            )  # fmt: skip
             self._out.append(StartActor(name, slot, generation, node, self._unfit.nodes))
             if not self._waiting_for_actors:
                 self._waiting_for_actors = True

@@ -71,7 +71,16 @@ class Elasticity:
         """Those that leave and have nothing any more, nor are in ``targets``, or cannot wait any longer."""
         leaving = [(name, it) for name, it in self._actors.items() if it.phase is Phase.UP and self.leaves(name)]
         ending = {name for name, it in leaving if self._due(it.node) or not (it.held or name in targets)}
-        return [name for name in self._actors if name in ending or self._rollouts.must_end(name)]
+        return [
+            name
+            for name in self._actors
+            if name in ending or self._rollouts.must_end(name) or self._may_wait_in_vain(name)
+        ]
+
+    def _may_wait_in_vain(self, name: str) -> bool:
+        """True if Ray was told not to start it on a node that may have actors again: no other node may have room."""
+        actor = self._actors[name]
+        return actor.phase is Phase.STARTING and not actor.avoids <= self._unfit.nodes
 
     def _due(self, node: str) -> bool:
         left_s = self._draining.get(node)

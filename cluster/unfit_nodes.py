@@ -42,9 +42,12 @@ class UnfitNodes:
         return f"other nodes have the tasks of nodes whose disk fails, which are tried again after a while: {each}"
 
     def resized(self, cpus: Mapping[str, int]) -> None:
-        """The nodes that live, and the CPUs of each. One that is gone is forgotten."""
+        """The nodes that live, and the CPUs of each. One that is gone is forgotten. While no fit node has CPUs, the
+        others are tried at once: nothing else could run the tasks."""
         self._cpus = cpus
         self._reasons = {node: reason for node, reason in self._reasons.items() if node in cpus}
+        if not any(count for node, count in cpus.items() if node not in self._reasons):
+            self._reasons.clear()
 
     def failed(self, node: str, error: str) -> list[SetTimer]:
         """The disk of ``node`` has failed one of its actors. Returns what follows: nothing if no other node can take

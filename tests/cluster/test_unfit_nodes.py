@@ -11,6 +11,7 @@ from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorFailed,
+    ActorLost,
     ActorReported,
     ActorUp,
     AssignTasks,
@@ -95,7 +96,20 @@ def test_actors_that_are_missing_start_on_other_nodes_until_the_disk_is_tried_ag
     assert [(it.actor_id, it.avoid) for it in play.of(StartActor)] == [("stream/3", frozenset("a"))]
     play(TimerFired(Timer.TRY_DISKS))
     assert play.machine.unfit is None
-    assert [(it.actor_id, it.avoid) for it in play.of(StartActor)] == [("stream/4", frozenset())]
+    assert play.of(KillActor) == [KillActor("stream/3")], "it may have found no room on other nodes"
+    assert [it.avoid for it in play.of(StartActor)] == [frozenset(), frozenset()]
+
+
+def test_an_unfit_node_is_tried_at_once_when_the_last_other_node_is_lost() -> None:
+    play = Play()
+    bring_up(play, ClusterResized(2, {}, {"a": 1, "b": 1}), "ab")
+    play(failed(1, "a"))
+    play.confirm()
+    play(ActorLost("stream/2"), ClusterResized(1, {}, {"a": 1}))
+    assert play.machine.unfit is None
+    waiting, started = play.of(StartActor)
+    assert (waiting.avoid, started.avoid) == (frozenset("a"), frozenset())
+    assert play.of(KillActor) == [KillActor(waiting.actor_id)]
 
 
 def test_without_another_node_the_application_ends_with_the_error_or_does_what_the_handler_says() -> None:
