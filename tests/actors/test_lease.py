@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
+from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from tests.actors.rig import Rig, count_of, producer_of, settle
 
@@ -132,9 +133,8 @@ def test_without_one_an_actor_answers_queries_and_processes_commits_and_writes_n
     assert not loop.finished.done()
 
 
-def test_records_that_no_broker_has_when_it_ends_are_never_sent_and_their_sources_are_read_again(
-    tmp_path: Path, clock: Clock, lease: Lease
-) -> None:
+def without_a_lease(tmp_path: Path, clock: Clock, lease: Lease) -> tuple[Rig, StreamLoop]:
+    """A loop whose lease has ended while the result of the second of its records was on its way to a broker."""
     rig = Rig(tmp_path, statestore_cache_max_bytes=0)
     rig.lease = lease
     loop = rig.running()
@@ -147,6 +147,13 @@ def test_records_that_no_broker_has_when_it_ends_are_never_sent_and_their_source
     clock.now_s += 30.0
     settle(loop)
     producer_of(loop).most_at_once = None
+    return rig, loop
+
+
+def test_records_that_no_broker_has_when_it_ends_are_never_sent_and_their_sources_are_read_again(
+    tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    rig, loop = without_a_lease(tmp_path, clock, lease)
     settle(loop)
     assert rig.counts() == [("a", 1)], "the actor may not write"
     lease.begin(30.0)
@@ -160,18 +167,7 @@ def test_records_that_no_broker_has_when_it_ends_are_never_sent_and_their_source
 def test_an_order_that_comes_meanwhile_does_not_commit_the_source_of_results_that_were_given_up(
     order: str, tmp_path: Path, clock: Clock, lease: Lease
 ) -> None:
-    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
-    rig.lease = lease
-    loop = rig.running()
-    rig.write("in", ("a", "x", 1))
-    rig.commit(loop)
-    producer_of(loop).most_at_once = 0  # stuck
-    rig.write("in", ("a", "x", 2))
-    for _ in range(20):
-        loop.step()
-    clock.now_s += 30.0
-    settle(loop)
-    producer_of(loop).most_at_once = None
+    rig, loop = without_a_lease(tmp_path, clock, lease)
     if order == "stop":
         done: Future[Any] = loop.stop()
     else:
