@@ -27,7 +27,9 @@ class Clock:
 class Broker:
     """Takes every topic, and shows none."""
 
-    def create_topics(self, asked: list[object], request_timeout: float) -> dict[str, Future[None]]:
+    def create_topics(
+        self, asked: list[object], request_timeout: float, validate_only: bool
+    ) -> dict[str, Future[None]]:
         return {}
 
 
