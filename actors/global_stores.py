@@ -66,7 +66,7 @@ class GlobalStores:
         self._restores: dict[TopicPartition, RestoreEvents] = {}
         self.state = TaskState.RUNNING if not self._subtopologies else TaskState.CREATED
         self.given_up = False
-        """Whether the actor stops before it could read them: no task can be opened."""
+        """True if the actor stops before it has read them: then no task can be opened."""
         self.serializers: Mapping[str, Serialize] = {
             name: store.value_serde.serialize
             for name, store in self._program.stores.items()

@@ -189,7 +189,7 @@ class HostedTasks:
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:
         """Restore, and follow global topics and what standbys follow, for about 2 ms; whether there were records, and
-        what must be done before it can go on: read something from its beginning, or tell of partitioners."""
+        what must be done before it can continue: read something from its beginning, or tell of partitioners."""
         if self._restoration.active:
             busy, ready = self._restoration.step(alone=not self.running)
         else:  # those that nobody works on come after those that all wait for

@@ -1,4 +1,4 @@
-"""What a stream actor does while it has no lease: nothing, until its coordinator is heard of again."""
+"""Keeps a stream actor without a lease from writing, until it hears of its coordinator again."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class CoordinatorView:
         target = self._placer.target.get(task)
         for name, actor in self._actors.items():
             if task in actor.held and actor.phase is Phase.FENCING:
-                return f"{name} is lost, and must be kept from writing before another goes on"
+                return f"{name} is lost, and must be fenced before another actor continues"
             if task in actor.held and name != target:
                 return f"{name} has not released it yet: that goes on by itself"
         if target is not None:

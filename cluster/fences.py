@@ -41,7 +41,7 @@ class Fences:
             self._begin(_EARLIER, record, event.may_write_s)
 
     def fenced(self, event: ActorFenced) -> None:
-        """It can write nothing any more."""
+        """The actor can no longer write."""
         if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
             del self._actors[event.actor_id]
 

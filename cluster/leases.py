@@ -50,9 +50,9 @@ class Leases:
         self._heard_s[name] = self._clock_s()
 
     def give_up(self, name: str) -> float:
-        """Give the actor no longer lease; returns after how many seconds it surely has none. An actor that has never
-        answered this coordinator may have one from the coordinator before."""
-        self._given_up.add(name)  # an answer that comes yet must not be told to it by a question that is under way
+        """Stop extending the actor's lease; returns the seconds after which it has certainly ended. An actor that has
+        never answered this coordinator may have a lease from the one before."""
+        self._given_up.add(name)  # a question that is under way must not acknowledge a late answer
         return self._left_s(self._heard_s.pop(name, self._begun_s))
 
     @property

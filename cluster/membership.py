@@ -56,7 +56,7 @@ class Membership:
         self._session_lost = False
         self._others_since_s: float | None = None
         self.waits_for: str | None = None
-        """What users must know while other members keep this one out; None if none do."""
+        """The notice to users while other members keep this one out; None if none do."""
         self._closing = threading.Event()
         self._log = logger(__name__)
         self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)

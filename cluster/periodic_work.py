@@ -112,7 +112,7 @@ class PeriodicWork:
 
     @property
     def other_members(self) -> str | None:
-        """What users must know of members of the group that keep this one out; None if none do."""
+        """The notice to users about members of the group that keep this one out; None if none do."""
         return self._membership.waits_for
 
     @property

@@ -21,7 +21,7 @@ from penstock.common.errors import ConfigError
 
 _INSTALLED_INTO = frozenset({"site-packages", "dist-packages"})
 _registering = threading.Lock()
-"""Which modules cloudpickle takes by value is a setting of the whole process."""
+"""Held while modules are registered: cloudpickle keeps one list of them for the whole process."""
 
 
 def pickled_with_code(spec: ApplicationSpec) -> bytes:

@@ -43,7 +43,7 @@ class RunningApplication(StoreAccess):
         return RunningApplication(application_id)
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Returns this object."""
         return self
 
     def __exit__(

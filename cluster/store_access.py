@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -25,21 +26,21 @@ class StoreShape(NamedTuple):
     views: Collection[str]
 
 
-class StoreAccess:
+class StoreAccess(ABC):
     """The part of an application that asks its stores: ``KafkaStreams`` and ``RunningApplication`` have it."""
 
     _reader: StoreReader | None
     _viewing: threading.Lock
 
     @property
+    @abstractmethod
     def application_id(self) -> str:
         """``application.id``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _shape_of(self, store: str) -> StoreShape:
         """The shape of a store. Raises UnknownStateStoreError, and ApplicationStateError if the application does not
         run."""
-        raise NotImplementedError
 
     @overload
     def store(

@@ -114,7 +114,7 @@ _TEXTS = {
 
 
 def _wrong(key: str, kind: str, value: object) -> str | None:
-    """What is wrong, if there are better words than pydantic's."""
+    """Returns a clearer message than pydantic's; None if there is none."""
     if kind == "string_type":
         return _TEXTS.get(key, "a text is expected")
     if kind == "is_instance_of" and isinstance(value, type):

@@ -96,7 +96,7 @@ cdef class KeptRows:
         self._free_all()
 
     cdef Py_ssize_t _slot(self, key) except -1:
-        """Where ``key`` stands, or would."""
+        """The slot of ``key``, or the free slot that it would take."""
         cdef Py_hash_t hash = PyObject_Hash(key)
         cdef Py_ssize_t slot = hash & self.mask, length = PyBytes_GET_SIZE(key)
         cdef Row *row = self.slots[slot]

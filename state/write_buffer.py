@@ -142,7 +142,7 @@ class WriteBuffer:
 
     @property
     def misses(self) -> int:
-        """How many committed rows were needed and read from disk, be they prefetched or not."""
+        """The number of committed rows that were read from disk, prefetched ones included."""
         return self._disk.misses
 
     def _apart(self, key: bytes, flushed: Entry) -> Entry:

@@ -44,7 +44,7 @@ def partition_bytes(partition: int) -> bytes:
 
 
 def prefix(foreign_key: bytes) -> bytes:
-    """What the keys of all subscriptions to ``foreign_key`` begin with, and no others."""
+    """The prefix of the keys of all subscriptions to ``foreign_key``, and of no others."""
     return _number.pack(len(foreign_key)) + foreign_key
 
 

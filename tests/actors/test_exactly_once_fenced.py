@@ -54,7 +54,7 @@ def test_a_call_that_never_returns_is_given_up_and_its_client_left_alone_until_i
     rig.commit(loop)
     rig.clock.now_ms += int(FakeTransactionalProducer.answers_within_s * 1000) - 5000
     settle(loop)
-    assert rig.counts() == [], "so long it may take, and it is not over"
+    assert rig.counts() == [], "the transaction may take that long, and has not ended"
     rig.clock.now_ms += 10_000
     settle(loop)
     rig.commit(loop)
@@ -174,7 +174,7 @@ def test_a_zombie_that_finds_an_old_assignment_when_it_wakes_up_drops_all_withou
 
 
 def test_no_task_is_said_to_be_released_while_its_last_commit_is_in_doubt(tmp_path: Path) -> None:
-    """Whoever gets it would go on from offsets that may still change."""
+    """Its next owner would continue from offsets that may still change."""
     rig = application(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))

@@ -84,7 +84,7 @@ def test_a_task_without_records_commits_where_it_begins_so_that_the_group_looks_
 @pytest.mark.parametrize("aborted", [1, 2, 3, 5])
 def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_path: Path, aborted: int) -> None:
     class Fenced(ps.Processor[str, str, str, str]):
-        """What it sends first is refused, as of a producer that another has fenced."""
+        """A producer whose first request is refused, as if another had fenced it."""
 
         inits = 0
 

@@ -1,4 +1,4 @@
-"""How long a stream actor may write without hearing of its coordinator, and what it does when that time is over."""
+"""A stream actor writes for a limited time without hearing of its coordinator, and then waits."""
 
 from __future__ import annotations
 

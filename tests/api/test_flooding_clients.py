@@ -9,28 +9,16 @@ import httpx
 import pytest
 
 from penstock.api import connections
-from penstock.api.server import serve
-from penstock.cluster.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
+from tests.api.served import served as served_by
 
 BEGINNING = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 CHUNKED = BEGINNING + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def served(play: Callable[[str, int], Awaitable[None]]) -> None:
-    async def main() -> None:
-        address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        server = asyncio.ensure_future(serve(FakeReadSide(), ServerSettings(), address.set_result))
-        url = await asyncio.wait_for(address, 10)
-        try:
-            await play(url, int(url.rpartition(":")[2]))
-        finally:
-            server.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await server
-
-    asyncio.run(main())
-    assert connections.Connection.heads == 0
+    asyncio.run(served_by(play, FakeReadSide()))
+    assert connections.Connection.heads == 0, "no connection is left that holds a head"
 
 
 async def sent_before_the_end(port: int, beginning: bytes, block: bytes, most: int) -> tuple[int, bytes]:

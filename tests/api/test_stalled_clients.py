@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from penstock.api import connections, limits
-from penstock.api.server import serve
 from penstock.cluster.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
+from tests.api.served import served as served_by
 
 CLIENTS = 1000
 STORE = "/v1/applications/word-count/stores/counts"
@@ -67,16 +67,7 @@ def read_side() -> FakeReadSide:
 
 
 async def served(play: Callable[[str, int], Awaitable[None]], ranges: int = 1_000_000) -> None:
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    settings = ServerSettings(max_ranges_per_second=ranges)
-    server = asyncio.ensure_future(serve(read_side(), settings, address.set_result))
-    url = await asyncio.wait_for(address, 10)
-    try:
-        await play(url, int(url.rpartition(":")[2]))
-    finally:
-        server.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await server
+    await served_by(play, read_side(), ServerSettings(max_ranges_per_second=ranges))
 
 
 async def stalled(port: int, stall: Stall, count: int) -> list[Client]:

@@ -1,4 +1,4 @@
-"""How long the coordinator waits before it gives away the tasks of an actor that may live (at least once)."""
+"""At least once, the coordinator waits before it gives away the tasks of an actor that may live."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_at_least_once_the_tasks_of_a_lost_actor_wait_until_it_can_write_nothing
     waiting = TASKS - play.machine.placement.keys()
     assert waiting
     assert set(play.machine.unhosted.values()) == {
-        "stream/1 is lost, and must be kept from writing before another goes on"
+        "stream/1 is lost, and must be fenced before another actor continues"
     }
     play(ActorUp("stream/3"), ActorFenced("stream/1"))
     given = {task for order in play.of(AssignTasks) for task in order.tasks}

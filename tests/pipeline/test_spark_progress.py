@@ -1,4 +1,4 @@
-"""How far Spark has come with each step. A stand-in for Spark's status."""
+"""A stand-in for Spark's status: the progress of each step."""
 
 from __future__ import annotations
 

@@ -49,5 +49,5 @@ class SimulatedDisks:
         return SimulatedTaskStores(rows, offsets, names, closed)
 
     def destroy(self, path: Path) -> None:
-        """Delete the rows; whoever calls it deletes the directory."""
+        """Delete the rows; the caller deletes the directory."""
         self._rows.pop(path, None)

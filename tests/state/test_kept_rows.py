@@ -31,7 +31,7 @@ def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
 
 
 class Bytes(bytes):
-    """What a serde of the user's own may give."""
+    """Bytes as a serde of the user's own may return them."""
 
 
 KEYS = st.integers(0, 60).map(lambda number: b"key-%d" % number) | st.binary(max_size=3)

@@ -23,7 +23,7 @@ def test_where_there_is_a_compiler_the_compiled_functions_are_in_use() -> None:
 
 
 class Bytes(bytes):
-    """What a serde of the user's own may give."""
+    """Bytes as a serde of the user's own may return them."""
 
 
 # First bytes that are usual, those of other versions, and such as no version has.
@@ -34,7 +34,7 @@ ROWS = st.binary(max_size=12) | st.builds(lambda data: subscriptions.prefix(data
 
 
 def outcome(function: Callable[..., Any], *given: Any) -> Any:
-    """What ``function`` returns, or the error that it raises."""
+    """Returns the result of ``function``, or the error that it raises."""
     try:
         returned = function(*given)
     except Exception as error:
