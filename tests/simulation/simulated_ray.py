@@ -11,7 +11,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.messages import CommitAnswer, CommitRequest
-from penstock.cluster.stream_actor_handle import StreamActorHandle
+from penstock.cluster.stream_actor_handle import STATUS_S, StreamActorHandle
 from tests.simulation.swarm import LATEST_CALL_S
 
 if TYPE_CHECKING:
@@ -59,7 +59,11 @@ class _Call:
         process = self._process
         await process.travel()
         if process.rng.random() < process.world.late:
-            await asyncio.sleep(process.rng.uniform(0, LATEST_CALL_S))
+            late_s = process.rng.uniform(0, LATEST_CALL_S)
+            if late_s > STATUS_S - 4 * process.world.longest_message_s:
+                # The coordinator may end an actor whose answer takes longer than it waits.
+                process.troubled_until = max(process.troubled_until, process.now() + late_s + STATUS_S)
+            await asyncio.sleep(late_s)
         await self._be_connected()
         await process.sleep(0)
         called = process.spawn(_answer(getattr(process.actor, self._name)(*self._args)))
