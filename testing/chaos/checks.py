@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.common.ids import TopicPartition
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.testing.chaos.numbered import Stamped, Tally
 
 _SHOWN = 3
+T = TypeVar("T")
 
 
 def numbered(
@@ -91,6 +92,15 @@ def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str
         if numbers - met[key]
     ]
     return told("not joined", lost) + told("joined wrongly", wrong)
+
+
+def results(what: str, found: Counter[T], must: Set[T], may: Set[T] | None, once: bool) -> list[str]:
+    """Every result that ``must`` come came; none came that is neither there nor in ``may``, if that is given; and
+    none came twice if each comes ``once``."""
+    lost = [str(result) for result in sorted(must - found.keys(), key=str)]
+    made_up = [] if may is None else [str(result) for result in sorted(found.keys() - must - may, key=str)]
+    again = [f"{result} {count} times" for result, count in found.items() if count > 1] if once else []
+    return told(f"{what}: lost", lost) + told(f"{what}: made up", made_up) + told(f"{what}: again", again)
 
 
 def joined_once(records: Iterable[tuple[str, tuple[int, int]]]) -> list[str]:
