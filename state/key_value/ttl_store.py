@@ -73,6 +73,11 @@ class TtlStateStore(KeyValueStateStore):
         buffer = TtlBuffer(builder.name, builder.value_serde, replace(context, committed=rows), self.index)
         super().__init__(builder, TIMESTAMPED_VALUE, context, buffer)
 
+    @staticmethod
+    def is_of_index(row_key: bytes) -> bool:
+        """Tells if a row on disk notes when another is to be looked at again."""
+        return row_key.startswith(_INDEX)
+
     # ---- time ----
 
     def may_expire(self, stream_time: int) -> bool:

@@ -13,8 +13,11 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import BEGINNING
-from penstock.state.contracts import TaskStores
+from penstock.state.contracts import StateStore, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.key_value.ttl_store import TtlStateStore
+from penstock.state.windowed.expiring_store import ExpiringStateStore
+from penstock.state.windowed.segments import SEGMENT_BYTES
 from penstock.tasks.program import TaskProgram, TaskPrograms
 from penstock.tasks.state_manager import StateManager
 from penstock.testing.chaos.checks import told
@@ -99,8 +102,9 @@ def _of_task(
             for batch in _whole(clients, log):
                 end = batch.offsets[-1] + 1
                 manager.restore(name, batch.keys, batch.values, batch.timestamps, end, batch.headers)
-            there = [_on_disk(directory, stores, name) for directory, stores in opened.items()]
-            wrong += stores_equal(f"{name} of task {task}", _rows(in_memory, name), end, there, wanted, damaged)
+            store = manager.store(name)
+            there = [_on_disk(directory, stores, store) for directory, stores in opened.items()]
+            wrong += stores_equal(f"{name} of task {task}", _rows(in_memory, store), end, there, wanted, damaged)
     finally:
         for stores in (*opened.values(), in_memory):
             if stores is not None:
@@ -115,17 +119,33 @@ def _opened(path: Path, program: TaskProgram) -> TaskStores | None:
         return None
 
 
-def _on_disk(directory: str, stores: TaskStores | None, name: str) -> OnDisk:
+def _on_disk(directory: str, stores: TaskStores | None, store: StateStore) -> OnDisk:
     if stores is None:
         return OnDisk(directory, None, None)
     try:
-        return OnDisk(directory, _rows(stores, name), stores.changelog_offset(name))
+        return OnDisk(directory, _rows(stores, store), stores.changelog_offset(store.name))
     except StateStoreCorruptError:
         return OnDisk(directory, None, None)
 
 
-def _rows(stores: TaskStores, name: str) -> dict[bytes, bytes]:
-    return dict(stores.store(name).scan(None, None))
+def _rows(stores: TaskStores, restored: StateStore) -> dict[bytes, bytes]:
+    rows = stores.store(restored.name).scan(None, None)
+    return {key: row for key, row in rows if must_be_everywhere(restored, key)}
+
+
+def must_be_everywhere(restored: StateStore, row_key: bytes) -> bool:
+    """Tells if every copy of a store that has come as far as ``restored`` has the row, or none.
+
+    A window that has expired is deleted with others, sooner on one disk than on another. A store with a TTL notes when
+    it must look at a row again, and that depends on when the store was opened.
+    """
+    if isinstance(restored, TtlStateStore):
+        return not restored.is_of_index(row_key)
+    if isinstance(restored, ExpiringStateStore):
+        rows = restored.rows
+        if len(row_key) >= SEGMENT_BYTES + rows.schema.suffix_bytes:
+            return rows.schema.time(row_key) >= rows.segments.first_visible(rows.stream_time)
+    return True
 
 
 def _whole(clients: KafkaClients, partition: TopicPartition) -> Iterator[RecordBatch]:

@@ -145,13 +145,14 @@ class Timed(Program):
         first = 0 if number == 0 else number + RATES_AHEAD
         if number % EACH_RATE == 0:
             for valid_from in range(first, number + RATES_AHEAD + 1, EACH_RATE):
-                yield from self._of_each_key(RATES, valid_from // EACH_RATE, valid_from)
-        yield from self._of_each_key(EVENTS, number, number)
+                # Of two records with one time either may be processed first, so a rate begins between two events.
+                yield from self._of_each_key(RATES, valid_from // EACH_RATE, self._time(valid_from) - EACH_MS // 2)
+        yield from self._of_each_key(EVENTS, number, self._time(number))
 
-    def _of_each_key(self, topic: str, value: int, number: int) -> Iterator[Written]:
+    def _of_each_key(self, topic: str, value: int, time_ms: int) -> Iterator[Written]:
         raw = Serdes.long().serialize(value)
         for name in self._names:
-            yield Written(topic, name.encode(), raw, self._time(number))
+            yield Written(topic, name.encode(), raw, time_ms)
 
     def _time(self, number: int) -> int:
         return self._begin_ms + number * EACH_MS
