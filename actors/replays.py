@@ -119,12 +119,9 @@ class Replays(Generic[Stored]):
         self.by_partition[tp] = Replay(task, store, tp, position, end, progress, events, load, followed)
 
     def assign(self) -> None:
-        """Let the consumer read these, each from its position."""
+        """Have the consumer read these: new ones from their positions; the others continue from where it is."""
         if self._made is not None:
-            replays = self.by_partition.items()
-            self._made.assign({tp: max(replay.position, replay.thrown_away or 0) for tp, replay in replays})
-            for replay in self.by_partition.values():
-                replay.thrown_away = None
+            self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.standby_task import StandbyTask
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin
@@ -39,6 +39,25 @@ def test_a_standby_does_not_pass_the_last_commit_though_the_changelog_has_more(t
     rig.commit(active)
     follow(rig, standby)
     assert stale_count(standby, "ada") == 3
+
+
+def test_what_was_read_beyond_a_commit_is_read_again_though_another_standby_came_meanwhile(tmp_path: Path) -> None:
+    """Partitions that stay assigned continue behind what was thrown away, so it must not be forgotten."""
+    rig = Rig(tmp_path, uncached(), partitions=2)
+    active, other = rig.running(TASK, TaskId(0, 1)), TaskId(0, 1)
+    rig.write("in", ("ada", "x", 1), partition=0)
+    settle(active)
+    rig.commit(active)
+    rig.write("in", ("ada", "x", 2), ("bob", "x", 3), partition=0)
+    settle(active)
+    standby = standby_of(rig)
+    follow(rig, standby)
+    assert (stale_count(standby, "ada"), stale_count(standby, "bob")) == (1, None)
+    standby.assign(2, {}, {**READS, other: frozenset({TopicPartition("in", 1)})})
+    settle(standby)
+    rig.commit(active)
+    follow(rig, standby)
+    assert (stale_count(standby, "ada"), stale_count(standby, "bob")) == (2, 1)
 
 
 def test_what_a_crash_has_left_in_a_changelog_reaches_the_standbys_though_no_record_comes(tmp_path: Path) -> None:
