@@ -30,8 +30,8 @@ check: environment  ## lint, format, types
 	@$(RUN) -m mypy
 
 SECONDS ?= 300
-chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray, ONLY=… faults; then prove that nothing was lost
-	@$(RUN) -m penstock.testing.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY))
+chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray, ONLY=… faults, PROGRAM=timed; then prove that nothing was lost
+	@$(RUN) -m penstock.testing.chaos $(if $(PROGRAM),penstock.testing.chaos.$(PROGRAM):$(PROGRAM)) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) $(if $(NODES),--nodes $(NODES)) $(if $(ONLY),--only $(ONLY))
 
 faults: environment jars  ## play each row of the fault matrix alone and print what held; ONLY=12,13 plays some
 	@$(RUN) -m tests.faults $(if $(ONLY),--only $(ONLY))
