@@ -65,6 +65,7 @@ class TaskPlacer:
         """Leave each task where it is, if its actor is up; what has none goes to a standby that has caught up."""
         up, tasks = self._up(), self._owned.tasks
         self.target = {task: name for task, name in self.target.items() if task in tasks and name in up}
+        self.moving = {task: name for task, name in self.moving.items() if task in tasks and name in up}
         for task in tasks - self.target.keys():
             ready = [name for name in up if self._caught_up(task, name)]
             if ready:

@@ -252,6 +252,16 @@ def test_a_task_moves_to_another_node_when_its_stores_have_caught_up_there() -> 
     assert not cluster.machine.moving
 
 
+def test_nothing_is_to_move_any_more_when_the_group_has_taken_all_tasks_away() -> None:
+    cluster = Cluster(StandbyPolicy())
+    cluster.on("a")
+    cluster(ClusterResized(2))
+    cluster.up("b")
+    assert cluster.machine.moving
+    cluster(GroupAssigned(frozenset()))
+    assert not cluster.machine.moving
+
+
 def test_no_more_tasks_warm_up_at_a_time_than_max_warmup_replicas() -> None:
     cluster = Cluster(StandbyPolicy(max_warmups=1))
     cluster.on("a")

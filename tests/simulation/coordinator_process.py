@@ -190,8 +190,7 @@ class CoordinatorProcess(Environment):
 
     @override
     async def node(self, node_id: str) -> NodeAnswer:
-        there = [actor for actor in self.cluster.actors.values() if actor.node == node_id and actor.exists]
-        if all(actor.reaches_ray for actor in there):
+        if self.cluster.reaches_node(node_id):
             await asyncio.sleep(self.rng.uniform(0.001, 0.05))
             return NodeAnswer.ANSWERS
         await asyncio.sleep(_CONNECT_S)

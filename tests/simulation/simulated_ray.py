@@ -124,7 +124,9 @@ class SimulatedActorHandle(StreamActorHandle):
             return
         loop = process.actor.loop
         working = loop is not None and not loop.finished.done() and bool(loop._tasks)
-        if working and process.now() > process.troubled_until and process.cluster.is_settled:
+        # A late answer of an actor whose node is away for another one looks as if it were away, too.
+        well = process.now() > process.troubled_until and process.cluster.reaches_node(process.node)
+        if working and well and process.cluster.is_settled:
             process.world.violation(f"{process.name} is killed, though nothing is wrong with it")
         process.end()
 

@@ -67,6 +67,10 @@ class Cluster:
         """False during a roll-out and shortly behind it: actors of old and failed versions may be killed."""
         return self.rollout.phase.is_over and self.world.now() - self.rolled_out_s > _SETTLES_S
 
+    def reaches_node(self, node_id: str) -> bool:
+        """True if the coordinator reaches the node: every process there that exists."""
+        return all(it.reaches_ray for it in self.actors.values() if it.node == node_id and it.exists)
+
     def add_node(self) -> None:
         self._last_node += 1
         self.nodes.append(f"{self.name}-node{self._last_node}")
