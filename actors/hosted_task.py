@@ -100,8 +100,11 @@ class HostedTask(StoredTask):
             raise ValueError(f"task {self.id} cannot go from {self.state.value} to {state.value}")
         self.state = state
 
-    def begin(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Its sources begin here; restoring comes next. May be called again before that."""
+    def begin(self, starts: Mapping[TopicPartition, Start], exactly_once: bool) -> None:
+        """Its sources begin here; restoring comes next. May be called again before that.
+
+        ``exactly_once``: all that a changelog shows is committed, perhaps by an actor of another Ray cluster after
+        these starts were found. So nothing of it may be left out, since the stores outlive this task."""
         self.starts = starts
         found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
         self._told = covered(found.values(), self._own_changelogs)
@@ -109,7 +112,8 @@ class HostedTask(StoredTask):
         for tp, start in starts.items():
             if start.lost is not None:
                 self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
-        self.state_manager.goes_on_from(self._resume_from())
+        if not exactly_once:
+            self.state_manager.goes_on_from(self._resume_from())
 
     def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:
         return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}

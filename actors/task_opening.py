@@ -91,7 +91,7 @@ class TaskOpening:
         if starts is None:
             return False
         for hosted in opened:
-            hosted.begin({tp: starts[tp] for tp in hosted.sources})
+            hosted.begin({tp: starts[tp] for tp in hosted.sources}, self._guarantee.exactly_once)
         return True
 
     def tell_of_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:

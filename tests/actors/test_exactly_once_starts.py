@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ import penstock as ps
 from penstock.actors.messages import TaskState
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
+from penstock.tasks import context
 from penstock.testing.fake_clients import FakeConsumer
 from tests.actors.exactly_once import EXACTLY, TASK, Ticker, application, processing
 from tests.actors.rig import APPLICATION, STRING, Rig, settle, states
@@ -146,3 +149,38 @@ def test_an_offset_that_was_committed_at_least_once_behind_a_transaction_that_is
     rig.write("in", ("c", "x", 3))
     rig.commit(loop)
     assert rig.counts() == [("c", 2)], "nothing comes again"
+
+
+def outer_join() -> ps.Topology:
+    """Records of the topic ``in`` joined with others of it; each in vain."""
+    builder = ps.StreamsBuilder()
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    left, right = stream.filter(lambda _, value: value == "l"), stream.filter(lambda _, value: value == "r")
+    within = ps.JoinWindows.of_time_difference_with_no_grace(0)
+    how = ps.StreamJoined.with_(STRING, STRING, STRING).with_store_name("pairs")
+    pairs = left.outer_join(right, lambda one, other: f"{one}+{other}", within, how)
+    pairs.to("out", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def test_what_another_actor_committed_after_the_starts_were_found_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another Ray cluster. At least once a record that found no match behind the commit waits again; exactly once
+    its result is committed, and the stores outlive a task whose commit is refused."""
+    monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)
+    rig = Rig(tmp_path, outer_join(), **EXACTLY)
+    shared = f"{APPLICATION}-pairs-outer-shared-join-store-changelog"
+    sides = [f"{APPLICATION}-pairs-outer-{side}-join-store-changelog" for side in ("this", "other")]
+    rig.clients.admin().create_topics([NewTopic(name, 1) for name in (shared, *sides)])
+    loop = rig.running()
+    rig.write("in", ("a", "l", 1000))
+    rig.commit(loop)
+    rig.stop(loop)
+    (waits,) = [record for record in rig.broker.records(shared) if record.is_committed]
+    rig.broker.append(shared, replace(waits, value=None, timestamp=9000, transaction=None), 0)
+    again = rig.on_another_node(tmp_path / "there").running(epoch=2)
+    rig.write("in", ("b", "l", 20_000), ("c", "l", 30_000))
+    rig.commit(again)
+    keys = [record.key for record in rig.broker.records("out")]
+    assert keys == [b"b"], "the result of a is another actor's"

@@ -172,8 +172,11 @@ def _unlike_changelogs(world: World, folder: Path) -> Iterator[str]:
             for (store, task), rows in rows_of(held):
                 if store.startswith("deduplicated"):  # it expires rows when one comes, or when it is restored
                     rows = {key: value for key, value in rows.items() if key in wanted[store, task]}
-                if rows != wanted[store, task]:
-                    differs = _unlike(rows, wanted[store, task])
+                expected_rows = wanted[store, task]
+                if role == "task" and store.startswith("punctuated"):  # it may have deleted rows since its last commit
+                    expected_rows = {key: value for key, value in expected_rows.items() if key in rows}
+                if rows != expected_rows:
+                    differs = _unlike(rows, expected_rows)
                     yield f"{role} {task} on {actor.name}: store {store} is not what its changelog makes: {differs}"
 
 
