@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.common.config import StreamsConfig
+from penstock.kafka.settings import SESSION_TIMEOUT_MS
 
 LONGEST_S = 30.0
 """No lease is longer. The coordinator counts with this one, whatever an actor has."""
-_SESSION_S = 45.0
-"""Kafka's default for ``session.timeout.ms``."""
 _SHARE = 2 / 3
 
 
@@ -27,9 +26,8 @@ def lease_s(config: StreamsConfig) -> float:
     """
     if config.processing_guarantee == "exactly_once_v2":
         return math.inf
-    session_ms = config.client_entries("consumer.").get("session.timeout.ms")
-    session_s = _SESSION_S if session_ms is None else float(session_ms) / 1000
-    return min(LONGEST_S, session_s * _SHARE)
+    session_ms = float(config.client_entries("consumer.").get("session.timeout.ms", SESSION_TIMEOUT_MS))
+    return min(LONGEST_S, session_ms / 1000 * _SHARE)
 
 
 @dataclass(frozen=True)

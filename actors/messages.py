@@ -1,4 +1,4 @@
-"""Everything that travels between actors, as values.
+"""Values that travel between actors: questions, answers, commits and status.
 
 ``docs/PROTOCOL.md`` tells who sends what to whom, and what fences it.
 """

@@ -49,9 +49,11 @@ _TRANSACTIONS: Mapping[str, Any] = {
     # group's coordinator: the next commit waits for a dropped broker for good.
     "metadata.recovery.strategy": "none",
 }
+SESSION_TIMEOUT_MS = 45_000
+"""``session.timeout.ms`` of members, if the user does not set it. As Kafka's own default."""
 _MEMBER: Mapping[str, Any] = {
     "partition.assignment.strategy": "range",  # so that the inputs of a join are co-assigned
-    "session.timeout.ms": 45_000,
+    "session.timeout.ms": SESSION_TIMEOUT_MS,
     "topic.metadata.refresh.interval.ms": 30_000,  # so long do new partitions of a source topic go unnoticed
 }
 # What penstock's promises rest on: a user's entry for one of these is an error, not a wish.

@@ -12,6 +12,7 @@ import pytest
 from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
+from penstock.kafka.settings import SESSION_TIMEOUT_MS
 from tests.actors.rig import Rig, count_of, producer_of, settle
 
 
@@ -107,6 +108,7 @@ def test_it_is_over_when_the_raylet_has_ended(clock: Clock) -> None:
 def test_it_ends_before_the_session_in_the_group_does(entries: dict[str, Any], expected: float, tmp_path: Path) -> None:
     config = StreamsConfig.of({"application.id": "app", "state.dir": tmp_path, **entries})
     assert lease_s(config) == pytest.approx(expected)
+    assert LONGEST_S * 1000 < SESSION_TIMEOUT_MS, "the default"
 
 
 def test_without_one_an_actor_answers_queries_and_processes_commits_and_writes_nothing(
