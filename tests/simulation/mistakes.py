@@ -11,6 +11,7 @@ from penstock.actors.exactly_once import ExactlyOnce
 from penstock.actors.guarantee import ANSWER_SLICE_S, RefusedError, answer_to
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.messages import CommitRequest
+from penstock.actors.replays import Replays
 from penstock.actors.standby_task import StandbyTask
 from penstock.actors.steps import Steps
 from penstock.actors.task_directory import TaskDirectory
@@ -118,6 +119,18 @@ def hold_no_standby_back(plant: Plant) -> None:
     plant(StandbyTask, "__init__", init)
 
 
+def forget_what_a_standby_must_read_again(plant: Plant) -> None:
+    """When its actor gets or loses another standby, partitions are taken for read again that stay where they are."""
+    assigned = Replays.assign
+
+    def assign(self: Replays[Any]) -> None:
+        assigned(self)
+        for replay in self.by_partition.values():
+            replay.thrown_away = None
+
+    plant(Replays, "assign", assign)
+
+
 def ask_for_a_commit_to_take_an_id(plant: Plant) -> None:
     """The coordinator answers no commit of an actor that has an assignment to confirm, and the actor waits for both."""
 
@@ -171,6 +184,7 @@ MISTAKES: dict[str, Mistake] = {
         Mistake(take_the_id_after_asking, _exactly_once),
         Mistake(touch_a_directory_before_it_is_locked, _restored_from_files),
         Mistake(hold_no_standby_back, _at_least_once_with_standbys),
+        Mistake(forget_what_a_standby_must_read_again, _at_least_once_with_standbys),
         Mistake(ask_for_a_commit_to_take_an_id, _exactly_once),
         Mistake(end_whoever_waits_for_a_broker),
     )
