@@ -103,10 +103,9 @@ class Member:
                 if process.reaches_broker:
                     heard_s = process.now()
                     if self._generation != self.group.broker.group(self.group.name).generation:
-                        break  # it has missed a rebalance
-            else:
-                self.mine = None
-                process.feed(GroupAssigned(None))
+                        break  # it has missed a rebalance, or was removed: the answer to its heartbeat tells it
+            self.mine = None
+            process.feed(GroupAssigned(None))
 
     def take_assignment(self) -> None:
         """The group has handed out its partitions; a member that is cut off hears of it when it joins again."""
