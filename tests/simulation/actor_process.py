@@ -7,6 +7,7 @@ from both. One that Ray takes for dead while it is cut off works on for a while:
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from pathlib import Path
@@ -100,7 +101,7 @@ class ActorProcess:
         self.world = cluster.world
         self.rng: Random = cluster.world.rng
         self.exists = True
-        self.taken_for_dead = False
+        self.taken_for_dead, self.dead_since_s = False, math.inf
         """By Ray, though it may live."""
         self.frozen_until = self.cut_from_ray_until = self.cut_from_broker_until = 0.0
         self.troubled_until = 0.0
@@ -253,7 +254,7 @@ class ActorProcess:
 
     def be_taken_for_dead(self, ghost_s: float) -> None:
         """By Ray: whoever asks hears that it has died. It lives on for so long."""
-        self.taken_for_dead = True
+        self.taken_for_dead, self.dead_since_s = True, self.now()
         if not self.died.done():
             self.died.set_result(None)
         asyncio.get_running_loop().call_later(ghost_s, self.end)

@@ -37,14 +37,9 @@ def cut_an_actor_from_ray(world: World) -> None:
         world.note(f"cut {actor.name} from Ray for {seconds:.1f} s")
         actor.cut_from_ray(seconds)
         if world.rng.random() < 0.6:
-            ghost_s = drawn_ghost_s(world)
+            ghost_s = world.ghost_s()
             world.note(f"{actor.name} is taken for dead, and lives for {ghost_s:.1f} s")
             actor.be_taken_for_dead(ghost_s)
-
-
-def drawn_ghost_s(world: World) -> float:
-    """At least once, no ghost: nothing would keep it from writing old values behind those of its successor."""
-    return world.rng.uniform(0, 120) if world.exactly_once else 0.0
 
 
 def cut_an_actor_from_the_broker(world: World) -> None:
@@ -68,7 +63,7 @@ def isolate_a_coordinator(world: World) -> None:
         world.note(f"a coordinator reaches neither {actor.name} nor the broker for {seconds:.1f} s")
         actor.cluster.coordinator.cut_from_broker_until = world.now() + seconds
         actor.cut_from_ray(seconds)
-        actor.be_taken_for_dead(drawn_ghost_s(world))
+        actor.be_taken_for_dead(world.ghost_s())
 
 
 def lose_an_actor_bit_by_bit(world: World) -> None:
@@ -84,7 +79,7 @@ def _then_from_ray(world: World, actor: ActorProcess, broker_s: float) -> None:
     if actor.exists and not actor.taken_for_dead:
         world.note(f"{actor.name} is taken for dead")
         actor.cut_from_ray(broker_s)
-        actor.be_taken_for_dead(drawn_ghost_s(world))
+        actor.be_taken_for_dead(world.ghost_s())
 
 
 def restart_a_coordinator(world: World) -> None:

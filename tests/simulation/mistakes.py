@@ -13,12 +13,14 @@ from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.messages import CommitRequest
 from penstock.actors.replays import Replays
 from penstock.actors.standby_task import StandbyTask
+from penstock.actors.standstill import Standstill
 from penstock.actors.steps import Steps
 from penstock.actors.task_directory import TaskDirectory
 from penstock.cluster.commit_requests import CommitRequests
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.events import ActorFenced
+from penstock.cluster.leases import Leases
 from penstock.cluster.overdue import OverdueOrders
 from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
@@ -148,6 +150,16 @@ def end_whoever_waits_for_a_broker(plant: Plant) -> None:
     plant(OverdueOrders, "reported", lambda self, status: reported(self, replace(status, waits=False)))
 
 
+def write_without_a_lease(plant: Plant) -> None:
+    """An actor that its coordinator does not reach works on (at least once)."""
+    plant(Standstill, "lasts", lambda self: False)
+
+
+def give_away_what_a_lost_actor_may_write(plant: Plant) -> None:
+    """The coordinator waits for no lease (at least once)."""
+    plant(Leases, "give_up", lambda self, name: 0.0)
+
+
 def _exactly_once(setting: Setting) -> bool:
     return setting.exactly_once
 
@@ -159,6 +171,10 @@ def _shared(setting: Setting) -> bool:
 def _restored_from_files(setting: Setting) -> bool:
     several = setting.cpus > 1 or setting.nodes == 1 or "resize" in setting.weights
     return setting.on_rocksdb and setting.worth_a_load < 100 and setting.config["num.standby.replicas"] > 0 and several
+
+
+def _ghosts_without_fences(setting: Setting) -> bool:
+    return not setting.exactly_once and setting.clusters == 1 and setting.config["statestore.cache.max.bytes"] == 0
 
 
 def _at_least_once_with_standbys(setting: Setting) -> bool:
@@ -187,5 +203,7 @@ MISTAKES: dict[str, Mistake] = {
         Mistake(forget_what_a_standby_must_read_again, _at_least_once_with_standbys),
         Mistake(ask_for_a_commit_to_take_an_id, _exactly_once),
         Mistake(end_whoever_waits_for_a_broker),
+        Mistake(write_without_a_lease, _ghosts_without_fences),
+        Mistake(give_away_what_a_lost_actor_may_write, _ghosts_without_fences),
     )
 }

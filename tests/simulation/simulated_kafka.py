@@ -206,6 +206,8 @@ class SimulatedProducer(FakeProducer):
                 continue
             try:
                 mark.acknowledge(TopicPartition(topic, partition), self._broker.append(topic, record, chosen))
+                if record.transaction is None:
+                    self._place.world.writers.wrote(tp, self._place)
             except StreamsError as error:
                 self._failure = self._failure or error
         self._queue.extendleft(reversed(kept))

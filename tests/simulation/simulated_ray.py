@@ -7,11 +7,12 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.messages import CommitAnswer, CommitRequest
 from penstock.cluster.stream_actor_handle import STATUS_S, StreamActorHandle
+from tests.simulation.ghosts import actor_died
 from tests.simulation.swarm import LATEST_CALL_S
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class _Call:
         if not work.done() or work.cancelled():
             await process.travel()
             if not answer.cancelled():
-                answer.set_exception(ActorDiedError())
+                answer.set_exception(actor_died(process))
             return
         error = work.exception()
         if error is None:
@@ -69,7 +70,7 @@ class _Call:
         called = process.spawn(_answer(getattr(process.actor, self._name)(*self._args)))
         await asyncio.wait({called})
         if called.cancelled():
-            raise ActorDiedError()
+            raise actor_died(process)
         await process.travel()
         await self._be_connected()
         value, error = called.result()
@@ -120,7 +121,7 @@ class SimulatedActorHandle(StreamActorHandle):
             return
         process.world.note(f"{process.name} is killed by its coordinator")
         if not process.reaches_ray:
-            process.be_taken_for_dead(process.rng.uniform(0, 120) if process.world.exactly_once else 0.0)
+            process.be_taken_for_dead(process.world.ghost_s())
             return
         loop = process.actor.loop
         working = loop is not None and not loop.finished.done() and bool(loop._tasks)

@@ -22,6 +22,7 @@ from penstock.common.topics import NewTopic
 from tests.cluster.virtual_time import VirtualTimeLoop
 from tests.simulation.actor_process import ActorProcess
 from tests.simulation.coordinator_process import CoordinatorProcess
+from tests.simulation.ghosts import Writers
 from tests.simulation.one_host import write
 from tests.simulation.operations import become_paused
 from tests.simulation.programs import Records, Row
@@ -126,6 +127,7 @@ class World:
         self.bunches: list[list[Row]] = []
         self.records = Records(self.rng, program, BEGIN_MS)
         self.violations: list[str] = []
+        self.writers = Writers(self.now, self.violation)
         self._folder = folder
         # What the clock has made of the last records may wait for a commit.
         self._still_for_s = _STILL_BESIDE_COMMIT_S + setting.config["commit.interval.ms"] / 1000
@@ -158,6 +160,14 @@ class World:
     def now(self) -> float:
         now: float = self.loop.time()
         return now
+
+    def ghost_s(self) -> float:
+        """Returns the seconds for which a process that Ray takes for dead continues to work.
+
+        At least once with several clusters: 0. The group then gives its tasks to another cluster, which does not wait
+        for the end of the lease (docs/RELIABILITY.md).
+        """
+        return self.rng.uniform(0, 120) if self.exactly_once or len(self.clusters) == 1 else 0.0
 
     def disk_of(self, node: str) -> Path:
         return self._folder / node

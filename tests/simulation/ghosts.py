@@ -1,0 +1,41 @@
+"""Processes of actors that were replaced, and work on: the words of Ray about them, and what they may still write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ray.exceptions import ActorDiedError
+
+from penstock.common.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.actor_process import ActorProcess
+
+
+def actor_died(process: ActorProcess) -> ActorDiedError:
+    """Returns the error of a call to it. Only its own node can report the end of the process."""
+    error = ActorDiedError()
+    what = "its node has died" if process.taken_for_dead else "its worker process has died"
+    error.error_msg = f"The actor is dead because {what}."
+    return error
+
+
+class Writers:
+    """The last writer of each partition of a changelog, with the time. At least once, a process that Ray has taken for
+    dead must write nothing behind what another process has written since then."""
+
+    def __init__(self, now: Callable[[], float], violation: Callable[[str], None]) -> None:
+        self._now = now
+        self._violation = violation
+        self._last: dict[TopicPartition, tuple[Any, float]] = {}
+
+    def wrote(self, partition: TopicPartition, process: Any) -> None:
+        """A record of the process, outside of a transaction, has arrived."""
+        if not partition.topic.endswith("-changelog"):
+            return
+        last, at_s = self._last.get(partition, (process, 0.0))
+        if last is not process and at_s > getattr(process, "dead_since_s", math.inf):
+            self._violation(f"{process.name}, which was replaced, writes to {partition} behind {last.name}")
+        self._last[partition] = process, self._now()
