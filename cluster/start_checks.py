@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 from pathlib import Path
 
 import ray
 
 from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.first_plan import LISTED_WITHIN_S
 from penstock.cluster.pickled_program import pickled_program
 from penstock.cluster.ray_clusters import named_address
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ConfigError
+from penstock.common.errors import BrokerUnreachableError, ConfigError
+from penstock.common.log import logger
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
-from penstock.kafka.known_topics import without_lost_topics
-from penstock.topology.physical.topic_plan import plan_topics
+from penstock.kafka.known_topics import LostTopicError, without_lost_topics
+from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _SESSION = "session.timeout.ms"
+_LIST_AGAIN_S = 0.5
 
 
 def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
@@ -37,11 +41,26 @@ def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
 
 def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
     """Raise StreamsError for topics that do not fit the program or are lost, for settings of internal topics that the
-    brokers refuse, and for a backfill that is half done."""
-    plan, existing = partial(plan_topics, spec.topology, spec.config), admin.topics()
-    planned = without_lost_topics(admin, spec.application_id, plan)(existing)
+    brokers refuse, and for a backfill that is half done. A broker that has just started gets LISTED_WITHIN_S to list
+    the topics, as at a start."""
+    existing, planned = _planned(spec, admin)
     admin.try_topics([topic for topic in planned.internal if topic.name not in existing])
     refuse_unfinished_backfill(admin, spec.application_id, planned.tasks.reads)
+
+
+def _planned(spec: ApplicationSpec, admin: Admin) -> tuple[dict[str, int], TopicPlan]:
+    """Returns the topics that the broker lists, and the plan that follows from them."""
+    plan = without_lost_topics(admin, spec.application_id, partial(plan_topics, spec.topology, spec.config))
+    listed_until = time.monotonic() + LISTED_WITHIN_S
+    while True:
+        existing = admin.topics()
+        try:
+            return existing, plan(existing)
+        except (BrokerUnreachableError, LostTopicError) as error:
+            if time.monotonic() >= listed_until:
+                raise
+            logger(__name__).warning("waiting for topics that the broker does not list", error=str(error))
+        time.sleep(_LIST_AGAIN_S)
 
 
 def check_session_timeout(config: StreamsConfig, admin: Admin) -> None:

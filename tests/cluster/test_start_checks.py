@@ -10,18 +10,52 @@ import pytest
 import ray
 
 import penstock as ps
-from penstock.cluster.start_checks import check_session_timeout, check_state_dir
+from penstock.cluster import start_checks
+from penstock.cluster.start_checks import check_session_timeout, check_state_dir, check_topics
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ConfigError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, InternalTopicError, MissingTopicError
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.known_topics import note_topics
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeAdmin
 
 
+class YoungBroker(FakeAdmin):
+    """The admin client of a broker that has just started: it lists ``first``, and all topics afterwards."""
+
+    def __init__(self, broker: FakeBroker, *first: dict[str, int]) -> None:
+        super().__init__(broker)
+        self._first = list(first)
+
+    def topics(self) -> dict[str, int]:
+        return self._first.pop(0) if self._first else super().topics()
+
+
+CHANGELOG = "checked-counts-changelog"
+
+
+@pytest.fixture
+def noted() -> FakeBroker:
+    """A broker at which the application ``checked`` has worked."""
+    broker = FakeBroker()
+    for topic in ("checked", CHANGELOG):
+        broker.create_topic(NewTopic(topic, 1))
+    admin, source = FakeAdmin(broker), TopicPartition("checked", 0)
+    note_topics(admin, "checked", [CHANGELOG], [source])
+    admin.commit("checked", {source: CommittedOffset(7)})
+    return broker
+
+
 def application(broker: str, tmp_path: Path, **entries: Any) -> ps.KafkaStreams:
-    """A count over the topic ``checked``."""
+    """A count over the topic ``checked``, which is created."""
     ConfluentClients(broker, "checked").admin().create_topics([NewTopic("checked", 1)])
+    return program(broker, tmp_path, **entries)
+
+
+def program(broker: str, tmp_path: Path, **entries: Any) -> ps.KafkaStreams:
+    """A count over the topic ``checked``."""
     builder = ps.StreamsBuilder()
     text = ps.Serdes.string()
     builder.stream("checked", ps.Consumed.with_(text, text)).group_by_key().count(ps.Materialized.as_("counts"))
@@ -50,6 +84,36 @@ def test_settings_that_the_brokers_refuse_are_found(
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         application(broker, tmp_path, **entries).check()
+
+
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        ({"checked": 1}, InternalTopicError),
+        ({"checked": 0, CHANGELOG: 1}, BrokerUnreachableError),
+        ({"checked": 1, CHANGELOG: 0}, BrokerUnreachableError),
+    ],
+    ids=["an internal topic is not listed", "a source topic has no partitions", "a changelog has no partitions"],
+)
+def test_a_broker_that_has_just_started_gets_time_to_list_the_topics(
+    noted: FakeBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    first: dict[str, int],
+    error: type[Exception],
+) -> None:
+    spec = program("fake:1", tmp_path)._spec
+    monkeypatch.setattr(start_checks, "_LIST_AGAIN_S", 0.0)
+    check_topics(spec, YoungBroker(noted, first, first))
+    monkeypatch.setattr(start_checks, "LISTED_WITHIN_S", 0.0)
+    with pytest.raises(error):
+        check_topics(spec, YoungBroker(noted, first))
+
+
+def test_a_source_topic_that_does_not_exist_is_reported_at_once(noted: FakeBroker, tmp_path: Path) -> None:
+    noted.delete_topic("checked")
+    with pytest.raises(MissingTopicError, match="'checked' \\(read\\)"):
+        check_topics(program("fake:1", tmp_path)._spec, FakeAdmin(noted))
 
 
 def test_a_session_time_out_within_the_limits_passes_and_so_does_one_whose_limits_are_hidden() -> None:
