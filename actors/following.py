@@ -80,9 +80,9 @@ class Following:
         return busy
 
     @property
-    def overtaken(self) -> bool:
-        """Whether a changelog has deleted records before they were read: see :meth:`begin_again`."""
-        return bool(self._replays.overtaken)
+    def overtaken(self) -> frozenset[TopicPartition]:
+        """Changelogs that have deleted records before they were read: see :meth:`begin_again`."""
+        return frozenset(self._replays.overtaken)
 
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from penstock.actors.clock import Clock
 from penstock.actors.following import Following
 from penstock.actors.guarantee import Guarantee
 from penstock.actors.messages import ApplicationSpec, StandbyStatus
+from penstock.actors.standby_retries import StandbyRetries
 from penstock.actors.standby_task import StandbyTask, open_standby_task
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
@@ -19,8 +21,6 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 _ASK_COMMITTED_EVERY_S = 1.0
-_OPEN_AGAIN_S = 30.0
-"""The loop stands still while a request waits for a broker, up to 10 s."""
 
 
 class Standbys:
@@ -47,7 +47,7 @@ class Standbys:
         self._following = Following(make_consumer, admin, clock, guarantee.exactly_once, spec.standby_listener)
         self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
         self._begun: set[TaskId] = set()
-        self._open_at_s = self._begin_again_at_s = 0.0
+        self._retries = StandbyRetries(clock)
         self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
         self._ask_at_s = 0.0
         self._asker: ThreadPoolExecutor | None = None
@@ -56,28 +56,47 @@ class Standbys:
         """Have those opened that are not open yet, and follow their changelogs: one after the other, between records.
         No active task waits for a standby, nor for the broker that a standby needs."""
         self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
+        self._retries.keep_only(self._to_open)
 
     def _open_next(self) -> bool:
         # An actor that was refused has no producer until its next assignment, if there is one.
-        may_open = self._clock.monotonic_s() >= self._open_at_s and hasattr(self._guarantee, "producer")
-        if not self._to_open or not may_open:
+        if not self._to_open or not hasattr(self._guarantee, "producer"):
             return False
-        task_id, reads = next(iter(self._to_open.items()))
-        del self._to_open[task_id]
+        task_id = next(filter(self._retries.may_try, self._to_open), None)
+        if task_id is None:
+            return False
+        reads = self._to_open.pop(task_id)
         try:
             standby = self.by_id.get(task_id) or self._open(task_id, reads)
+            if self._retries.probe_first(task_id, self._probe_of(standby)):
+                self._to_open[task_id] = reads
+                return False
             if standby.held:
                 # Before that is known it would seem to lack nothing, and the task would move to it.
                 standby.take_committed(self._admin.committed(self._application_id, standby.sources))
             if not self._following.begin(standby):
+                self._retries.done(task_id)
                 return False  # :meth:`_take_committed` has it begun when there is news
         except (BrokerUnreachableError, StateStoreLockedError) as error:
-            self._log.warning("standby waits", task=str(task_id), error=str(error))
-            self._open_at_s = self._clock.monotonic_s() + _OPEN_AGAIN_S
+            opened = self.by_id.get(task_id)
+            if self._retries.later(task_id, self._probe_of(opened) if opened else None):
+                self._log.warning("standby waits", task=str(task_id), error=str(error))
             self._to_open[task_id] = reads  # behind the others, which may not lack what it lacks
             return False
+        self._retries.done(task_id)
         self._begun.add(task_id)
         return True
+
+    def _probe_of(self, standby: StandbyTask) -> Callable[[], None]:
+        """Returns what asks the brokers on which the opening of ``standby`` depends; for another thread."""
+        changelogs, sources = frozenset(standby.changelogs.values()), standby.sources if standby.held else None
+
+        def probe() -> None:
+            self._admin.end_offsets(changelogs)
+            if sources is not None:
+                self._admin.committed(self._application_id, sources)
+
+        return probe
 
     def _open(self, task_id: TaskId, reads: frozenset[TopicPartition]) -> StandbyTask:
         program = self._programs.of(task_id.subtopology, reads)
@@ -115,14 +134,16 @@ class Standbys:
 
     def _begin_again(self) -> bool:
         """From the beginning of a changelog that has deleted records before they were read here."""
-        if self._clock.monotonic_s() < self._begin_again_at_s:
+        if not self._retries.may_try(None):
             return False
+        overtaken = self._following.overtaken
         try:
             self._following.begin_again()
         except BrokerUnreachableError as error:
-            self._log.warning("standbys wait", error=str(error))
-            self._begin_again_at_s = self._clock.monotonic_s() + _OPEN_AGAIN_S
+            if self._retries.later(None, partial(self._admin.end_offsets, overtaken)):
+                self._log.warning("standbys wait", error=str(error))
             return False
+        self._retries.done(None)
         return True
 
     def _find_committed(self) -> None:
@@ -160,6 +181,7 @@ class Standbys:
         """Close all; what was restored is on disk."""
         if self._asker is not None:
             self._asker.shutdown(wait=False, cancel_futures=True)
+        self._retries.close()
         try:
             self._following.close()
         finally:

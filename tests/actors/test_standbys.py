@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors import standby_retries
 from penstock.actors.messages import QueryFailure, StandbyStatus, TaskState
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import BrokerUnreachableError
@@ -31,12 +33,36 @@ from tests.actors.rig import (
 from tests.actors.test_restoration import kill, log_counts
 
 TASK = TaskId(0, 0)
+RESUMES_WITHIN_MS = 5_000
 READS: Sources = {TASK: frozenset({TopicPartition("in", 0)})}
 
 
 @pytest.fixture(params=["at_least_once", "exactly_once_v2"])
 def rig(tmp_path: Path, request: pytest.FixtureRequest) -> Rig:
     return Rig(tmp_path, processing_guarantee=request.param)
+
+
+class AtOnce:
+    """Probes the brokers in the thread of the loop, so that a step sees the answer."""
+
+    def __init__(self, *_: object) -> None:
+        """No threads are started."""
+
+    def submit(self, ask: Callable[[], object]) -> Future[object]:
+        asked: Future[object] = Future()
+        try:
+            asked.set_result(ask())
+        except BrokerUnreachableError as error:
+            asked.set_exception(error)
+        return asked
+
+    def shutdown(self, **_: object) -> None:
+        """There are no threads."""
+
+
+@pytest.fixture(autouse=True)
+def probed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standby_retries, "ThreadPoolExecutor", AtOnce)
 
 
 def standby_of(rig: Rig, slot: int = 2) -> StreamLoop:
@@ -273,7 +299,7 @@ def test_nobody_says_how_far_a_standby_is_before_its_changelogs_answer(rig: Rig)
     settle(standby)
     assert lag(standby) == []
     rig.broker.down = False
-    rig.clock.now_ms += 31_000
+    rig.clock.now_ms += RESUMES_WITHIN_MS
     settle(standby)
     assert [status.lag for status in lag(standby)] == [0]
     assert stale_count(standby, "ada") == 1
@@ -290,7 +316,7 @@ def test_no_active_task_suffers_from_a_standby_that_cannot_be_opened(tmp_path: P
     assert assigned.done()
     assert not active.finished.done()
     rig.broker.down = False
-    rig.clock.now_ms += 31_000
+    rig.clock.now_ms += RESUMES_WITHIN_MS
     rig.write("in", ("ada", "x", 1), partition=0)
     settle(active)
     assert count_of(active, "ada") == 1
@@ -429,7 +455,7 @@ def test_no_active_task_waits_for_a_standby_that_must_begin_again(
         assert not loop.finished.done()
         asked = replace(key_query("eve"), task_id=other)
         assert query(loop, asked)[0].rows[0].value == 30, "records go on"
-    rig.clock.now_ms += 30_000
+    rig.clock.now_ms += RESUMES_WITHIN_MS
     settle(loop)
     assert (stale_count(loop, "ada"), stale_count(loop, "bob")) == (None, 3)
 

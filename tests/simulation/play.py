@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import structlog
 
-from penstock.actors import exactly_once, guarantee, replays, standbys
+from penstock.actors import exactly_once, guarantee, replays, standby_retries, standbys
 from penstock.cluster import stream_actor_handle
 from penstock.state.disk import bulk_load, task_stores
 from penstock.tasks import context
@@ -72,7 +72,8 @@ def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
     with ExitStack() as patches:
         for module in (guarantee, exactly_once):
             patches.enter_context(patch.object(module, "close_aside", lambda producer: producer.close()))
-        patches.enter_context(patch.object(standbys, "ThreadPoolExecutor", _AtOnce))
+        for module in (standbys, standby_retries):
+            patches.enter_context(patch.object(module, "ThreadPoolExecutor", _AtOnce))
         patches.enter_context(patch.object(fake_producers, "time", Time))
         # Otherwise results depend on when records come.
         patches.enter_context(patch.object(context, "EMIT_INTERVAL_MS", 0))
