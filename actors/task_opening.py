@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -12,13 +13,16 @@ from penstock.actors.hosted_task import HostedTask, open_hosted_task, promote, r
 from penstock.actors.positions import start_positions
 from penstock.actors.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.common.errors import KafkaRefusedError, MissingTopicError
+from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import Sources, TaskId
 from penstock.common.log import logger
 from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.kafka.topic_lookup import CREATED_WITHIN_S
 from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
+
+_LOOK_UP_AGAIN_S = 0.1
 
 
 class TaskOpening:
@@ -75,11 +79,10 @@ class TaskOpening:
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds out where their sources begin, and what their sinks must know; restoring comes next. Returns False if
         ``is_superseded`` while no broker answers, or none knows a topic any more."""
-        for topic in {each for hosted in opened for each in hosted.state_manager.program.partitioned_topics}:
-            # The producer remembers it. A record that were the first to ask could not wait for a broker.
-            asking = partial(self._partitions, topic)
-            if (yield from retry_while_unavailable(asking, self._clock, is_superseded)) is None:
-                return False
+        # The producer remembers them. A record that were the first to ask could not wait for a broker.
+        written = {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}
+        if not (yield from self._look_up(frozenset(written), is_superseded)):
+            return False
         counts = yield from self._source_partitions(opened, is_superseded)
         if counts is None:
             return False
@@ -130,8 +133,19 @@ class TaskOpening:
         """The topics whose keys matter to the task, unless the program itself has another partitioner for them."""
         return hosted.meters.partitioners.topics - self._programs.topics_by_chosen_partitioners
 
-    def _partitions(self, topic: str) -> int:
-        try:
-            return self._guarantee.producer.partitions(topic)
-        except MissingTopicError:  # the record that is to be written there says so
-            return 0
+    def _look_up(self, topics: frozenset[str], is_superseded: Callable[[], bool]) -> Steps[bool]:
+        """Has the producer ask for ``topics``, and gives the broker CREATED_WITHIN_S to create unknown ones. The record
+        that is to be written to one that stays unknown reports that. Returns False if ``is_superseded`` meanwhile."""
+        unknown, wait_until_s = topics, math.inf
+        while True:
+            asking = partial(self._guarantee.producer.unknown_topics, unknown)
+            found = yield from retry_while_unavailable(asking, self._clock, is_superseded)
+            if found is None:
+                return False
+            now_s = self._clock.monotonic_s()
+            unknown, wait_until_s = found, min(wait_until_s, now_s + CREATED_WITHIN_S)
+            if not unknown or now_s >= wait_until_s:
+                return True
+            if is_superseded():
+                return False
+            yield _LOOK_UP_AGAIN_S

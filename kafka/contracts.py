@@ -134,8 +134,12 @@ class RecordProducer(Protocol):
         what is sent from then on. Marks before it are never delivered. False if the client has not let go of all of it
         yet."""
 
+    def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
+        """Returns those of ``topics`` that the broker does not know now, without a wait; some brokers create them."""
+
     def partitions(self, topic: str) -> int:
-        """How many partitions ``topic`` has. Raises MissingTopicError."""
+        """Returns the number of partitions of ``topic``. Waits for one that is unknown, until 2 s after the first
+        question about it. Raises MissingTopicError."""
 
     def counting(self) -> CountingSender:
         """Another way to send, which counts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -12,8 +12,8 @@ from penstock.common.ids import Offsets
 from penstock.kafka.contracts import RecordProducer, TransactionalProducer
 from penstock.kafka.librdkafka import Sender
 from penstock.kafka.refusals import Refused, refused, refused_in_transaction
-from penstock.kafka.settings import REQUEST_TIMEOUT_S, broker_errors, client_configuration
-from penstock.kafka.topic_lookup import partitions_of
+from penstock.kafka.settings import REQUEST_TIMEOUT_S, client_configuration
+from penstock.kafka.topic_lookup import TopicLookup
 from penstock.kafka.transactions import Transactions, answers_within_s
 
 
@@ -24,17 +24,15 @@ class NativeProducer(Sender, RecordProducer):
         with client_configuration("producer."):
             super().__init__(settings, refused)
         self._address = bootstrap_servers
-        self._partitions: dict[str, int] = {}
+        self._topics = TopicLookup(bootstrap_servers, lambda topic: self.count_partitions(topic, REQUEST_TIMEOUT_S))
+
+    @override
+    def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
+        return self._topics.unknown(topics)
 
     @override
     def partitions(self, topic: str) -> int:
-        # Asked once per topic.
-        count = self._partitions.get(topic)
-        if count is None:
-            with broker_errors(f"ask for topic {topic!r}", self._address):
-                count = partitions_of(topic, lambda: self.count_partitions(topic, REQUEST_TIMEOUT_S))
-            self._partitions[topic] = count
-        return count
+        return self._topics.partitions(topic)
 
 
 class NativeTransactionalProducer(NativeProducer, TransactionalProducer):

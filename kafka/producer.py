@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,11 +19,10 @@ from penstock.kafka.counting import PlainCountingSender
 from penstock.kafka.refusals import Refused, check_headers, not_bytes, refused
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
-    broker_errors,
     client_configuration,
     producer_settings,
 )
-from penstock.kafka.topic_lookup import partitions_of
+from penstock.kafka.topic_lookup import TopicLookup
 
 _FULL_QUEUE_WAIT_S = 0.1
 _SLICE_S = 0.1
@@ -92,7 +91,7 @@ class ConfluentProducer(RecordProducer):
         self._refused = refused
         self._failure: StreamsError | None = None
         self._fatal: KafkaError | None = None
-        self._partitions: dict[str, int] = {}
+        self._topics = TopicLookup(bootstrap_servers, self._count_partitions)
         with client_configuration("producer."):
             self._client = Producer(dict(settings))
         self._open = _Mark(None, self._on_refused)
@@ -215,14 +214,12 @@ class ConfluentProducer(RecordProducer):
         return PlainCountingSender(self.send)
 
     @override
+    def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
+        return self._topics.unknown(topics)
+
+    @override
     def partitions(self, topic: str) -> int:
-        # Asked once per topic.
-        count = self._partitions.get(topic)
-        if count is None:
-            with broker_errors(f"ask for topic {topic!r}", self._address):
-                count = partitions_of(topic, lambda: self._count_partitions(topic))
-            self._partitions[topic] = count
-        return count
+        return self._topics.partitions(topic)
 
     def _count_partitions(self, topic: str) -> int:
         found = self._client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]

@@ -1,23 +1,49 @@
-"""The number of partitions of a topic that is to be written."""
+"""The numbers of partitions of the topics that a producer writes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.kafka.refusals import require_partitions
+from penstock.kafka.settings import broker_errors
 
-_CREATED_WITHIN_S = 2.0
+CREATED_WITHIN_S = 2.0
+"""A broker with ``auto.create.topics.enable`` creates a topic when a client asks for it, and knows it a moment later:
+within this time."""
 _AGAIN_S = 0.1
 
 
-def partitions_of(topic: str, ask: Callable[[], int]) -> int:
-    """The number of partitions of ``topic`` by ``ask``, which gives 0 for one that the broker does not know.
+class TopicLookup:
+    """The topics that one producer has asked for. It asks once for each topic that there is.
 
-    A broker with ``auto.create.topics.enable`` creates a topic when it is asked for it, and knows it a moment later: so
-    it is asked for 2 s. Raises MissingTopicError.
+    ``ask`` gives the number of partitions of a topic, 0 for one that the broker does not know. One thread.
     """
-    deadline = time.monotonic() + _CREATED_WITHIN_S
-    while not (count := ask()) and time.monotonic() < deadline:
-        time.sleep(_AGAIN_S)
-    return require_partitions(topic, count)
+
+    def __init__(self, bootstrap_servers: str, ask: Callable[[str], int]) -> None:
+        self._address = bootstrap_servers
+        self._ask = ask
+        self._counts: dict[str, int] = {}
+        self._wait_until_s: dict[str, float] = {}
+
+    def unknown(self, topics: Iterable[str]) -> frozenset[str]:
+        """Ask for each of ``topics`` and return those that the broker does not know now. Does not wait for them."""
+        return frozenset(topic for topic in topics if not self._count(topic))
+
+    def partitions(self, topic: str) -> int:
+        """The number of partitions of ``topic``. Waits for one that is unknown, until CREATED_WITHIN_S after the first
+        question about it: so a topic that is missing holds its caller up once, not with each record. Raises
+        MissingTopicError."""
+        while not (count := self._count(topic)) and time.monotonic() < self._wait_until_s[topic]:
+            time.sleep(_AGAIN_S)
+        return require_partitions(topic, count)
+
+    def _count(self, topic: str) -> int:
+        count = self._counts.get(topic, 0)
+        if not count:
+            with broker_errors(f"ask for topic {topic!r}", self._address):
+                count = self._ask(topic)
+            self._wait_until_s.setdefault(topic, time.monotonic() + CREATED_WITHIN_S)
+            if count:
+                self._counts[topic] = count
+        return count

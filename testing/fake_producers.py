@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 
 from typing_extensions import override
@@ -128,6 +128,11 @@ class FakeProducer(RecordProducer):
     @override
     def counting(self) -> CountingSender:
         return PlainCountingSender(self.send)
+
+    @override
+    def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
+        there = self._broker.topics()
+        return frozenset(topic for topic in topics if topic not in self._counts and topic not in there)
 
     @override
     def partitions(self, topic: str) -> int:

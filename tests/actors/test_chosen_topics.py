@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.messages import TaskState
+from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
-from tests.actors.rig import STRING, Rig, settle
+from penstock.kafka.topic_lookup import CREATED_WITHIN_S
+from penstock.testing.fake_producers import FakeProducer
+from tests.actors.rig import STRING, Rig, settle, states
 
+TASK = TaskId(0, 0)
 GUARANTEES = pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 
 
@@ -103,3 +108,36 @@ def test_a_topic_that_is_chosen_first_while_no_broker_answers_ends_nobody(
         settle(loop)
     assert not loop.finished.done(), loop.finished.result()
     assert [record.key for record in rig.broker.records("late") if record.key] == [b"a"]
+
+
+@GUARANTEES
+@pytest.mark.parametrize("created", [True, False])
+def test_sinks_to_unknown_topics_hold_the_loop_up_by_no_wait_of_their_own(
+    tmp_path: Path, guarantee: str, created: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = ps.StreamsBuilder()
+    produced = ps.Produced.with_(STRING, STRING).with_stream_partitioner(last)
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    topics = ["late-1", "late-2", "late-3"]
+    for topic in topics:
+        stream.to(topic, produced)
+    rig = Rig(tmp_path, builder.build(), processing_guarantee=guarantee)
+
+    def waits(producer: FakeProducer, topic: str) -> int:
+        raise AssertionError(f"it waits for topic {topic}")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeProducer, "partitions", waits)
+        loop = rig.loop()
+        rig.assign(loop, 1, TASK)
+        settle(loop)
+        assert states(loop) == {TASK: TaskState.CREATED}, "the broker has time to create them"
+        if created:
+            rig.clients.admin().create_topics([NewTopic(topic, 2) for topic in topics])
+        else:
+            rig.clock.now_ms += round(CREATED_WITHIN_S * 1000)
+        settle(loop)
+        assert states(loop) == {TASK: TaskState.RUNNING}
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    assert loop.finished.done() == (not created), "the record reports a topic that is missing"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 
 import pytest
 from rich.console import Console
@@ -91,6 +92,9 @@ class Recorder:
         raise NotImplementedError
 
     def counting(self) -> CountingSender:
+        raise NotImplementedError
+
+    def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
         raise NotImplementedError
 
     def partitions(self, topic: str) -> int:
