@@ -33,6 +33,9 @@ class Hold(Enum):
 
     PAUSED = "paused: watching begins with resume"
     NO_BROKER = "no broker answers: watching begins again when one does"
+    NO_TASKS = (
+        "the group gives no task to this Ray cluster: the new version stays on trial, and watching begins with a task"
+    )
 
 
 @dataclass(frozen=True)

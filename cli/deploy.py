@@ -13,7 +13,7 @@ from penstock.cli.deploy_plan import plan_deploy
 from penstock.cli.description import Description, description_of
 from penstock.cli.loading import load_application
 from penstock.cli.rolling import Counted, Progress, obstacles
-from penstock.cluster.read_side import ApplicationStatus, RolloutPhase
+from penstock.cluster.read_side import ApplicationState, ApplicationStatus, RolloutPhase
 from penstock.common.errors import ApplicationStateError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def deploy(
 ) -> None:
     """Replace the program of an application that runs, task by task; a version that fails is rolled back.
 
-    Exit code 0 when the new version has been watched for long enough; 1 when it is refused or was rolled back.
+    Exit code 0 when the new version has been watched for long enough, or waits for tasks in a cluster that has none; 1
+    when it is refused or was rolled back.
     """
     with _told_at_ctrl_c("Interrupted: nothing was deployed"):
         application = load_application(target)
@@ -88,8 +89,9 @@ def statuses_of(coordinator: Any) -> Iterator[ApplicationStatus]:
 
 
 def follow(application_id: str, generation: int, statuses: Iterator[ApplicationStatus]) -> None:
-    """Tell how the roll-out of version ``generation`` goes, until it is done. Raises ApplicationStateError when the
-    version was rolled back, or made way for another, or the application has ended."""
+    """Report the roll-out of version ``generation`` until it is done, or until nothing is left to do in a cluster that
+    has no tasks. Raises ApplicationStateError when the version was rolled back, or made way for another, or the
+    application has ended."""
     progress, counted = Progress(), Counted()
     for status in statuses:
         rollout = status.rollout
@@ -110,7 +112,21 @@ def follow(application_id: str, generation: int, statuses: Iterator[ApplicationS
                 f"version {generation} of application {application_id!r} failed and was rolled back; version "
                 f"{rollout.generation} runs every task. It failed with: {rollout.reason}"
             )
+        if _has_no_tasks(status):
+            typer.secho(
+                f"{application_id}: version {generation} has replaced the old one, but the group gives no task to this "
+                f"Ray cluster. The version stays on trial until tasks run it here for {rollout.watch_s:g} s. Deploy it "
+                "at the other Ray clusters of the group, too",
+                fg="yellow",
+            )
+            return
         if rollout.phase is RolloutPhase.DONE:
             proven = f"{application_id}: version {generation} runs every task; since it began it has {counted}"
             typer.secho(proven, fg="yellow" if counted.dropped else None)
             return
+
+
+def _has_no_tasks(status: ApplicationStatus) -> bool:
+    """True if the version on trial is in place, and waits for a task. In any other state the group may give one yet."""
+    watching = status.rollout.phase is RolloutPhase.WATCHING
+    return watching and status.state is ApplicationState.RUNNING and status.task_count == 0

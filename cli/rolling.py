@@ -115,7 +115,7 @@ def _phase(rollout: Rollout, tasks: int) -> Iterator[str]:
                 "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old "
                 "one makes room"
             )
-        case RolloutPhase.WATCHING:
+        case RolloutPhase.WATCHING if tasks:
             yield f"all {tasks} tasks run the new version; watching it for {rollout.watch_s:g} s"
         case RolloutPhase.ROLLING_BACK:
             first = rollout.reason.partition("\n")[0]  # the command ends with the whole of it

@@ -307,7 +307,7 @@ class Coordinator(CoordinatorView):
             self._choose_actors()
             self._assignments.send()
             self._update_state()
-            self._rollouts.look(self._all_run)
+            self._rollouts.look(self.state is ApplicationState.RUNNING, bool(self._owned.tasks))
         elif self.state in (ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR):
             self._commits.refuse_waiting("the application ends")
             for name in list(self._actors):

@@ -13,6 +13,7 @@ from penstock.cluster.unfit_nodes import UnfitNodes
 
 LEAVE_S = 15.0
 """An actor needs so long at most to commit and to close its stores: then it must not wait for another any longer."""
+_LIVING = (Phase.STARTING, Phase.UP)
 
 
 class Elasticity:
@@ -91,15 +92,14 @@ class Elasticity:
         return [
             name
             for name, actor in self._actors.items()
-            if actor.phase in (Phase.STARTING, Phase.UP)
-            and not self._must_leave(actor.node)
-            and not self._rollouts.is_outdated(name)
+            if actor.phase in _LIVING and not self._must_leave(actor.node) and not self._rollouts.is_outdated(name)
         ]
 
     def too_many(self, wanted: int) -> list[str]:
         """Those of :meth:`staying` that end so that ``wanted`` are left: whose end moves least, and of these the ones
-        that are alone on their node first, so that nodes get free."""
-        staying = self.staying()
+        that are alone on their node first, so that nodes get free. All, if none is wanted: then no actor of a new
+        version starts, for which those of an old one would wait."""
+        staying = self.staying() if wanted else [name for name, it in self._actors.items() if it.phase in _LIVING]
         ending: list[str] = []
         while len(staying) > wanted:
             on_node = Counter(self._actors[name].node for name in staying)

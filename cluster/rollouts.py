@@ -45,7 +45,7 @@ class Rollouts:
         self._actors = actors
         self._say = say
         self._deaths = 0
-        self._watching = self._gave_room = False
+        self._watching = self._gave_room = self._idle = False
         self._hold: Hold | None = None
 
     @property
@@ -56,7 +56,9 @@ class Rollouts:
     @property
     def held(self) -> Hold | None:
         """The reason for which the version on trial is not watched although all tasks run it; None if it is."""
-        return self._hold if self.now.phase is RolloutPhase.WATCHING else None
+        if self.now.phase is not RolloutPhase.WATCHING:
+            return None
+        return Hold.NO_TASKS if self._hold is None and self._idle else self._hold
 
     @property
     def is_urgent(self) -> bool:
@@ -168,13 +170,17 @@ class Rollouts:
         if self.now.phase is RolloutPhase.WATCHING and all_run:
             self._become(replace(self.now, proven=self.now.generation, phase=RolloutPhase.DONE))
 
-    def look(self, all_run: bool) -> None:
-        """See how far the roll-out has come. ``all_run``: there are tasks, and each runs where it belongs."""
+    def look(self, all_run: bool, any_tasks: bool) -> None:
+        """See how far the roll-out has come. ``all_run``: each task of this cluster runs where it belongs, if there are
+        ``any_tasks``. Without one a roll-out does not wait for tasks, but the version is not proven either."""
+        self._idle = all_run and not any_tasks
         if self.makes_room is not None and self.makes_room not in self._actors:
             self.makes_room, self._gave_room = None, True
             self._say(SetTimer(Timer.ROOM_TAKEN, ROOM_WAIT_MS))
         phase = self._phase(all_run)
-        if phase is RolloutPhase.WATCHING and not self._watching and self._hold is None:
+        if self._idle:
+            self._watching = False
+        elif phase is RolloutPhase.WATCHING and all_run and not self._watching and self._hold is None:
             self._watching = True
             self._say(SetTimer(Timer.WATCHED, round(self.now.watch_s * 1000)))
         if phase is not self.now.phase:

@@ -122,6 +122,18 @@ def test_the_command_ends_when_the_version_is_proven(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.splitlines()[-1].startswith("app: version 2 runs every task")
 
 
+def test_the_command_ends_in_a_cluster_without_tasks_once_the_new_version_is_in_place(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rebalancing = replace(status(RolloutPhase.WATCHING), state=ApplicationState.REBALANCING)
+    follow("app", 2, iter([status(RolloutPhase.STARTING), rebalancing, status(RolloutPhase.WATCHING)]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].startswith(
+        "app: version 2 has replaced the old one, but the group gives no task to this Ray cluster"
+    )
+    assert not any("all 0 tasks" in line for line in lines)
+
+
 def counting(state: ApplicationStatus, processed: int, dropped: int) -> ApplicationStatus:
     """The first task of each actor has counted so many records."""
     actors = [

@@ -95,6 +95,30 @@ def test_a_version_that_fails_is_rolled_back_and_the_application_does_not_end(ki
     run(play())
 
 
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_tasks_a_new_version_is_in_place_and_judged_when_tasks_come(
+    kind: type[World], seed: int, bad: bool
+) -> None:
+    print(f"seed {seed}")
+
+    async def play() -> None:
+        world = await started(kind, seed)
+        world.regroup(0.0)
+        await world.settle(lambda: settled(world) and not generations(world), "no task here")
+        world.deploy(bad)
+        await world.settle(lambda: world.rollout.phase is RolloutPhase.WATCHING, "the new version in place")
+        await world.let_pass(120)
+        assert world.rollout.phase is RolloutPhase.WATCHING, "no task has proven it"
+        world.regroup(1.0)
+        await world.settle(lambda: over(world), "one version everywhere")
+        assert generations(world) == {1 if bad else 2}
+        assert world.error is None
+
+    run(play())
+
+
 @pytest.mark.parametrize("phase", [RolloutPhase.STARTING, RolloutPhase.MOVING, RolloutPhase.WATCHING])
 @pytest.mark.parametrize("fault", ["an old actor", "a new actor", "the coordinator"])
 @pytest.mark.parametrize("kind", KINDS)

@@ -289,3 +289,60 @@ def test_a_version_that_is_deployed_during_a_roll_out_replaces_the_one_on_trial(
     assert KillActor(starting) in play.last
     assert {start.generation for start in play.of(StartActor)} == {3}
     assert play.machine.rollout.proven == 1
+
+
+def without_tasks(play: Play) -> None:
+    """The group takes all tasks from this cluster, and its actors end."""
+    play(GroupAssigned(frozenset()))
+    moves(play)
+    assert not play.machine.actors
+
+
+def tasks_come(play: Play) -> None:
+    """The group gives all tasks to this cluster, and they run."""
+    play(GroupAssigned(ALL))
+    play(*(ActorUp(start.actor_id) for start in play.of(StartActor)))
+    given = play.of(AssignTasks)
+    play.confirm()
+    play(*(ActorReported(it.actor_id, it.tasks, it.epoch) for it in given))
+
+
+def test_without_tasks_a_version_takes_over_at_once_and_is_proven_once_tasks_have_run_it() -> None:
+    play = Play()
+    play(ClusterResized(2), GroupAssigned(frozenset()), Deploy(2, 60.0))
+    assert phase(play) is RolloutPhase.WATCHING
+    assert play.machine.watch_held == Hold.NO_TASKS.value
+    assert not play.of(SetTimer), "without a task there is nothing to watch"
+    tasks_come(play)
+    assert play.of(SetTimer) == [SetTimer(Timer.WATCHED, 60_000)]
+    assert play.machine.watch_held is None
+    play(TimerFired(Timer.WATCHED))
+    assert phase(play) is RolloutPhase.DONE
+
+
+def test_a_version_that_fails_on_the_first_tasks_after_a_roll_out_without_any_is_rolled_back() -> None:
+    play = Play()
+    play(ClusterResized(2), GroupAssigned(frozenset()), Deploy(2, 60.0))
+    (failed,) = on_nodes(play, "a")
+    play(ActorFailed(failed, "ValueError: bad"))
+    assert phase(play) is RolloutPhase.ROLLING_BACK
+    without_tasks(play)
+    assert phase(play) is RolloutPhase.ROLLED_BACK
+
+
+def test_tasks_that_leave_during_a_roll_out_do_not_keep_it_from_its_end() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    deployed(play, "a", "b")
+    without_tasks(play)
+    assert phase(play) is RolloutPhase.WATCHING
+
+
+def test_the_time_before_the_tasks_left_does_not_count_as_watched() -> None:
+    play = Play()
+    on_nodes(play, "a", "b")
+    deployed(play, "a", "b")
+    moves(play)
+    without_tasks(play)
+    tasks_come(play)
+    assert play.of(SetTimer) == [SetTimer(Timer.WATCHED, 60_000)]
