@@ -334,6 +334,16 @@ class Records:
                 rows.append(Row(topic, rng.choice(KEYS), self._token(), self._now_ms))
         return rows
 
+    def each_key(self) -> list[Row]:
+        """A record of each key in each topic."""
+        topics = (*self._program.late, *self._program.joined)
+        self._now_ms += len(topics) * len(KEYS)
+        first_ms = self._now_ms - len(topics) * len(KEYS)
+        return [
+            Row(topic, key, self._token(), first_ms + number)
+            for number, (topic, key) in enumerate(product(topics, KEYS), start=1)
+        ]
+
     def closing(self) -> list[Row]:
         """One more record of each key in topics that are joined, so late that no earlier record waits for a match."""
         self._now_ms += _BEHIND_ALL_WINDOWS_MS

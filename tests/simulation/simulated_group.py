@@ -83,6 +83,7 @@ class Member:
         self.mine: frozenset[TopicPartition] | None = None
         """None without a session."""
         self._generation = -1
+        self._hearing: asyncio.Task[None] | None = None
         self.heard_s = process.now()
 
     @property
@@ -114,7 +115,7 @@ class Member:
         self.mine = self.group.broker.range_assignment(self.group.name, self.instance)
         self._generation = self.group.broker.group(self.group.name).generation
         metadata = self.group.broker.metadata(self.group.name, self.instance, self.incarnation)
-        self.process.spawn(self._hear(self.mine, metadata))
+        self._hearing = self.process.spawn(self._hear(self.mine, metadata))
 
     async def _hear(self, mine: frozenset[TopicPartition], metadata: bytes) -> None:
         await self.process.sleep(self.process.rng.uniform(0.0, 0.3))
@@ -122,7 +123,10 @@ class Member:
             self.process.feed(GroupAssigned(mine, metadata))
 
     async def revoke(self) -> None:
-        """Done when the last commits are, or when the session has ended."""
+        """Done when the last commits are, or when the session has ended. As with librdkafka, a member hears of its
+        assignment before it hears that this is revoked."""
+        if self._hearing is not None:
+            await asyncio.wait({self._hearing})
         for _ in range(int(SESSION_S / _HEARTBEAT_S)):
             if self.is_heard or not self.process.exists:
                 break

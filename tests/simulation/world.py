@@ -221,6 +221,10 @@ class World:
         if self.broker.answers:
             self._feed(self.records.bunch())
 
+    def feed_each_key(self) -> None:
+        """Write a record of each key to each topic, so that each task commits again."""
+        self._feed(self.records.each_key())
+
     def feed_closing(self) -> None:
         """Write what closes the windows of all joins."""
         self._feed(self.records.closing())
