@@ -22,6 +22,10 @@ def actor_died(process: ActorProcess) -> ActorDiedError:
     return error
 
 
+_WAKES_S = 1.0
+"""A process that wakes may send for so long what was queued when it was frozen (decision 29)."""
+
+
 class Writers:
     """The last writer of each partition of a changelog, with the time. At least once, a process that Ray has taken for
     dead must write nothing behind what another process has written since then."""
@@ -36,6 +40,7 @@ class Writers:
         if not partition.topic.endswith("-changelog"):
             return
         last, at_s = self._last.get(partition, (process, 0.0))
-        if last is not process and at_s > getattr(process, "dead_since_s", math.inf):
+        wakes = self._now() - getattr(process, "frozen_until", -math.inf) < _WAKES_S
+        if last is not process and at_s > getattr(process, "dead_since_s", math.inf) and not wakes:
             self._violation(f"{process.name}, which was replaced, writes to {partition} behind {last.name}")
         self._last[partition] = process, self._now()
