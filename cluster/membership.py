@@ -24,6 +24,8 @@ _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
 _OTHERS_LEAVE_S = 300.0
 """Members of a stopped application leave after their session time-out: 45 s by default. Others run."""
+_REFUSED_WITHIN_S = 10.0
+"""A broker refuses a member sooner. A longer time between two refusals is an outage, which counts as this much."""
 _CLOSE_PATIENCE_S = 90.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
 """The seat is another's, Kafka does not let us take it, or what we sit there for is gone: no other try would help."""
@@ -54,7 +56,8 @@ class Membership:
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
         self._mine: frozenset[TopicPartition] | None = None  # None until the group has answered for the first time
         self._session_lost = False
-        self._others_since_s: float | None = None
+        self._refused_s: float | None = None
+        self._kept_out_s = 0.0
         self.waits_for: str | None = None
         """The notice to users while other members keep this one out; None if none do."""
         self._closing = threading.Event()
@@ -107,14 +110,16 @@ class Membership:
 
     def _may_wait_for_others(self, error: OtherProtocolError) -> bool:
         now_s = time.monotonic()
-        if self._others_since_s is None:
-            self._others_since_s = now_s
+        if self._refused_s is None:
             self._log.warning("waiting for other members of the group to leave", error=str(error))
+        else:
+            self._kept_out_s += min(now_s - self._refused_s, _REFUSED_WITHIN_S)
+        self._refused_s = now_s
         self.waits_for = (
             f"{error}: waiting until they have left. Members of a stopped application leave after their "
             "session.timeout.ms"
         )
-        if now_s - self._others_since_s < _OTHERS_LEAVE_S:
+        if self._kept_out_s < _OTHERS_LEAVE_S:
             return True
         self._on_failed(
             KafkaRefusedError(
@@ -166,7 +171,8 @@ class Membership:
         # session, for whoever stops the application would wait for them.
         self._mine = partitions or frozenset()
         if partitions is not None:
-            self.waits_for = self._others_since_s = None
+            self.waits_for = self._refused_s = None
+            self._kept_out_s = 0.0
         self._on_assigned(partitions, b"" if partitions is None else member.group_metadata())
 
     def _revoked(self, member: GroupMember) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +15,7 @@ from penstock.cluster import membership
 from penstock.cluster.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.kafka.contracts import OnAssigned, OnRevoked, SessionLostError
+from penstock.kafka.contracts import OnAssigned, OnRevoked, OtherProtocolError, SessionLostError
 
 HERE = TopicPartition("lines", 0)
 
@@ -262,3 +263,31 @@ def test_a_commit_that_is_refused_then_does_not_keep_the_group_waiting() -> None
             seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
         assert seat.assigned.get(timeout=10) == frozenset({HERE})
         assert seat.assigned.get(timeout=10) == frozenset({HERE})
+
+
+def refused_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[OtherProtocolError]:
+    """Refusals because of members of another protocol, which come at these times."""
+    times = iter(times_s)
+    monkeypatch.setattr(membership, "time", SimpleNamespace(monotonic=lambda: next(times)))
+    return [OtherProtocolError("the group has other members") for _ in times_s]
+
+
+def test_an_outage_does_not_count_as_a_wait_for_members_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = refused_at(monkeypatch, 0.0, 1000.0, 2000.0)
+    with taken() as seat:
+        for refusal in refusals:
+            seat.script.put(refusal)
+        seat.script.put(frozenset({HERE}))
+        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        assert seat.membership.waits_for is None
+        assert seat.failed.empty()
+
+
+def test_members_of_another_protocol_that_do_not_leave_end_the_membership(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals = refused_at(monkeypatch, *(2.0 * number for number in range(151)))
+    with taken() as seat:
+        for refusal in refusals:
+            seat.script.put(refusal)
+        with pytest.raises(KafkaRefusedError, match="they have not left for 300 s"):
+            raise seat.failed.get(timeout=10)
+        assert seat.script.empty(), "each refusal was needed"
