@@ -17,7 +17,7 @@ from penstock.actors.state_home import RUNS_IN_FILE
 from penstock.common.errors import ApplicationStateError, ConfigError, StateStoreLockedError
 from penstock.common.files import write_whole
 from penstock.common.log import logger
-from penstock.state.disk.directory_lock import DirectoryLock
+from penstock.state.disk.directory_lock import LOCK, DirectoryLock
 
 ENDS_WITHIN_S = 15.0
 """A coordinator that was just ended may hold it a little longer."""
@@ -93,10 +93,10 @@ def refuse_running_elsewhere(home: Path) -> None:
 
     A directory that this process cannot write tells nothing: the coordinator, on its own node, takes the lock again.
     """
-    if not home.exists():
-        return
     lock = RunningLock(home, "")
     try:
+        if not (home / f"{_NAME}{LOCK}").exists():
+            return  # if this process made it, it would belong to another user than Ray's, perhaps
         lock.take()
         (home / RUNS_IN_FILE).unlink(missing_ok=True)
     except (ConfigError, OSError) as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pwd
 from pathlib import Path
 from weakref import WeakSet, finalize
 
@@ -18,12 +19,16 @@ LOCK = ".lock"
 
 class DirectoryLock:
     """The lock of ``directory``, taken at once. Raises StateStoreLockedError if it is taken, by this process or another
-    one, and OSError. The operating system releases it when the process ends, however that happens."""
+    one, and OSError: PermissionError names the owner of the file, if that is another user. The operating system
+    releases the lock when the process ends, however that happens."""
 
     def __init__(self, directory: Path) -> None:
         directory.parent.mkdir(parents=True, exist_ok=True)
         self._file = directory.with_name(directory.name + LOCK)
-        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError as error:
+            raise _with_owner(error, self._file) from error
         self._close = finalize(self, os.close, descriptor)
         if not _taken(descriptor):
             self.release()
@@ -41,6 +46,27 @@ class DirectoryLock:
         """Delete the file, then release the lock."""
         self._file.unlink()
         self.release()
+
+
+def _with_owner(error: PermissionError, file: Path) -> PermissionError:
+    """The same error, with the users concerned and the way out, if ``file`` exists."""
+    try:
+        owner = file.stat().st_uid
+    except OSError:
+        return error
+    return PermissionError(
+        error.errno,
+        f"a lock file belongs to {_user(owner)}, and this process, of {_user(os.geteuid())}, may not write it. Run all "
+        "processes of the application as one user. If no process of the other user runs it, delete the file",
+        str(file),
+    )
+
+
+def _user(number: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(number).pw_name!r}"
+    except KeyError:  # such as one of another container
+        return f"user {number}"
 
 
 def _taken(descriptor: int) -> bool:

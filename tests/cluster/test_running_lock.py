@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.cluster import running_lock
 from penstock.cluster.running_lock import RunningLock, refuse_running_elsewhere
 from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.state.disk import directory_lock
 from tests.cluster.conftest import WordCount
 
 HOLDER = """
@@ -88,6 +92,42 @@ def test_a_state_directory_that_cannot_be_written_is_named(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"state\.dir .*state' cannot be written by the coordinator"):
         RunningLock(home, "here").take()
     refuse_running_elsewhere(home)
+
+
+def test_a_start_leaves_no_lock_file_of_its_own_user(tmp_path: Path) -> None:
+    home = tmp_path / "orders"
+    home.mkdir()
+    refuse_running_elsewhere(home)
+    assert not list(home.iterdir())
+
+
+@pytest.fixture
+def of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of an application, whose lock file user 4711 has made; root may open any file."""
+    home = tmp_path / "orders"
+    home.mkdir()
+    lock = home / "coordinator.lock"
+    lock.touch(mode=0o644)
+    if os.geteuid() == 0:
+        os.chown(lock, 4711, 4711)
+
+    def refused(path: Path, flags: int, mode: int = 0o777) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(directory_lock, "os", SimpleNamespace(**{**vars(os), "open": refused}))
+    return home
+
+
+def test_a_lock_file_of_another_user_is_named_with_its_owner_and_the_way_out(of_another_user: Path) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        RunningLock(of_another_user, "here").take()
+    told = str(refusal.value)
+    owner = (of_another_user / "coordinator.lock").stat().st_uid
+    assert "may not write it. Run all processes of the application as one user" in told
+    assert "delete the file: " in told
+    assert f"{of_another_user}/coordinator.lock" in told
+    assert owner != 4711 or "belongs to user 4711" in told
+    refuse_running_elsewhere(of_another_user)
 
 
 def test_a_running_application_locks_a_second_start_out_and_one_that_has_stopped_does_not(
