@@ -19,6 +19,8 @@ ROUND_S = 0.5
 """A round waits no longer for answers; a question that is still under way is not asked again."""
 PATIENCE_S = 0.5
 """Time without a status after which an actor is asked for a heartbeat."""
+SILENT_AFTER_RESTART_S = 4.0
+"""Time without any answer after which a coordinator that begins again ends an actor: work resumes within 5 s."""
 
 
 class ActorWatch:
@@ -89,7 +91,7 @@ class ActorWatch:
     async def _look_for_life(self, handle: ActorHandle, status: asyncio.Future[Any] | None = None) -> None:
         """Ask for a heartbeat, and while none comes, ask the node; until there is one, or a ``status``."""
         name = handle.actor_id
-        beating = asyncio.ensure_future(self._heartbeat_of(handle))
+        beating = asyncio.ensure_future(_heartbeat_of(handle, self._leases))
         try:
             while status is None or not status.done():
                 ended = await asyncio.wait({beating, *([status] if status else [])}, timeout=PATIENCE_S)
@@ -105,12 +107,6 @@ class ActorWatch:
         finally:
             beating.cancel()
 
-    async def _heartbeat_of(self, handle: ActorHandle) -> bool:
-        word = self._leases.word(handle.actor_id)
-        if beats := await handle.heartbeat(word):
-            self._leases.answered(handle.actor_id, word)
-        return beats
-
 
 async def status_of(handle: ActorHandle, leases: Leases) -> ActorStatus | None:
     """Returns the actor's own view; None if it does not answer now."""
@@ -122,3 +118,25 @@ async def status_of(handle: ActorHandle, leases: Leases) -> ActorStatus | None:
     if status is not None:
         leases.answered(handle.actor_id, word)
     return status
+
+
+async def status_after_restart(handle: ActorHandle, leases: Leases) -> ActorStatus | None:
+    """Returns the actor's own view to a coordinator that begins again; all other actors wait for it with their commits.
+    Returns None after SILENT_AFTER_RESTART_S if its process gives no heartbeat either. One that does is busy, as with a
+    request to a broker, and answers soon."""
+    asked = asyncio.ensure_future(status_of(handle, leases))
+    beating = asyncio.ensure_future(_heartbeat_of(handle, leases))
+    try:
+        answered, _ = await asyncio.wait({asked}, timeout=SILENT_AFTER_RESTART_S)
+        lives = beating.done() and beating.result()
+        return await asked if answered or lives else None
+    finally:
+        asked.cancel()
+        beating.cancel()
+
+
+async def _heartbeat_of(handle: ActorHandle, leases: Leases) -> bool:
+    word = leases.word(handle.actor_id)
+    if beats := await handle.heartbeat(word):
+        leases.answered(handle.actor_id, word)
+    return beats

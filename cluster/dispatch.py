@@ -16,7 +16,7 @@ from structlog.stdlib import BoundLogger
 from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
 from penstock.actors.orders import Assign
 from penstock.cluster import events
-from penstock.cluster.actor_watch import ActorWatch, status_of
+from penstock.cluster.actor_watch import ActorWatch, status_after_restart
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.environment import (
     ActorEndedError,
@@ -147,9 +147,9 @@ class Dispatcher:
         return done
 
     async def recover(self, found: Iterable[ActorHandle]) -> None:
-        """After a restart: continue with the actors that live; one that does not answer is killed."""
+        """After a restart, continue with the actors that live; end one that does not answer."""
         handles = list(found)
-        statuses = await asyncio.gather(*(status_of(handle, self._leases) for handle in handles))
+        statuses = await asyncio.gather(*(status_after_restart(handle, self._leases) for handle in handles))
         self._leases.go_above(max((status.incarnation for status in statuses if status), default=0))
         for handle, status in zip(handles, statuses, strict=True):
             if status is None:

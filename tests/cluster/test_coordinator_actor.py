@@ -74,6 +74,9 @@ class LivingActor:
         tasks = (TaskStatus(TaskId(0, 0), TaskState.RUNNING),)
         return ActorStatus(self.actor_id, "node", 1, 1, tasks, paused=self.paused)
 
+    async def heartbeat(self, word: Word) -> bool:
+        return not self.killed
+
     async def wait(self) -> ActorEnd:
         await asyncio.Event().wait()
         return ActorEnd()

@@ -29,16 +29,19 @@ _WRITE_EACH_S = 0.5
 
 
 class CutOff(LivingActor):
-    """``questions_arrive``: its connection lets them through, and loses its answers."""
+    """``questions_arrive``: its connection lets them through, and loses its answers. ``busy_s``: its loop answers so
+    late."""
 
     def __init__(self, world: CutWorld, name: str) -> None:
         super().__init__(world, name)
         self.is_cut = self.questions_arrive = False
+        self.busy_s = 0.0
         self.taken_for_dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when Ray takes its node for dead, although its process lives."""
 
     @override
     async def status(self, word: Word) -> ActorStatus | None:
+        await asyncio.sleep(self.busy_s)
         answer = await super().status(word) if not self.is_cut or self.questions_arrive else None
         if not self.is_cut:
             return answer
@@ -237,5 +240,42 @@ def test_a_process_whose_end_its_node_reports_is_replaced_at_once(tmp_path: Path
             lambda: "stream/1" not in machine.placement.values() and world.is_running, "moved", 9
         )
         assert took_s < MARGIN_S
+
+    played(tmp_path, whole)
+
+
+def test_after_a_restart_of_the_coordinator_the_others_wait_less_than_5_s_for_one_that_is_cut_off(
+    tmp_path: Path,
+) -> None:
+    async def whole(world: CutWorld) -> None:
+        world.write_names()
+        await world.start_coordinator()
+        world.write()
+        await world.until(lambda: world.is_done and world.is_running, "all is counted", 60)
+        world.end_coordinator()
+        world.first.is_cut = True
+        begun_s = asyncio.get_running_loop().time()
+        await world.start_coordinator()
+        assert asyncio.get_running_loop().time() - begun_s < 5.0
+        assert world.ended == ["stream/1"]
+
+    played(tmp_path, whole)
+
+
+def test_after_a_restart_of_the_coordinator_one_that_is_busy_for_8_s_is_kept(tmp_path: Path) -> None:
+    """As with a request that no broker answers."""
+
+    async def whole(world: CutWorld) -> None:
+        world.write_names()
+        await world.start_coordinator()
+        world.write()
+        await world.until(lambda: world.is_done and world.is_running, "all is counted", 60)
+        world.end_coordinator()
+        world.first.busy_s = 8.0
+        await world.start_coordinator()
+        world.first.busy_s = 0.0
+        assert world.ended == []
+        world.write()
+        await world.until(lambda: world.is_done and world.is_running, "all is counted", 60)
 
     played(tmp_path, whole)
