@@ -45,5 +45,5 @@ class Belonging:
 
     def leave(self, why: str) -> None:
         """End the process."""
-        self._log.error("no longer part of the application, process ended", why=why)
+        self._log.warning("no longer part of the application, process ended", why=why)
         self._end()

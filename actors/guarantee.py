@@ -136,7 +136,7 @@ class AtLeastOnce(Guarantee):
         except UndeliveredError as error:
             self._given_up = error
         else:
-            self._given_up = UndeliveredError("they were given up: the coordinator was not heard of")
+            self._given_up = UndeliveredError("they were withdrawn: the lease had expired")
         self.producer.give_up(0.0)
 
     @override

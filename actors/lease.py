@@ -75,6 +75,11 @@ class Lease:
         if answered_s is not None:
             self._ends_s = max(self._ends_s, answered_s + self._lasts_s)
 
+    @classmethod
+    def unlimited(cls, clock_s: Callable[[], float]) -> Lease:
+        """Returns a lease without an end, for an actor that has no coordinator which could replace it."""
+        return cls(clock_s)
+
     @property
     def incarnation(self) -> int:
         """The highest incarnation of a coordinator that it has heard of; 0 for none."""

@@ -1,4 +1,4 @@
-"""Keeps a stream actor without a lease from writing, until it hears of its coordinator again."""
+"""Keeps a stream actor without a lease from writing, until its coordinator answers again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.actors.lease import Lease
 
 
 class Standstill:
-    """Asked by the stream loop once per round. It answers queries and takes orders meanwhile; it processes no record,
-    takes no step of a commit or of an assignment, and writes nothing."""
+    """The stream loop calls :meth:`enforce` once per round. Without a lease it answers queries and takes orders. It
+    processes no record, takes no step of a commit or of an assignment, and writes nothing."""
 
     def __init__(self, lease: Lease, guarantee: Guarantee, clock_s: Callable[[], float], log: BoundLogger) -> None:
         self._lease = lease
@@ -21,15 +21,20 @@ class Standstill:
         self._log = log
         self._since_s: float | None = None
 
-    def lasts(self) -> bool:
-        """True while the lease is over. When it ends, what is on its way to a broker is given up."""
+    def enforce(self) -> bool:
+        """Returns True while the lease is over: then the loop must not continue. At the end of the lease, it withdraws
+        the records that are on their way to a broker."""
         if not self._lease.is_over:
             if self._since_s is not None:
-                self._log.info("coordinator heard of again", stood_still_s=round(self._clock_s() - self._since_s, 1))
+                waited_s = round(self._clock_s() - self._since_s, 1)
+                self._log.info("lease renewed: processing continues, the coordinator answers", waited_s=waited_s)
                 self._since_s = None
             return False
         if self._since_s is None:
             self._since_s = self._clock_s()
-            self._log.warning("coordinator not heard of, nothing is written until it is: its tasks may be another's")
+            self._log.warning(
+                "lease expired: processing paused until the coordinator answers",
+                why="the coordinator may have given the tasks to another actor",
+            )
             self._guarantee.withhold()
         return True

@@ -67,10 +67,11 @@ class StreamLoop:
         node_id: str = "",
         slot: int = 0,
         process_id: str = "",
-        lease: Lease | None = None,
+        *,
+        lease: Lease,
     ) -> None:
         """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
-        Ray cluster has, and no other cluster that works for the application. Without a ``lease`` it needs none."""
+        Ray cluster has, and no other cluster that works for the application. It writes only while ``lease`` lasts."""
         self.finished: Future[str | None] = Future()
         self._actor_id, self._node_id, self._slot = actor_id, node_id, slot
         self._clock: Clock = clock or SystemClock()
@@ -92,7 +93,7 @@ class StreamLoop:
         asks = questions, self._jobs.is_awaited, self._clock
         self._guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
         clock_s = self._clock.monotonic_s
-        self._standstill = Standstill(lease or Lease(clock_s), self._guarantee, clock_s, self._log)
+        self._standstill = Standstill(lease, self._guarantee, clock_s, self._log)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, admin, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(
@@ -206,7 +207,7 @@ class StreamLoop:
             idle = self._job is None and self._commits.under_way is None
             self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
             self._queries.step()
-            if self._standstill.lasts():
+            if self._standstill.enforce():
                 self._waits = True
                 return IDLE_WAIT_S
             if self._commits.under_way is not None:

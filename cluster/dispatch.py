@@ -27,7 +27,7 @@ from penstock.cluster.environment import (
     CommitRefusedError,
     Environment,
 )
-from penstock.cluster.leases import Leases, lease_is_over
+from penstock.cluster.leases import Leases, wait_until_lease_ends
 from penstock.cluster.loss_causes import find_cause
 from penstock.cluster.overdue import OverdueOrders, stopped
 from penstock.cluster.pausing import Pausing
@@ -63,7 +63,7 @@ class Dispatcher:
             machine.node_of,
             self._heard,
             lambda name, silent: self.feed(events.ActorSilent(name, silent)),
-            self._replace,
+            self._declare_lost,
             self._leases,
             self._spawn,
         )
@@ -113,8 +113,7 @@ class Dispatcher:
                     self._internal_error(error)
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
-        """Commit for an actor; returns when Kafka has the offsets, or with the refusal. May be called repeatedly, and
-        be cancelled."""
+        """Commit for an actor. Returns when Kafka has the offsets, or the refusal. May be repeated and cancelled."""
         if self._closed:
             return CommitAnswer(False, "the application has ended")
         answer: asyncio.Future[CommitAnswer] = self._loop.create_future()
@@ -292,9 +291,9 @@ class Dispatcher:
             self.feed(events.ActorStopped(name, end.in_doubt))
 
     def _lost(self, name: str, error: StreamsError) -> None:
-        self._replace(name, str(error), has_ended=isinstance(error, ActorLostError) and error.has_ended)
+        self._declare_lost(name, str(error), has_ended=isinstance(error, ActorLostError) and error.has_ended)
 
-    def _replace(self, name: str, reason: str, has_ended: bool = False) -> None:
+    def _declare_lost(self, name: str, reason: str, has_ended: bool = False) -> None:
         may_write_s = self._leases.give_up(name)
         if self._kill(name):
             self._log.warning("actor lost", actor=name, reason=reason)
@@ -311,10 +310,11 @@ class Dispatcher:
     # ---- fences and commits ----
 
     async def _outwait(self, lost: events.FenceActor) -> None:
-        name, at_most_s = lost.actor_id, round(lost.may_write_s, 1)
-        self._log.info("waiting until a lost actor can write nothing", actor=name, at_most_s=at_most_s)
-        await lease_is_over(lost, self._environment.node)
-        self.feed(events.ActorFenced(name))
+        log = self._log.bind(actor=lost.actor_id)
+        log.info("waiting for the end of a lost actor's lease", at_most_s=round(lost.may_write_s, 1))
+        waited_s = await wait_until_lease_ends(lost, self._environment.node)
+        log.info("lease of the lost actor has ended", waited_s=round(waited_s, 1))
+        self.feed(events.ActorFenced(lost.actor_id))
 
     async def _fence(self, name: str, slot: int) -> None:
         while True:
@@ -365,7 +365,7 @@ class Dispatcher:
 
     def _heard(self, handle: ActorHandle, status: ActorStatus) -> None:
         if (reason := self._overdue.reported(status)) is not None:
-            self._replace(handle.actor_id, reason)
+            self._declare_lost(handle.actor_id, reason)
             return
         self._statuses[handle.actor_id] = status
         self._environment.reported(status)

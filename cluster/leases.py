@@ -64,14 +64,16 @@ class Leases:
         return max(0.0, heard_s + LONGEST_S + MARGIN_S - self._clock_s())
 
 
-async def lease_is_over(lost: FenceActor, node: Callable[[str], Coroutine[Any, Any, NodeAnswer]]) -> None:
-    """Returns when the lost actor surely has no lease: after ``may_write_s``, or ORPHANED_S after its raylet has ended,
-    as far as ``node`` tells."""
+async def wait_until_lease_ends(lost: FenceActor, node: Callable[[str], Coroutine[Any, Any, NodeAnswer]]) -> float:
+    """Waits until the lost actor surely has no lease: ``may_write_s``, or ORPHANED_S after its raylet has ended, if
+    ``node`` tells of that. Returns the seconds waited."""
     clock_s = asyncio.get_running_loop().time
-    ends_s = clock_s() + lost.may_write_s
+    begun_s = clock_s()
+    ends_s = begun_s + lost.may_write_s
     while (left_s := ends_s - clock_s()) > ORPHANED_S and lost.node:
         if await node(lost.node) in (NodeAnswer.REFUSES, NodeAnswer.ENDED):
             left_s = min(ends_s - clock_s(), ORPHANED_S)
             break
         await asyncio.sleep(_LOOK_EACH_S)
     await asyncio.sleep(max(0.0, left_s))
+    return clock_s() - begun_s

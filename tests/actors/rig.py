@@ -103,7 +103,7 @@ class Rig:
         self.clients = FakeClients(APPLICATION, self.broker, read_committed=exactly_once)
         self.coordinator = FakeCoordinator(self.broker, exactly_once)
         self.clock = ManualClock()
-        self.lease: Lease | None = None
+        self.lease = Lease.unlimited(self.clock.monotonic_s)
         names = ("in", "out", f"{APPLICATION}-counts-changelog")
         self.clients.admin().create_topics([NewTopic(name, partitions) for name in names])
         if exactly_once:

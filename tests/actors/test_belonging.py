@@ -55,6 +55,7 @@ def asked(*answers: tuple[float, bool | Exception]) -> list[str]:
     with capture_logs() as logs:
         run(story())
     assert len(logs) == len(ended)
+    assert all(entry["log_level"] == "warning" for entry in logs), "it is replaced, nothing is wrong with it"
     return [entry["why"] for entry in logs]
 
 

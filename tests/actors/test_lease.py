@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
 from penstock.actors.stream_loop import StreamLoop
@@ -133,6 +134,22 @@ def test_without_one_an_actor_answers_queries_and_processes_commits_and_writes_n
     rig.commit(loop)
     assert rig.counts()[-1] == ("a", 3)
     assert not loop.finished.done()
+
+
+def test_the_log_tells_that_the_lease_has_expired_and_how_long_that_lasted(
+    tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    rig = Rig(tmp_path)
+    rig.lease = lease
+    loop = rig.running()
+    clock.now_s += 30.0
+    with capture_logs() as logs:
+        settle(loop)
+        rig.clock.now_ms += 12_340
+        lease.begin(30.0)
+        settle(loop)
+    told = [(it["log_level"], it["event"].split(":")[0], it.get("waited_s")) for it in logs if "lease" in it["event"]]
+    assert told == [("warning", "lease expired", None), ("info", "lease renewed", 12.3)]
 
 
 def without_a_lease(tmp_path: Path, clock: Clock, lease: Lease) -> tuple[Rig, StreamLoop]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.lease import Word
+from penstock.actors.lease import Lease, Word
 from penstock.actors.messages import (
     ActorStatus,
     ApplicationSpec,
@@ -102,7 +102,9 @@ class Application:
         return answer
 
     def started(self, committer: Callable[[CommitRequest], Future[CommitAnswer]] | None = None) -> StreamLoop:
-        loop = StreamLoop(self.spec, "stream/1", self.clients, committer or self.commit)
+        loop = StreamLoop(
+            self.spec, "stream/1", self.clients, committer or self.commit, lease=Lease.unlimited(time.monotonic)
+        )
         threading.Thread(target=loop.run, daemon=True).start()
         loop.assign(1, {TASK: frozenset({TopicPartition(self.input, TASK.partition)})}).result(30)
         return loop

@@ -205,7 +205,7 @@ def test_nothing_of_an_actor_that_is_cut_off_comes_behind_the_results_of_its_suc
 def test_without_a_lease_stale_results_come(
     story: Callable[[CutWorld], Coroutine[Any, Any, None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Standstill, "lasts", lambda _: False)
+    monkeypatch.setattr(Standstill, "enforce", lambda _: False)
 
     async def whole(world: CutWorld) -> None:
         await story(world)

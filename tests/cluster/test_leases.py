@@ -20,7 +20,7 @@ from penstock.cluster.events import (
     FenceActor,
     GroupAssigned,
 )
-from penstock.cluster.leases import MARGIN_S, ORPHANED_S, Leases, lease_is_over
+from penstock.cluster.leases import MARGIN_S, ORPHANED_S, Leases, wait_until_lease_ends
 from tests.cluster.coordinator_play import ALL, TASKS, Play, epoch_of
 from tests.cluster.virtual_time import run
 
@@ -84,8 +84,10 @@ def test_an_actor_whose_raylet_has_ended_knows_it_as_soon_as_the_coordinator(
         return answers.pop(0) if len(answers) > 1 else answers[0]
 
     async def story() -> float:
-        await lease_is_over(FenceActor("stream/1", 1, 20.0, "node"), node)
-        return asyncio.get_running_loop().time()
+        begun_s = asyncio.get_running_loop().time()
+        waited_s = await wait_until_lease_ends(FenceActor("stream/1", 1, 20.0, "node"), node)
+        assert waited_s == asyncio.get_running_loop().time() - begun_s
+        return waited_s
 
     assert run(story()) == pytest.approx(took_s)
 

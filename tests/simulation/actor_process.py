@@ -175,7 +175,7 @@ class ActorProcess:
             self.node,
             slot,
             self.cluster.name,
-            self.actor.lease,
+            lease=self.actor.lease,
         )
         self._step = asyncio.get_running_loop().call_later(0.001, self._go_round)
         loop.finished.add_done_callback(self._loop_ended)

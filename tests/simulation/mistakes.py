@@ -152,7 +152,7 @@ def end_whoever_waits_for_a_broker(plant: Plant) -> None:
 
 def write_without_a_lease(plant: Plant) -> None:
     """An actor that its coordinator does not reach works on (at least once)."""
-    plant(Standstill, "lasts", lambda self: False)
+    plant(Standstill, "enforce", lambda self: False)
 
 
 def give_away_what_a_lost_actor_may_write(plant: Plant) -> None:

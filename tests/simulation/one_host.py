@@ -10,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from penstock.actors import task_directory
+from penstock.actors.lease import Lease
 from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import CommittedOffset, TaskId
@@ -53,7 +54,9 @@ class OneHost:
         self.plan = ensure_topics(clients.admin(), planned).tasks
         self.broker, self.clock = broker, clock
         self._group = spec.application_id
-        self.loop = StreamLoop(here, "stream/1", clients, self._commit, clock, "node", 1)
+        self.loop = StreamLoop(
+            here, "stream/1", clients, self._commit, clock, "node", 1, lease=Lease.unlimited(clock.monotonic_s)
+        )
         with patch.object(task_directory, "open_task_stores", _in_memory):
             self.loop.assign(1, self.plan.partitions)
             self.settle()

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from penstock.actors.exactly_once import transactional_id
+from penstock.actors.lease import Lease
 from penstock.actors.messages import ApplicationSpec
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
@@ -106,7 +107,16 @@ class TroubledActors:
         config = self._spec.config.model_copy(update={"state_dir": self._path(number)})
         spec = ApplicationSpec(self._spec.topology, config)
         commit, slot = self._coordinator.commit, number + 1
-        loop = StreamLoop(spec, f"stream/{slot}", self._clients, commit, self.clock, "node", slot)
+        loop = StreamLoop(
+            spec,
+            f"stream/{slot}",
+            self._clients,
+            commit,
+            self.clock,
+            "node",
+            slot,
+            lease=Lease.unlimited(self.clock.monotonic_s),
+        )
         self._coordinator.watch(loop, f"stream/{slot}")
         self._aborted[number] = 0
         self._assign(loop, number)
