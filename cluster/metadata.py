@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from penstock.actors.messages import ApplicationMetadata, ApplicationSpec, StoreMetadata
 from penstock.cluster.coordinator import Coordinator
@@ -10,9 +10,9 @@ from penstock.cluster.environment import ActorHandle
 from penstock.cluster.queryable import views_of
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
-from penstock.topology.physical.key_placement import topics_by_placed_store
+from penstock.topology.physical.key_placement import topics_by_placed_store, topics_that_feed
 from penstock.topology.physical.task_plan import SubtopologyTasks
-from penstock.topology.physical.topology import internal_topic, serde_topic
+from penstock.topology.physical.topology import Subtopology, internal_topic, serde_topic
 
 
 def metadata_of(
@@ -24,21 +24,22 @@ def metadata_of(
     """The tasks that have each store's keys. ``partitioners``: those of topics not written by Kafka's default one."""
     plans = {plan.id: plan for plan in machine.plan.subtopologies}
     placed = _placed_stores(spec, plans)
-    stores = {
-        store.name: StoreMetadata(
-            store.name,
-            store.kind,
-            sub.id,
-            plans[sub.id].tasks,
-            serde_topic(spec.application_id, store),
-            placed.get(store.name, plans[sub.id].widest_topic),
-            certain=store.name in placed or plans[sub.id].tasks == 1,
-            partitioner=partitioners.get(placed.get(store.name, plans[sub.id].widest_topic), Partitioner.MURMUR2),
-            views=views_of(store),
-        )
-        for sub in spec.topology.subtopologies
-        for store in sub.stores
-    }
+    stores = {}
+    for sub in spec.topology.subtopologies:
+        plan = plans[sub.id]
+        for store in sub.stores:
+            topics = _topics_with_its_keys(store.name, sub, plan, placed, internal_topic(spec.application_id, ""))
+            stores[store.name] = StoreMetadata(
+                store.name,
+                store.kind,
+                sub.id,
+                plan.tasks,
+                serde_topic(spec.application_id, store),
+                min(topics, key=lambda topic: (-plan.topics.get(topic, 0), topic)),
+                certain=store.name in placed or plan.tasks == 1,
+                partitioner=_of_all(partitioners.get(topic, Partitioner.MURMUR2) for topic in topics),
+                views=views_of(store),
+            )
     placement = machine.placement
     for sub in spec.topology.global_subtopologies:
         (topic,) = sub.sources[0].topics
@@ -55,6 +56,21 @@ def metadata_of(
     return ApplicationMetadata(
         spec.application_id, machine.epoch, stores, placement, actors, machine.standbys, machine.rollout.generation
     )
+
+
+def _topics_with_its_keys(
+    store: str, sub: Subtopology, plan: SubtopologyTasks, placed: Mapping[str, str], prefix: str
+) -> Collection[str]:
+    """The topics whose partitions tell in which task a key of the store is. If its keys may be others than those of a
+    topic, the widest topic of the tasks stands for them."""
+    if store in placed:
+        return (placed[store],)
+    return topics_that_feed(store, sub, prefix) & plan.topics.keys() or (plan.widest_topic,)
+
+
+def _of_all(partitioners: Iterable[Partitioner]) -> Partitioner:
+    found = set(partitioners)
+    return found.pop() if len(found) == 1 else Partitioner.UNKNOWN
 
 
 def _placed_stores(spec: ApplicationSpec, plans: Mapping[int, SubtopologyTasks]) -> dict[str, str]:

@@ -44,6 +44,12 @@ def topics_by_placed_store(
     return placed
 
 
+def topics_that_feed(store: str, sub: Subtopology, prefix: str) -> frozenset[str]:
+    """The topics (their names in Kafka) whose records reach ``store`` with their keys unchanged; none if it may have
+    other keys, too."""
+    return frozenset(topic for source in _sources_of(store, sub) for topic in _names(source, prefix))
+
+
 def _names(source: SourceNode, prefix: str) -> Iterable[str]:
     return (f"{prefix}{topic}" if source.internal else topic for topic in source.topics)
 
