@@ -19,16 +19,18 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from structlog.stdlib import BoundLogger
 
+from penstock.kafka.settings import SESSION_TIMEOUT_MS
+
 LOOK_EVERY_S = 10.0
-DEAD_S = 45.0
-"""After so long without an answer (``session.timeout.ms``, by Kafka's default)."""
+FROZEN_S = SESSION_TIMEOUT_MS / 1000
+"""After so long without an answer a process counts as frozen."""
 _ANSWER_S = 10.0
 _END_S = 60.0
 
 
 _SAME_S = 30.0
 """psutil computes a creation time from the system's clock, which may be corrected meanwhile. A number that was given to
-another process belongs to one that was created DEAD_S later, or more."""
+another process belongs to one that was created FROZEN_S later, or more."""
 
 
 class Process(NamedTuple):
@@ -63,7 +65,7 @@ class ProcessWatch:
             self._process = await asyncio.wait_for(asyncio.wrap_future(_ask(actor).future()), _ANSWER_S)
             self._answered_s = clock_s()
         except (TimeoutError, ActorUnavailableError):
-            if self._process is not None and clock_s() - self._answered_s > DEAD_S:
+            if self._process is not None and clock_s() - self._answered_s > FROZEN_S:
                 await self._end_process(actor, self._process)
         except RayError:
             pass  # it is gone for good, or is being restarted: there is no process to end

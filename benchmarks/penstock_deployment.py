@@ -28,7 +28,7 @@ from benchmarks.deployment import (
 )
 from benchmarks.measure import BenchmarkError
 from benchmarks.penstock_side import ENVIRONMENT, NAME
-from penstock.cluster.deploying import begin_rollout, running_application
+from penstock.cluster.deploying import begin_rollout, running_version
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.testing.chaos.rays_lines import leave_out_rays_lines
@@ -103,7 +103,7 @@ class PenstockDeployment(Deployment):
     def roll_out(self) -> None:
         """Deploy the program again, as another version; returns when all tasks run it and the old actors are gone."""
         again = ps.KafkaStreams(topology(self.output), self._app.config.entries())
-        generation = begin_rollout(running_application(self._app.application_id), again, watch_s=0.0)
+        generation = begin_rollout(running_version(self._app.application_id), again, watch_s=0.0)
         self._until(lambda status: status.rollout.generation == generation and status.rollout.phase.is_over)
 
 

@@ -44,7 +44,7 @@ def deploy(
 
         name = application.application_id
         connections.connect_to(name)
-        running = deploying.running_application(name)
+        running = deploying.running_version(name)
         _refuse_unlike(application, description_of(running.program.topology, running.program.config))
     with _told_at_ctrl_c(f"Interrupted: 'penstock status {name}' shows if the roll-out has begun"):
         generation = deploying.begin_rollout(running, application, watch)

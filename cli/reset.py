@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.topology.physical.topology import Topology
 
 _ADDRESS = "127.0.0.1:9092"
-_SESSION_MS = 45_000
 _STATE_DIR: Path = StreamsConfig.model_fields["state_dir"].default
 
 
@@ -166,9 +165,12 @@ def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateE
 
 
 def _session(it: _Subject) -> str:
+    from penstock.kafka.settings import SESSION_TIMEOUT_MS
+
     if it.program is None:
-        return "45 s, unless the program says otherwise"
-    return f"{int(it.program[1].client_entries('consumer.').get('session.timeout.ms', _SESSION_MS)) / 1000:g} s"
+        return f"{SESSION_TIMEOUT_MS / 1000:g} s, unless the program sets another"
+    entries = it.program[1].client_entries("consumer.")
+    return f"{int(entries.get('session.timeout.ms', SESSION_TIMEOUT_MS)) / 1000:g} s"
 
 
 def _shown(

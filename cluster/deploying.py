@@ -26,7 +26,7 @@ class Running(NamedTuple):
     last: int
 
 
-def running_application(application_id: str) -> Running:
+def running_version(application_id: str) -> Running:
     """Returns the version that runs under this id.
 
     Raises ApplicationStateError if none runs, and ConfigError if the program cannot be read here.

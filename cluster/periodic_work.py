@@ -32,8 +32,8 @@ from penstock.kafka.clients import KafkaClients
 
 _TOPICS = "check source topics"
 CHECK_ACTORS_S = 0.5
-_CHECK_CLUSTER_S = 5.0
-_CHECK_DRAINS_S = 2.0
+CHECK_CLUSTER_S = 5.0
+CHECK_DRAINS_S = 2.0
 _CHECK_LOAD_S = 1.0
 _CHECK_TOPICS_S = 1.0
 
@@ -93,8 +93,8 @@ class PeriodicWork:
         return [
             Work(CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
             Work(CHECK_ACTORS_S, "check if tasks process", self._check_holds),
-            Work(_CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster),
-            Work(_CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
+            Work(CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster),
+            Work(CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
             Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
             Work(_CHECK_TOPICS_S, _TOPICS, self._check_topics),
             Work(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks),

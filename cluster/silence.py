@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from penstock.cluster.environment import NodeAnswer
 from penstock.common.ids import TaskId
+from penstock.kafka.settings import SESSION_TIMEOUT_MS
 
 SHOWN_AFTER_S = 3.0
 """Time without a heartbeat after which an actor is shown as silent; nothing else follows yet."""
 BUSY_AFTER_S = 30.0
 """Time after which the status names an actor that gives heartbeats and no status: no request takes as long."""
-DEAD_S = 45.0
-"""Time without a heartbeat after which an actor is replaced (``session.timeout.ms``, by Kafka's default)."""
+DEAD_S = SESSION_TIMEOUT_MS / 1000
+"""Time without a heartbeat after which an actor is replaced."""
 HUNG_S = 300.0
 """Time without a status after which an actor is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
 REFUSED_FENCED_S = 0.4

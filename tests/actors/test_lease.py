@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
-from penstock.kafka.settings import SESSION_TIMEOUT_MS
+from penstock.kafka.settings import member_settings
 from tests.actors.rig import Rig, count_of, producer_of, settle
 
 
@@ -109,7 +109,13 @@ def test_it_is_over_when_the_raylet_has_ended(clock: Clock) -> None:
 def test_it_ends_before_the_session_in_the_group_does(entries: dict[str, Any], expected: float, tmp_path: Path) -> None:
     config = StreamsConfig.of({"application.id": "app", "state.dir": tmp_path, **entries})
     assert lease_s(config) == pytest.approx(expected)
-    assert LONGEST_S * 1000 < SESSION_TIMEOUT_MS, "the default"
+
+
+@pytest.mark.parametrize("entries", [{}, {"consumer.session.timeout.ms": 6_000}])
+def test_it_is_shorter_than_the_session_that_the_member_asks_kafka_for(entries: dict[str, Any], tmp_path: Path) -> None:
+    config = StreamsConfig.of({"application.id": "app", "state.dir": tmp_path, **entries})
+    member = member_settings("broker:1", "app", "app-1", config.client_entries("consumer."))
+    assert lease_s(config) * 1000 < int(member["session.timeout.ms"])
 
 
 def test_without_one_an_actor_answers_queries_and_processes_commits_and_writes_nothing(

@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, NodeDiedError
 from structlog.testing import capture_logs
 
-from penstock.actors.process_watch import DEAD_S, LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
+from penstock.actors.process_watch import FROZEN_S, LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
 from penstock.common.log import logger
 from tests.cluster.virtual_time import run
 from tests.waiting import eventually
@@ -80,7 +80,7 @@ def test_who_stands_still_is_ended_once_and_watched_again_when_it_has_another_pr
         it = Watched()
         await it.watch_for(60)
         it.actor.lives = None
-        await it.watch_for(DEAD_S - LOOK_EVERY_S)
+        await it.watch_for(FROZEN_S - LOOK_EVERY_S)
         assert it.ended == [], "a short silence is forgiven"
         with capture_logs() as logged:
             await it.watch_for(300)
@@ -172,5 +172,5 @@ def test_another_process_of_ray_that_was_given_the_number_is_left_alone(monkeypa
         has_title = lambda: psutil.Process(other.pid).cmdline()[:1] == ["ray::StreamActor"]  # noqa: E731
         eventually(has_title, "it has its title")
         watched = known(other)
-        assert not end_if_silent(Actor(), watched._replace(created_s=watched.created_s - DEAD_S))
+        assert not end_if_silent(Actor(), watched._replace(created_s=watched.created_s - FROZEN_S))
         assert other.poll() is None

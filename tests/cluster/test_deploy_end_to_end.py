@@ -15,7 +15,7 @@ from penstock.actors.messages import ApplicationState
 from penstock.actors.rollout import RolloutPhase
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.deploy import follow, statuses_of
-from penstock.cluster.deploying import begin_rollout, running_application
+from penstock.cluster.deploying import begin_rollout, running_version
 from tests.cluster.conftest import LONG, STRING, WordCount
 from tests.waiting import eventually
 
@@ -87,7 +87,7 @@ def test_a_new_version_takes_over_during_input_and_each_count_is_exact(
     before = {actor.actor_id for actor in app.status().actors}
     address = f"{app.status().http_address}/v1/applications/{it.application_id}/stores/counts/keys/a"
     with sent_all_the_time(it), asked_all_the_time(address) as seen:
-        running = running_application(it.application_id)
+        running = running_version(it.application_id)
         generation = begin_rollout(running, second_version(it, lambda line: [*line.split(), "new"]), watch_s=1)
         follow(it.application_id, generation, statuses_of(running.coordinator))
     assert set(seen) <= {200, 503}, "it answers, or asks to be asked again while the task moves"
@@ -115,7 +115,7 @@ def test_a_version_that_fails_is_rolled_back_and_each_count_is_exact(word_count:
     def fail(line: str) -> list[str]:
         raise ValueError("the new version has a mistake")
 
-    running = running_application(it.application_id)
+    running = running_version(it.application_id)
     generation = begin_rollout(running, second_version(it, fail), watch_s=60)
     refused = pytest.raises(ps.ApplicationStateError, match=r"rolled back(.|\n)*the new version has a mistake")
     with sent_all_the_time(it), refused:

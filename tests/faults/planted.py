@@ -48,7 +48,7 @@ class Watchful:
     def __call__(self) -> None:
         from penstock.actors import process_watch
 
-        process_watch.DEAD_S = self._silent_s
+        process_watch.FROZEN_S = self._silent_s
 
 
 class CrashesAfterSaving:

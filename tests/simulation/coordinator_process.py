@@ -21,6 +21,7 @@ from penstock.cluster.environment import ActorHandle, ActorNameTakenError, Commi
 from penstock.cluster.events import ActorsWanted, ClusterResized, Event, NoRoom
 from penstock.cluster.first_plan import first_plan
 from penstock.cluster.pausing import Pausing
+from penstock.cluster.periodic_work import CHECK_ACTORS_S, CHECK_CLUSTER_S, CHECK_DRAINS_S
 from penstock.cluster.purger import Purger
 from penstock.cluster.standby_assignor import standby_policy
 from penstock.common.errors import StreamsError
@@ -34,10 +35,7 @@ from tests.simulation.simulated_ray import SimulatedActorHandle
 if TYPE_CHECKING:
     from tests.simulation.world import Cluster
 
-_CHECK_ACTORS_S = 0.5
-_CHECK_CLUSTER_S = 5.0
 _PURGE_S = 30.0
-_CHECK_DRAINS_S = 2.0
 _CONNECT_S = 1.0
 
 
@@ -121,9 +119,9 @@ class CoordinatorProcess(Environment):
         self._ready.set()
         self.member = Member(self.world.group, self, self.cluster.name, frozenset(plan.tasks.topics))
         self.spawn(self.member.stay())
-        self.spawn(self._repeat(_CHECK_ACTORS_S, dispatcher.check_actors))
-        self.spawn(self._repeat(_CHECK_CLUSTER_S, self._check_cluster))
-        self.spawn(self._repeat(_CHECK_DRAINS_S, self._check_drains))
+        self.spawn(self._repeat(CHECK_ACTORS_S, dispatcher.check_actors))
+        self.spawn(self._repeat(CHECK_CLUSTER_S, self._check_cluster))
+        self.spawn(self._repeat(CHECK_DRAINS_S, self._check_drains))
         self.spawn(self._repeat(_PURGE_S, self._purger.purge))
 
     async def _repeat(self, every_s: float, work: Any) -> None:
