@@ -153,6 +153,10 @@ class ActorStatus:
     """The highest incarnation of a coordinator that its lease has heard of."""
     waits: bool = False
     """It waits for a broker, the coordinator, or the stores of a task, and continues when the answer comes."""
+    without_lease: bool = False
+    """Its lease is over (at least once): it processes nothing until the coordinator answers."""
+    lease_expirations: int = 0
+    """The number of its leases that have ended so far."""
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,13 @@ class Standstill:
         self._clock_s = clock_s
         self._log = log
         self._since_s: float | None = None
+        self.expirations = 0
+        """The number of leases that have ended so far, the present one included."""
+
+    @property
+    def lasts(self) -> bool:
+        """True while processing is paused because the lease is over."""
+        return self._since_s is not None
 
     def enforce(self) -> bool:
         """Returns True while the lease is over: then the loop must not continue. At the end of the lease, it withdraws
@@ -32,6 +39,7 @@ class Standstill:
             return False
         if self._since_s is None:
             self._since_s = self._clock_s()
+            self.expirations += 1
             self._log.warning(
                 "lease expired: processing paused until the coordinator answers",
                 why="the coordinator may have given the tasks to another actor",

@@ -352,6 +352,8 @@ class StreamLoop:
             running_s=now_s - self._begun_s,
             idle_s=self._mailbox.idle_s,
             waits=self._waits,
+            without_lease=self._standstill.lasts,
+            lease_expirations=self._standstill.expirations,
         )
 
     # ---- end ----

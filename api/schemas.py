@@ -88,6 +88,10 @@ class ActorBody(_Body):
     silent: bool = Field(
         description="Its process has given no sign of life for seconds: state and lag of its tasks are not known."
     )
+    without_lease: bool = Field(
+        description="At least once: its lease is over, and it processes nothing until the coordinator answers."
+    )
+    lease_expirations: int = Field(description="How many of its leases have ended so far.")
 
 
 class ActorCountBody(_Body):

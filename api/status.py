@@ -101,4 +101,6 @@ def _actor(actor: ActorStatus, silent: bool) -> dict[str, Any]:
         "standbys": [{"task_id": str(standby.task_id), "lag": standby.lag} for standby in actor.standbys],
         "error": actor.error,
         "silent": silent,
+        "without_lease": actor.without_lease,
+        "lease_expirations": actor.lease_expirations,
     }

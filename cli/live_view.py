@@ -85,6 +85,11 @@ def lag_text(status: ApplicationStatus) -> str:
 def waiting_lines(status: ApplicationStatus) -> list[str]:
     """What the application waits for, and which tasks no actor has, those that wait for the same in one line."""
     lines = [status.waiting] if status.waiting else []
+    lines += [
+        f"{actor.actor_id} processes nothing: its lease is over until the coordinator answers"
+        for actor in status.actors
+        if actor.without_lease
+    ]
     by_reason: dict[str, list[TaskId]] = {}
     for task_id, why in sorted(status.unhosted.items()):
         by_reason.setdefault(why, []).append(task_id)

@@ -117,6 +117,10 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
     ):
         times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
         yield MetricFamily(THREAD, name, f"{what}, of the last 1000, in ms", tags, times)
+    without: _Samples = [(values, actor.without_lease) for values, actor in actors]
+    yield MetricFamily(THREAD, "without-lease", "1 while the actor's lease is over, else 0", tags, without)
+    expired: _Samples = [(values, actor.lease_expirations) for values, actor in actors]
+    yield MetricFamily(THREAD, "lease-expired-total", "Leases that have ended", tags, expired, counter=True)
     ages: _Samples = [([status.application_id, name], age * 1000) for name, age in status.health.report_ages_s.items()]
     yield MetricFamily(THREAD, "report-age-ms", "Time since the actor gave its status, in ms", tags, ages)
     yield MetricFamily(UPDATER, "active-restoring-tasks", "Tasks that restore", tags, restoring)

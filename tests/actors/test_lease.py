@@ -142,6 +142,26 @@ def test_without_one_an_actor_answers_queries_and_processes_commits_and_writes_n
     assert not loop.finished.done()
 
 
+def test_the_status_shows_an_actor_without_a_lease(tmp_path: Path, clock: Clock, lease: Lease) -> None:
+    rig = Rig(tmp_path)
+    rig.lease = lease
+    loop = rig.running()
+
+    def told() -> tuple[bool, int]:
+        asked = loop.status()
+        settle(loop)
+        status = asked.result(0)
+        return status.without_lease, status.lease_expirations
+
+    assert told() == (False, 0)
+    clock.now_s += 30.0
+    settle(loop)
+    assert told() == (True, 1)
+    lease.begin(30.0)
+    settle(loop)
+    assert told() == (False, 1)
+
+
 def test_the_log_tells_that_the_lease_has_expired_and_how_long_that_lasted(
     tmp_path: Path, clock: Clock, lease: Lease
 ) -> None:

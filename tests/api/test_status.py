@@ -67,6 +67,14 @@ def test_the_standbys_of_an_actor_are_told_with_what_they_lack(client: httpx.Cli
     assert [(it.task_id, it.lag) for it in body.actors[0].standbys] == [("0_1", 12)]
 
 
+def test_an_actor_without_a_lease_is_shown(client: httpx.Client, read_side: FakeReadSide) -> None:
+    (actor,) = read_side.current.actors
+    expired = replace(actor, without_lease=True, lease_expirations=3)
+    read_side.current = replace(read_side.current, actors=(expired,))
+    body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
+    assert [(it.without_lease, it.lease_expirations) for it in body.actors] == [(True, 3)]
+
+
 def test_state_and_lag_of_the_tasks_of_a_silent_actor_are_not_known(
     client: httpx.Client, read_side: FakeReadSide
 ) -> None:

@@ -74,6 +74,14 @@ def test_it_shows_that_the_lag_of_a_silent_actor_is_not_known() -> None:
     assert row(frame, "all") == ["all", "5", "0", "+", "?", "1", "42"]
 
 
+def test_it_shows_an_actor_without_a_lease() -> None:
+    status = snapshot(5)
+    expired = tuple(replace(actor, without_lease=True) for actor in status.actors)
+    told = "actor-1 processes nothing: its lease is over until the coordinator answers"
+    assert told in text(LiveView(), replace(status, actors=expired), 10.0)
+    assert told not in text(LiveView(), status, 10.0)
+
+
 def test_it_says_what_the_application_waits_for() -> None:
     frame = text(LiveView(), replace(snapshot(0), waiting="no CPU is free: 'other' has 2"), 10.0)
     assert "no CPU is free: 'other' has 2" in frame

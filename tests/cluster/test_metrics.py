@@ -38,6 +38,16 @@ def test_every_metric_has_the_name_the_group_and_the_tags_of_kafka_streams() -> 
     assert all(name.description for name in found)
 
 
+def test_an_actor_without_a_lease_is_counted() -> None:
+    (actor,) = STATUS.actors
+    expired = replace(actor, without_lease=True, lease_expirations=3)
+    thread = {"application-id": "word-count", "thread-id": "actor-1"}
+    names = [MetricName(name, "stream-thread-metrics", thread) for name in ("without-lease", "lease-expired-total")]
+    before, found = metrics_of(STATUS), metrics_of(replace(STATUS, actors=(expired,)))
+    assert [before[name] for name in names] == [0, 0]
+    assert [found[name] for name in names] == [1, 3]
+
+
 def test_standbys_and_paused_tasks_are_counted_by_kafka_streams_names() -> None:
     (actor,) = STATUS.actors
     keeps = replace(actor, paused=True, standbys=(StandbyStatus(TaskId(0, 1), 12, 30),))
