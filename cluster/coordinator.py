@@ -250,16 +250,17 @@ class Coordinator(CoordinatorView):
         actor = self._actors.get(event.actor_id)
         if actor is None:
             return
-        # Its loop has ended without a commit; nothing is left that it could end in good order.
+        # Nothing is left that it could end in good order.
+        may_write_s = event.may_write_s
         self._out.append(KillActor(event.actor_id))
         disk = self._unfit.failed(event.disk_of, event.error) if event.disk_of and self.state.is_live else []
         if disk:
-            self._out += disk
-            self._gone(event.actor_id, in_doubt=True, may_repeat=False)  # the next one starts on another node
+            self._out += disk  # the next one starts on another node
+            self._gone(event.actor_id, in_doubt=True, may_repeat=False, may_write_s=may_write_s)
         elif self.state.is_live and self._rollouts.failed(actor, event):
-            self._gone(event.actor_id, in_doubt=True)
+            self._gone(event.actor_id, in_doubt=True, may_write_s=may_write_s)
         elif self.state.is_live and event.response is UncaughtExceptionResponse.REPLACE_ACTOR:
-            self._gone(event.actor_id, in_doubt=True, error=event.error)
+            self._gone(event.actor_id, in_doubt=True, error=event.error, may_write_s=may_write_s)
         else:
             self._forget(event.actor_id)
             self._fail(event.error)

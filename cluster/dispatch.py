@@ -267,7 +267,7 @@ class Dispatcher:
         except ActorEndedError:
             return  # its watcher feeds the machine the reason
         except ActorFailedError as error:
-            self.feed(events.ActorFailed(name, str(error)))
+            self.feed(events.ActorFailed(name, str(error), may_write_s=self._leases.give_up(name)))
         else:
             event = success(answer)
             if isinstance(event, events.ActorStopped):

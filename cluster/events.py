@@ -169,12 +169,14 @@ class ActorFenced:
 @dataclass(frozen=True)
 class ActorFailed:
     """A task on the actor failed; ``response`` is what the uncaught exception handler has answered to it.
-    ``disk_of``: the node whose disk is the cause; empty if there is another cause."""
+    ``disk_of``: the node whose disk is the cause; empty if there is another cause. ``may_write_s``: 0 if its loop has
+    ended, and has given up what no broker had; else the seconds after which its lease is over."""
 
     actor_id: str
     error: str
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
     disk_of: str = ""
+    may_write_s: float = 0.0
 
 
 @dataclass(frozen=True)

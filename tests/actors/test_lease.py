@@ -224,3 +224,18 @@ def test_an_order_that_comes_meanwhile_does_not_commit_the_source_of_results_tha
         loop.step()
     assert done.done()
     assert (rig.counts(), rig.committed()) == ([("a", 1)], 1), "the next owner processes the second record"
+
+
+def test_a_loop_that_has_failed_writes_nothing_more_so_nobody_waits_for_its_lease(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
+    loop = rig.running()
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
+    producer = producer_of(loop)
+    producer.most_at_once = 0  # stuck
+    rig.write("in", ("a", "x", 2), ("a", "x", -1))
+    settle(loop)
+    assert "no valid timestamp" in (loop.finished.result(0) or "")
+    producer.most_at_once = None
+    producer.poll()
+    assert rig.counts() == [("a", 1)]

@@ -9,6 +9,7 @@ import pytest
 from penstock.actors.lease import LONGEST_S, Lease
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import (
+    ActorFailed,
     ActorFenced,
     ActorLost,
     ActorRecovered,
@@ -21,6 +22,7 @@ from penstock.cluster.events import (
     GroupAssigned,
 )
 from penstock.cluster.leases import MARGIN_S, ORPHANED_S, Leases, wait_until_lease_ends
+from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.coordinator_play import ALL, TASKS, Play, epoch_of
 from tests.cluster.virtual_time import run
 
@@ -123,6 +125,16 @@ def test_at_least_once_the_tasks_of_a_lost_actor_wait_until_it_can_write_nothing
     play(ActorUp("stream/3"), ActorFenced("stream/1"))
     given = {task for order in play.of(AssignTasks) for task in order.tasks}
     assert given >= waiting
+
+
+@pytest.mark.parametrize(("may_write_s", "waits"), [(17.0, [17.0]), (0.0, [])])
+def test_at_least_once_the_tasks_of_a_failed_actor_wait_unless_its_loop_has_ended(
+    may_write_s: float, waits: list[float]
+) -> None:
+    play = Play()
+    play.running()
+    play(ActorFailed("stream/1", "a call failed", UncaughtExceptionResponse.REPLACE_ACTOR, may_write_s=may_write_s))
+    assert [fence.may_write_s for fence in play.of(FenceActor)] == waits
 
 
 def test_at_least_once_the_tasks_of_an_actor_whose_process_has_ended_do_not_wait() -> None:
