@@ -167,6 +167,10 @@ class ExactlyOnce(Guarantee):
         """Nothing: Kafka takes what it writes only while it may."""
 
     @override
+    def resume(self) -> None:
+        """Nothing was withheld."""
+
+    @override
     def check(self) -> None:
         """Nothing is given up."""
 

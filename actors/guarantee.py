@@ -68,10 +68,14 @@ class Guarantee(Protocol):
         """Before it is read where tasks go on from: whether the actor may commit for them."""
 
     def withhold(self) -> None:
-        """The actor may write nothing now: give up what is not delivered. Then :meth:`check` raises."""
+        """The actor may write nothing now: give up what is not delivered, and refuse what is sent. Any thread may call
+        it, again and again, also while a record waits for room in the producer's queue."""
+
+    def resume(self) -> None:
+        """The actor may write again."""
 
     def check(self) -> None:
-        """Raises UndeliveredError after :meth:`withhold`, until :meth:`go_back`, if something was given up."""
+        """Raises UndeliveredError after :meth:`resume`, until :meth:`go_back`, if something was given up or refused."""
 
     def close(self) -> None:
         """Give up what is sent and not committed."""
@@ -89,7 +93,7 @@ class AtLeastOnce(Guarantee):
         self._make = make
         self._ask = ask
         self._pauses = Pauses()
-        self._given_up: UndeliveredError | None = None
+        self._was_withheld = False
 
     @override
     def opening(self) -> list[Steps[None]]:
@@ -101,8 +105,6 @@ class AtLeastOnce(Guarantee):
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        # What was given up left no mark undelivered, so nothing before this has noticed.
-        self.check()
         answer = yield from answer_to(self._ask(offsets))
         if answer.accepted:
             self._pauses.reset()
@@ -111,7 +113,7 @@ class AtLeastOnce(Guarantee):
     @override
     def go_back(self, error: UndeliveredError) -> Steps[None]:
         yield self._pauses.next_s()
-        self._given_up = None
+        self._was_withheld = False
         if not error.producer_is_spent and self._pauses.failures == 1:
             # It keeps what is still on its way to the broker from being written behind what comes now.
             for _ in range(_GIVE_UP_SLICES):
@@ -130,19 +132,20 @@ class AtLeastOnce(Guarantee):
 
     @override
     def withhold(self) -> None:
-        try:
-            if self.producer.flush(0.0):
-                return
-        except UndeliveredError as error:
-            self._given_up = error
-        else:
-            self._given_up = UndeliveredError("they were withdrawn: the lease had expired")
-        self.producer.give_up(0.0)
+        self.producer.withhold()
+
+    @override
+    def resume(self) -> None:
+        self.producer.resume()
+        self._was_withheld = True
 
     @override
     def check(self) -> None:
-        if self._given_up is not None:
-            raise self._given_up
+        if not self._was_withheld:
+            return
+        if not self.producer.flush(0.0):  # what is left is withdrawn, and the client has not told of it yet
+            raise UndeliveredError("they were withdrawn: the lease had expired")
+        self._was_withheld = False
 
     @override
     def close(self) -> None:

@@ -44,7 +44,7 @@ from penstock.kafka.clients import ConfluentClients
 # The loop holds the interpreter while it works: so long does a query wait until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
 _COLLECT_AFTER_OBJECTS = 50_000
-_LOOK_AT_RAYLET_EACH_S = 1.0
+_LOOK_AT_LEASE_EACH_S = 1.0
 
 
 class StreamActor:
@@ -74,7 +74,8 @@ class StreamActor:
                 self._loop = await asyncio.to_thread(self._connect, coordinator, slot, asyncio.get_running_loop())
                 belonging = Belonging(self._actor_id, self._log)
                 self._watching = asyncio.create_task(self._watch(coordinator, belonging))
-                threading.Thread(target=self._look_at_raylet, args=[belonging], name="raylet", daemon=True).start()
+                looking = self._loop, belonging
+                threading.Thread(target=self._look_at_lease, args=looking, name="lease", daemon=True).start()
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
         # What it opens with (exactly once, its transactional id; global stores) no task should have to wait for.
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
@@ -91,9 +92,10 @@ class StreamActor:
                 self._log.error("cannot look after the coordinator", exc_info=error)
             await asyncio.sleep(LOOK_EVERY_S)
 
-    def _look_at_raylet(self, belonging: Belonging) -> None:
+    def _look_at_lease(self, loop: StreamLoop, belonging: Belonging) -> None:
         while True:
-            time.sleep(_LOOK_AT_RAYLET_EACH_S)
+            time.sleep(_LOOK_AT_LEASE_EACH_S)
+            loop.standstill.watch()
             if self._raylet.has_ended():
                 belonging.leave("the raylet of its node has ended")
 

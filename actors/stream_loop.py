@@ -93,7 +93,7 @@ class StreamLoop:
         asks = questions, self._jobs.is_awaited, self._clock
         self._guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
         clock_s = self._clock.monotonic_s
-        self._standstill = Standstill(lease, self._guarantee, clock_s, self._log)
+        self.standstill = Standstill(lease, self._guarantee, clock_s, self._log)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, admin, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(
@@ -207,7 +207,7 @@ class StreamLoop:
             idle = self._job is None and self._commits.under_way is None
             self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
             self._queries.step()
-            if self._standstill.enforce():
+            if self.standstill.enforce():
                 self._waits = True
                 return IDLE_WAIT_S
             if self._commits.under_way is not None:
@@ -352,8 +352,8 @@ class StreamLoop:
             running_s=now_s - self._begun_s,
             idle_s=self._mailbox.idle_s,
             waits=self._waits,
-            without_lease=self._standstill.lasts,
-            lease_expirations=self._standstill.expirations,
+            without_lease=self.standstill.lasts,
+            lease_expirations=self.standstill.expirations,
         )
 
     # ---- end ----

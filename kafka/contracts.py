@@ -134,6 +134,17 @@ class RecordProducer(Protocol):
         what is sent from then on. Marks before it are never delivered. False if the client has not let go of all of it
         yet."""
 
+    def withhold(self) -> None:
+        """Forget what is not delivered, and refuse what is sent from now on. Another thread may call it, and again:
+        then a ``send`` that waits in a full queue ends.
+
+        Until ``give_up``, ``poll`` and ``flush`` raise UndeliveredError if a record was lost so. ``send`` raises it
+        until ``resume``. A record that another thread sends during this call may need a second call."""
+
+    def resume(self) -> None:
+        """Accept records again after ``withhold``. What is sent within the next moments may be given up, too:
+        ``poll`` raises then."""
+
     def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
         """Returns those of ``topics`` that the broker does not know now, without a wait; some brokers create them."""
 

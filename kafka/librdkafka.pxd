@@ -137,8 +137,10 @@ cdef extern nogil:
 cdef enum:
     PRODUCER = 0
     QUEUED_AND_IN_FLIGHT = 3  # what a purge throws away
+    NON_BLOCKING = 4  # the purge does not wait for librdkafka's threads
     PRODUCE_REQUEST = 0
     QUEUE_FULL = -184
+    PURGED_FROM_QUEUE = -152
     UNKNOWN_TOPIC = 3
 
 cdef enum:  # kinds of argument of rd_kafka_produceva

@@ -288,6 +288,7 @@ cdef class Sender:
     cdef Failure _failure
     cdef Lingering _lingering
     cdef Mark _open  # what is sent now
+    cdef bint _withheld
 
     def __init__(self, settings, refused):
         cdef char error[ERROR_ROOM]
@@ -347,6 +348,8 @@ cdef class Sender:
         arguments[5].value.timestamp = 0 if at == SENT_NOW else at if at != 0 else 1
         arguments[6].value.opaque = known.lane(topic, partition, self._open)
         while True:
+            if self._withheld:
+                self._refuse(topic, partition, key)
             arguments[7].value.headers = _headers_of(headers, topic) if headers else NULL
             # On success librdkafka owns the headers.
             error = rd_kafka_produceva(self._client, arguments, 8 if headers else 7)
@@ -366,6 +369,16 @@ cdef class Sender:
             return self._poll(FULL_QUEUE_WAIT_MS)
         self._raise_failure()  # of a producer that has come to its end, this tells why
         raise self._refused(code, text, topic, partition, key)
+
+    cdef int _refuse(self, topic, int32_t partition, key) except -1:
+        """Treat the record as one that was purged right after it was sent: ``poll`` tells of it, even if the caller
+        swallows the exception."""
+        cdef Failure *failure = &self._failure
+        cdef bytes name = topic.encode()
+        if increase_count(&failure.reports) == 0:
+            failure.topic, failure.partition = strdup(name), partition
+            write_count(&failure.code, PURGED_FROM_QUEUE)
+        raise self._refused(PURGED_FROM_QUEUE, None, topic, partition, key)
 
     def poll(self):
         """See ``RecordProducer.poll``."""
@@ -411,6 +424,16 @@ cdef class Sender:
             self._begin_mark(None)
             self._forget_failure()
         return code == 0
+
+    def withhold(self):
+        """See ``RecordProducer.withhold``. Keeps the GIL: no other thread sends, or closes the client, meanwhile."""
+        self._withheld = True
+        if self._client != NULL:
+            rd_kafka_purge(self._client, QUEUED_AND_IN_FLIGHT | NON_BLOCKING)
+
+    def resume(self):
+        """See ``RecordProducer.resume``."""
+        self._withheld = False
 
     def mark(self):
         """See ``RecordProducer.mark``."""

@@ -95,7 +95,7 @@ class ConfluentProducer(RecordProducer):
         with client_configuration("producer."):
             self._client = Producer(dict(settings))
         self._open = _Mark(None, self._on_refused)
-        self._produce = self._client.produce
+        self._produce: Callable[..., None] = self._client.produce
 
     @override
     def send(
@@ -141,7 +141,7 @@ class ConfluentProducer(RecordProducer):
         while True:
             self._wait(_FULL_QUEUE_WAIT_S)
             try:
-                self._produce(topic, value, key, partition, report, None, timestamp, given)  # type: ignore[arg-type]
+                self._produce(topic, value, key, partition, report, None, timestamp, given)
             except BufferError:
                 continue
             except KafkaException as error:
@@ -189,6 +189,21 @@ class ConfluentProducer(RecordProducer):
         if given_up:
             self._forget_failure()
         return given_up
+
+    @override
+    def withhold(self) -> None:
+        self._produce = self._refuse
+        self._client.purge(blocking=True)  # which does not wait: see ``give_up``
+
+    @override
+    def resume(self) -> None:
+        self._produce = self._client.produce
+
+    def _refuse(self, topic: str, value: bytes | None, key: bytes | None, partition: int, *_: object) -> None:
+        # ``poll`` must tell of it, too: the caller may swallow the exception.
+        error = self._error(KafkaError(KafkaError._PURGE_QUEUE), topic, partition, key)
+        self._failure = self._failure or error
+        raise error
 
     @override
     def mark(self) -> Mark:

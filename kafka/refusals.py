@@ -26,6 +26,8 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
         return UndeliveredError(f"the producer can go on no more: {said}", producer_is_spent=True)
     if code == KafkaError._MSG_TIMED_OUT:
         return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {said}")
+    if code in _PURGED:
+        return UndeliveredError(f"a record for topic {topic!r} was withdrawn before a broker acknowledged it: {said}")
     if topic is None:
         return ProductionError(f"the producer has failed, what it had queued is not written: {said}")
     hint = f": {mend(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
@@ -67,10 +69,8 @@ SPENT = frozenset(
 )  # fmt: skip
 """Another has the ``transactional.id``, the broker has given the transaction up, or what it knows of the producer does
 not fit (KAFKA-16699: that is no reason to end the application)."""
-_ABORTED = frozenset(
-    {KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError.TRANSACTION_ABORTABLE,
-     KafkaError.CONCURRENT_TRANSACTIONS}
-)  # fmt: skip
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+_ABORTED = _PURGED | {KafkaError._STATE, KafkaError.TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
 """Of a record: nothing is wrong with it, but its transaction cannot be."""
 _UNKNOWN = UNREACHABLE | {KafkaError._MSG_TIMED_OUT}
 """Of a record: it may be written, and the answer be lost, as that to a commit may."""

@@ -70,6 +70,7 @@ class FakeProducer(RecordProducer):
         self._failure: StreamsError | None = None
         self._open = _FakeMark(None)
         self._transaction: FakeTransaction | None = None
+        self._withheld = False
 
     @override
     def send(
@@ -85,6 +86,8 @@ class FakeProducer(RecordProducer):
         timestamp = int(time.time() * 1000) if timestamp == SENT_NOW else timestamp or 1
         if len(key or b"") + len(value or b"") > MAX_RECORD_BYTES:
             raise ProductionError("the record is too large", topic=topic, partition=partition, key=key)
+        if self._withheld:
+            raise self._withdraw(topic)
         self._queue.append(
             (topic, FakeRecord(key, value, timestamp, headers, self._transaction), partition, self._open)
         )
@@ -119,6 +122,22 @@ class FakeProducer(RecordProducer):
         self._failure = None
         self._open = _FakeMark(None)
         return True
+
+    @override
+    def withhold(self) -> None:
+        self._withheld = True
+        if self._queue:
+            self._withdraw(self._queue[0][0])
+            self._queue.clear()
+
+    @override
+    def resume(self) -> None:
+        self._withheld = False
+
+    def _withdraw(self, topic: str) -> StreamsError:
+        error = UndeliveredError(f"a record for topic {topic!r} was withdrawn before a broker acknowledged it")
+        self._failure = self._failure or error
+        return error
 
     @override
     def mark(self) -> Mark:

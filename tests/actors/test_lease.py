@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+import penstock as ps
 from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
+from penstock.kafka.contracts import UndeliveredError
 from penstock.kafka.settings import member_settings
-from tests.actors.rig import Rig, count_of, producer_of, settle
+from tests.actors.rig import STRING, Rig, count_of, producer_of, settle
 
 
 class Clock:
@@ -238,4 +240,62 @@ def test_a_loop_that_has_failed_writes_nothing_more_so_nobody_waits_for_its_leas
     assert "no valid timestamp" in (loop.finished.result(0) or "")
     producer.most_at_once = None
     producer.poll()
+    assert rig.counts() == [("a", 1)]
+
+
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_when_the_lease_ends_within_a_record_nothing_more_is_sent_and_its_source_is_read_again(
+    tmp_path: Path, clock: Clock, lease: Lease, swallowed: bool
+) -> None:
+    loops: list[StreamLoop] = []
+
+    class Slow(ps.Processor[str, str, str, str]):
+        """Takes longer for ``slow`` than the lease lasts, the first time."""
+
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self._context = context
+
+        def process(self, record: ps.Record[str, str]) -> None:
+            self._context.forward(record)
+            if record.value == "slow" and clock.now_s < 130.0:
+                clock.now_s += 30.0
+                loops[0].standstill.watch()  # in another thread, as the actor does
+            try:
+                self._context.forward(record.with_value("behind"))
+            except UndeliveredError:
+                if not swallowed:
+                    raise
+
+    builder = ps.StreamsBuilder()
+    builder.stream("in", ps.Consumed.with_(STRING, STRING)).process(Slow).to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build())
+    rig.lease = lease
+    loops.append(rig.running())
+    rig.write("in", ("a", "quick", 1))
+    rig.commit(loops[0])
+    producer_of(loops[0]).most_at_once = 0  # stuck
+    rig.write("in", ("a", "slow", 2))
+    settle(loops[0])
+    producer_of(loops[0]).most_at_once = None
+    settle(loops[0])
+    assert [it.value for it in rig.broker.records("out")] == [b"quick", b"behind"], "the actor may not write"
+    lease.begin(30.0)
+    rig.commit(loops[0])
+    rig.commit(loops[0])
+    assert [it.value for it in rig.broker.records("out")] == [b"quick", b"behind", b"slow", b"behind"]
+    assert not loops[0].finished.done()
+    assert rig.committed() == 2
+
+
+def test_a_lease_that_returns_before_the_loop_comes_round_lets_the_actor_write_again(
+    tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
+    rig.lease = lease
+    loop = rig.running()
+    clock.now_s += 30.0
+    loop.standstill.watch()
+    lease.begin(30.0)
+    rig.write("in", ("a", "x", 1))
+    rig.commit(loop)
     assert rig.counts() == [("a", 1)]

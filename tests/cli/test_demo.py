@@ -88,6 +88,12 @@ class Recorder:
     def give_up(self, timeout_s: float) -> bool:
         raise NotImplementedError
 
+    def withhold(self) -> None:
+        raise NotImplementedError
+
+    def resume(self) -> None:
+        raise NotImplementedError
+
     def mark(self) -> Mark:
         raise NotImplementedError
 

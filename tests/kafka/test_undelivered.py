@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
 from penstock.common.errors import ProductionError
+from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.binding import binding
 from penstock.kafka.contracts import RecordProducer, TransactionAbortedError, UndeliveredError
 from penstock.kafka.producer import ConfluentProducer, open_producer
 from penstock.kafka.refusals import refused
@@ -29,6 +33,14 @@ def confluent(address: str) -> RecordProducer:
 
 def compiled(address: str) -> RecordProducer:
     return open_producer(address, OVERRIDES)
+
+
+def native(address: str, settings: Mapping[str, Any]) -> RecordProducer:
+    if binding() is None:
+        pytest.skip("penstock's binding to librdkafka was not built here")
+    from penstock.kafka.native_producer import NativeProducer
+
+    return NativeProducer(address, settings)
 
 
 @pytest.mark.parametrize("make", [confluent, compiled])
@@ -97,3 +109,60 @@ def test_a_producer_that_the_broker_knows_no_more_is_replaced_as_in_kafka_stream
 
 def test_a_producer_that_may_not_write_ends_the_application() -> None:
     assert isinstance(refused(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no", None, None, None), ProductionError)
+
+
+@pytest.mark.parametrize("make", [ConfluentProducer, native])
+def test_a_send_that_waits_in_a_full_queue_ends_when_another_thread_withholds_the_producer(
+    make: Callable[[str, Mapping[str, Any]], RecordProducer], eventually: Callable[[Callable[[], bool], str], None]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        settings = producer_settings(address, {"queue.buffering.max.messages": 10})
+        with closing(make(address, settings)) as producer, ThreadPoolExecutor() as threads:
+            sent: list[int] = []
+
+            def fill() -> None:
+                for each in range(100):
+                    producer.send("t", b"k", b"%d" % each, 1, None, 0)
+                    sent.append(each)
+
+            filling = threads.submit(fill)
+            eventually(lambda: len(sent) == 10, "the queue is full")
+            assert not filling.done()
+            producer.withhold()
+            with pytest.raises(UndeliveredError, match="withdrawn"):
+                filling.result(10)
+            assert producer.give_up(5)
+            with pytest.raises(UndeliveredError, match="withdrawn"):
+                producer.send("t", b"k", b"later", 1, None, 0)
+
+
+def test_a_producer_that_is_withheld_refuses_records_and_tells_of_each_loss_until_it_resumes(rig: Rig) -> None:
+    topic = rig.topic()
+    with closing(rig.clients.producer()) as producer:
+        producer.send(topic, b"k", b"before", 1, None, 0)
+        assert producer.flush(20)
+        mark = producer.mark()
+        producer.withhold()
+        producer.poll()
+        with pytest.raises(UndeliveredError, match="withdrawn"):
+            producer.send(topic, b"k", b"refused", 1, None, 0)
+        producer.resume()
+        with pytest.raises(UndeliveredError, match="withdrawn"):
+            producer.poll()
+        assert mark.ends() == {TopicPartition(topic, 0): 1}
+        assert producer.give_up(5)
+        producer.send(topic, b"k", b"after", 1, None, 0)
+        assert producer.flush(20)
+        assert rig.clients.admin().end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}
+
+
+def test_a_producer_that_is_withheld_without_a_loss_continues_with_its_marks(rig: Rig) -> None:
+    topic = rig.topic()
+    with closing(rig.clients.producer()) as producer:
+        producer.send(topic, b"k", b"before", 1, None, 0)
+        assert producer.flush(20)
+        producer.withhold()
+        producer.resume()
+        assert producer.flush(0.0)
+        assert producer.mark().ends() == {TopicPartition(topic, 0): 1}
