@@ -104,7 +104,9 @@ class HostedTask(StoredTask):
         """Its sources begin here; restoring comes next. May be called again before that.
 
         ``exactly_once``: all that a changelog shows is committed, perhaps by an actor of another Ray cluster after
-        these starts were found. So nothing of it may be left out, since the stores outlive this task."""
+        these starts were found. So nothing of it may be left out, since the stores outlive this task. The exception is
+        a last commit that was made at least once, which alone tells how far changelogs were written: then records
+        behind it come again, as they do at least once."""
         self.starts = starts
         found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
         self._told = covered(found.values(), self._own_changelogs)
@@ -112,7 +114,7 @@ class HostedTask(StoredTask):
         for tp, start in starts.items():
             if start.lost is not None:
                 self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
-        if not exactly_once:
+        if self._told or not exactly_once:
             self.state_manager.goes_on_from(self._resume_from())
 
     def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:

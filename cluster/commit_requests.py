@@ -41,6 +41,11 @@ class CommitRequests:
         self._exactly_once = exactly_once
         self._say = say
         self._waiting: list[CommitRequest] = []
+        self._with_kafka: set[tuple[str, int]] = set()
+
+    def under_way(self, actor_id: str) -> bool:
+        """True if Kafka may still take offsets that were committed for this actor."""
+        return any(name == actor_id for name, _ in self._with_kafka)
 
     def requested(self, event: CommitRequested) -> None:
         """An actor asks, or asks again."""
@@ -71,10 +76,12 @@ class CommitRequests:
 
     def succeeded(self, event: CommitSucceeded) -> None:
         """Kafka has the offsets."""
+        self._with_kafka.discard((event.request.actor_id, event.request.number))
         self._accept(AcceptCommit(event.request))
 
     def failed(self, event: CommitFailed) -> None:
         """Kafka did not take them: judge again, unless it never will."""
+        self._with_kafka.discard((event.request.actor_id, event.request.number))
         actor = self._actors.get(event.request.actor_id)
         if event.final:
             self._refuse(event.request, event.error)
@@ -105,6 +112,7 @@ class CommitRequests:
         elif request.presence:
             self._accept(AcceptCommit(request))
         elif not self._exactly_once:
+            self._with_kafka.add((request.actor_id, request.number))
             self._say(CommitOffsets(request))
         elif self._may_be_member(request):
             self._accept(AcceptCommit(request, self._owned.group_metadata))

@@ -111,8 +111,8 @@ class Coordinator(CoordinatorView):
         self._waiting_for_actors = self._probing = False
         self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
-        self._fences = Fences(self._actors, self._owned, exactly_once, self._say)
         self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._say)
+        self._fences = Fences(self._actors, self._owned, exactly_once, self._commits.under_way, self._say)
         self._assignments = Assignments(self._actors, self._owned, self._placer, first_epoch, self._say)
         self.state = ApplicationState.CREATED
         self.error: str | None = None
@@ -153,6 +153,7 @@ class Coordinator(CoordinatorView):
         # second. Unless the event before was answered, there is nothing left to do then.
         if self._nothing_new and self._at_rest:
             return []
+        self._fences.release()
         self._reconcile()
         self._commits.look_again()
         out, self._out = self._out, []

@@ -19,16 +19,21 @@ class Fences:
         actors: dict[str, ActorRecord],
         owned: OwnedTasks,
         exactly_once: bool,
+        commit_under_way: Callable[[str], bool],
         say: Callable[[Instruction], None],
     ) -> None:
         self._actors = actors
         self._owned = owned
         self._exactly_once = exactly_once
+        self._commit_under_way = commit_under_way
         self._say = say
+        self._fenced: set[str] = set()
 
     def gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
-        """The actor is gone, or seems to be. Exactly once it must be fenced if its last commit is ``in_doubt``."""
-        if actor.held and (in_doubt if self._exactly_once else may_write_s > 0):
+        """The actor is gone, or seems to be. Exactly once it must be fenced if its last commit is ``in_doubt``. At
+        least once, its tasks also wait until Kafka has answered its last commit: a successor that begins before it, and
+        whose own successor begins behind it, would leave out what changelogs tell between the two."""
+        if actor.held and (in_doubt if self._exactly_once else may_write_s > 0 or self._commit_under_way(name)):
             record = ActorRecord(Phase.FENCING, actor.slot, actor.node, held=actor.held, generation=actor.generation)
             self._begin(name, record, may_write_s)
 
@@ -43,7 +48,13 @@ class Fences:
     def fenced(self, event: ActorFenced) -> None:
         """The actor can no longer write."""
         if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
-            del self._actors[event.actor_id]
+            self._fenced.add(event.actor_id)
+
+    def release(self) -> None:
+        """Give up the tasks of fenced actors of which no commit is under way."""
+        for name in [it for it in self._fenced if not self._commit_under_way(it)]:
+            self._fenced.remove(name)
+            self._actors.pop(name, None)
 
     def _begin(self, name: str, record: ActorRecord, may_write_s: float) -> None:
         self._actors[name] = record

@@ -111,7 +111,8 @@ class TaskPlacer:
         now = {
             (task, name): self._lag(task, name)
             for task, name in self.moving.items()
-            if name in self.standbys.get(task, ())
+            # While the session is lost, plans keep actors that are gone.
+            if name in self._actors and name in self.standbys.get(task, ())
         }
         before = self._probed
         self._set_back = frozenset(it for it, lag in now.items() if it in before and not _nearer(lag, before[it]))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,9 @@ import penstock as ps
 from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.tasks.program import TaskPrograms
+from penstock.testing.fake_clients import FakeClients
 from tests.actors.rig import APPLICATION, STRING, Rig, follow, settle
+from tests.actors.rig_coordinator import FakeCoordinator
 
 Rows = list[tuple[str, str, str, int]]
 """(topic, key, value, timestamp)"""
@@ -31,6 +35,16 @@ class Crashing(Rig):
         wanted = {*program.sources, *(log.topic for log in program.changelogs.values())}
         new = sorted(wanted - self.broker.topics().keys())
         self.clients.admin().create_topics([NewTopic(name, 1) for name in new])
+
+    def under_exactly_once(self, state_dir: Path) -> Crashing:
+        """The same application on this disk, after its guarantee was changed."""
+        changed = copy.copy(self)
+        changed.clients = FakeClients(APPLICATION, self.broker, read_committed=True)
+        changed.coordinator = FakeCoordinator(self.broker, True)
+        changed.coordinator.join()
+        entries = {"processing_guarantee": "exactly_once_v2", "state_dir": state_dir}
+        changed.spec = replace(self.spec, config=self.spec.config.model_copy(update=entries))
+        return changed
 
     def send(self, rows: Rows) -> None:
         for topic, key, value, timestamp in rows:

@@ -16,8 +16,10 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError
 from penstock.tasks import context
 from penstock.testing.fake_clients import FakeConsumer
+from tests.actors.crashed import Crashing, Rows
 from tests.actors.exactly_once import EXACTLY, TASK, Ticker, application, processing
 from tests.actors.rig import APPLICATION, STRING, Rig, settle, states
+from tests.actors.test_changelog_ahead import BEFORE, BEHIND, expiring, stream_join, windows
 
 
 def test_when_a_task_fails_nothing_is_committed_for_the_others(tmp_path: Path) -> None:
@@ -184,3 +186,40 @@ def test_what_another_actor_committed_after_the_starts_were_found_counts(
     rig.commit(again)
     keys = [record.key for record in rig.broker.records("out")]
     assert keys == [b"b"], "the result of a is another actor's"
+
+
+@pytest.mark.parametrize("disk", ["here", "elsewhere"])
+@pytest.mark.parametrize(
+    ("topology", "before", "behind", "wanted"),
+    [
+        (windows("time", on_close=False, caching=False), BEFORE, BEHIND, ("a@60000", "1233")),
+        (
+            stream_join(outer=False),
+            [("other", "a", "r", 60_000)],
+            [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)],
+            ("a", "l+r"),
+        ),
+        (expiring(), [("in", "a", "x", 60_000)], [("in", "b", "y", 200_000)], ("a", None)),
+    ],
+    ids=["window", "join", "ttl"],
+)
+def test_after_a_crash_at_least_once_a_start_under_exactly_once_leaves_out_what_comes_again(
+    topology: ps.Topology, before: Rows, behind: Rows, wanted: tuple[str, str | None], disk: str, tmp_path: Path
+) -> None:
+    rig = Crashing(tmp_path / "here", topology)
+    crashing = rig.running()
+    for row in before:
+        rig.send([row])
+        settle(crashing)
+        rig.commit(crashing)
+    for row in behind:
+        rig.send([row])
+        settle(crashing)
+    crashing._finish("killed")
+    came = len(rig.results())
+    then = rig.under_exactly_once(tmp_path / disk)
+    loop = then.running(epoch=2)
+    then.commit(loop)
+    then.stop(loop)
+    records = [it for it in rig.broker.records("out")[came:] if not it.is_marker]
+    assert wanted in [((it.key or b"").decode(), None if it.value is None else it.value.decode()) for it in records]
