@@ -24,15 +24,18 @@ class NativeProducer(Sender, RecordProducer):
         with client_configuration("producer."):
             super().__init__(settings, refused)
         self._address = bootstrap_servers
-        self._topics = TopicLookup(bootstrap_servers, lambda topic: self.count_partitions(topic, REQUEST_TIMEOUT_S))
+        self._topics = TopicLookup(bootstrap_servers)
 
     @override
     def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
-        return self._topics.unknown(topics)
+        return self._topics.unknown(topics, self._count)
 
     @override
     def partitions(self, topic: str) -> int:
-        return self._topics.partitions(topic)
+        return self._topics.partitions(topic, self._count)
+
+    def _count(self, topic: str) -> int:
+        return self.count_partitions(topic, REQUEST_TIMEOUT_S)
 
 
 class NativeTransactionalProducer(NativeProducer, TransactionalProducer):

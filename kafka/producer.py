@@ -91,7 +91,7 @@ class ConfluentProducer(RecordProducer):
         self._refused = refused
         self._failure: StreamsError | None = None
         self._fatal: KafkaError | None = None
-        self._topics = TopicLookup(bootstrap_servers, self._count_partitions)
+        self._topics = TopicLookup(bootstrap_servers)
         with client_configuration("producer."):
             self._client = Producer(dict(settings))
         self._open = _Mark(None, self._on_refused)
@@ -230,11 +230,11 @@ class ConfluentProducer(RecordProducer):
 
     @override
     def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
-        return self._topics.unknown(topics)
+        return self._topics.unknown(topics, self._count_partitions)
 
     @override
     def partitions(self, topic: str) -> int:
-        return self._topics.partitions(topic)
+        return self._topics.partitions(topic, self._count_partitions)
 
     def _count_partitions(self, topic: str) -> int:
         found = self._client.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic]

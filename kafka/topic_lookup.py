@@ -13,36 +13,38 @@ CREATED_WITHIN_S = 2.0
 within this time."""
 _AGAIN_S = 0.1
 
+Ask = Callable[[str], int]
+
 
 class TopicLookup:
     """The topics that one producer has asked for. It asks once for each topic that there is.
 
-    ``ask`` gives the number of partitions of a topic, 0 for one that the broker does not know. One thread.
+    ``ask`` gives the number of partitions of a topic, 0 for one that the broker does not know. It comes with each call:
+    kept, it would keep its producer alive, with the threads of that. One thread.
     """
 
-    def __init__(self, bootstrap_servers: str, ask: Callable[[str], int]) -> None:
+    def __init__(self, bootstrap_servers: str) -> None:
         self._address = bootstrap_servers
-        self._ask = ask
         self._counts: dict[str, int] = {}
         self._wait_until_s: dict[str, float] = {}
 
-    def unknown(self, topics: Iterable[str]) -> frozenset[str]:
+    def unknown(self, topics: Iterable[str], ask: Ask) -> frozenset[str]:
         """Ask for each of ``topics`` and return those that the broker does not know now. Does not wait for them."""
-        return frozenset(topic for topic in topics if not self._count(topic))
+        return frozenset(topic for topic in topics if not self._count(topic, ask))
 
-    def partitions(self, topic: str) -> int:
+    def partitions(self, topic: str, ask: Ask) -> int:
         """The number of partitions of ``topic``. Waits for one that is unknown, until CREATED_WITHIN_S after the first
         question about it: so a topic that is missing holds its caller up once, not with each record. Raises
         MissingTopicError."""
-        while not (count := self._count(topic)) and time.monotonic() < self._wait_until_s[topic]:
+        while not (count := self._count(topic, ask)) and time.monotonic() < self._wait_until_s[topic]:
             time.sleep(_AGAIN_S)
         return require_partitions(topic, count)
 
-    def _count(self, topic: str) -> int:
+    def _count(self, topic: str, ask: Ask) -> int:
         count = self._counts.get(topic, 0)
         if not count:
             with broker_errors(f"ask for topic {topic!r}", self._address):
-                count = self._ask(topic)
+                count = ask(topic)
             self._wait_until_s.setdefault(topic, time.monotonic() + CREATED_WITHIN_S)
             if count:
                 self._counts[topic] = count

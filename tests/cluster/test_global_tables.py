@@ -119,7 +119,7 @@ def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
         with it.app() as app:
             app.wait_until_running()
             eventually(lambda: it.results() == it.expected(1), "all found at the start")
-            assert len({actor.actor_id for actor in app.status().actors}) > 1
+            eventually(lambda: len({actor.actor_id for actor in app.status().actors}) > 1, "there are several actors")
             assert sorted(map(str, app.status().placement)) == ["2_0", "2_1", "2_2", "2_3"]
             it.update(2)
             totals, users = app.store("totals"), app.store("users")

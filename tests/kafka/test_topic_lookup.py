@@ -31,28 +31,32 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def test_a_topic_that_the_broker_creates_when_it_is_asked_is_asked_for_again(clock: Clock) -> None:
     answers = iter([0, 0, 4])
-    lookup = TopicLookup("broker:1", lambda topic: next(answers))
-    assert lookup.partitions("new") == 4
-    assert lookup.partitions("new") == 4, "it is not asked for again"
+    lookup = TopicLookup("broker:1")
+    assert lookup.partitions("new", lambda topic: next(answers)) == 4
+    assert lookup.partitions("new", lambda topic: next(answers)) == 4, "it is not asked for again"
 
 
 def test_a_topic_that_stays_unknown_is_missing_and_is_waited_for_once(clock: Clock) -> None:
-    lookup = TopicLookup("broker:1", lambda topic: 0)
+    lookup = TopicLookup("broker:1")
     for _ in range(3):
         with pytest.raises(MissingTopicError, match="topic 'nowhere' does not exist: create it before it is written"):
-            lookup.partitions("nowhere")
+            lookup.partitions("nowhere", lambda topic: 0)
     assert clock.now_s == pytest.approx(CREATED_WITHIN_S, abs=0.2)
 
 
 def test_unknown_topics_are_asked_for_without_a_wait(clock: Clock) -> None:
     counts = {"here": 2, "there": 3}
-    lookup = TopicLookup("broker:1", lambda topic: counts.get(topic, 0))
-    assert lookup.unknown(["here", "new", "there", "nowhere"]) == {"new", "nowhere"}
+    lookup = TopicLookup("broker:1")
+
+    def ask(topic: str) -> int:
+        return counts.get(topic, 0)
+
+    assert lookup.unknown(["here", "new", "there", "nowhere"], ask) == {"new", "nowhere"}
     assert clock.now_s == 0.0
     counts["new"] = 4
-    assert lookup.unknown(["new", "nowhere"]) == {"nowhere"}
+    assert lookup.unknown(["new", "nowhere"], ask) == {"nowhere"}
     clock.now_s = CREATED_WITHIN_S
-    assert lookup.partitions("new") == 4
+    assert lookup.partitions("new", ask) == 4
     with pytest.raises(MissingTopicError, match="'nowhere'"):
-        lookup.partitions("nowhere")
+        lookup.partitions("nowhere", ask)
     assert clock.now_s == CREATED_WITHIN_S, "its time was over"
