@@ -11,10 +11,13 @@ from penstock.actors.restore_events import RestoreEvents
 from penstock.actors.restore_starts import RestoreStarts
 from penstock.actors.standby_events import StandbyEvents
 from penstock.actors.standby_task import StandbyTask
-from penstock.common.ids import TopicPartition
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
+
+_LAG_KNOWN_S = 60.0
+"""A held standby reports its lag for so long after the last question about commits that was answered."""
 
 
 class Following:
@@ -35,7 +38,7 @@ class Following:
         self._replays = Replays[StandbyTask](make_consumer, clock, log, self._events_of)
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
         self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
-        self._ends_at_ms = 0
+        self._as_of_ms: dict[TaskId, int] = {}  # the standbys that have these ends have all commits before this time
 
     def _events_of(self, standby: StandbyTask, store: str, tp: TopicPartition) -> RestoreEvents:
         if self._listener is None:
@@ -124,13 +127,23 @@ class Following:
         for standby in {replay.task for replay in replays.values()}:
             if standby.id not in lacking:
                 # What is written all the time is never read to its end, but to where that was a while ago.
-                standby.directory.note_commit(self._ends_at_ms)
+                standby.directory.note_commit(self._as_of_ms[standby.id])
         known = {tp: self._end_of(replay) for tp, replay in replays.items()}
         self._ends = {tp: end for tp, end in known.items() if end is not None}
-        self._ends_at_ms = self._clock.wall_ms()
+        now_ms = self._clock.wall_ms()
+        self._as_of_ms = {}
+        for standby in {replay.task for replay in replays.values()}:
+            # The limit of a held standby tells nothing of commits since the last answer: deletions may be among them.
+            heard = standby.heard if standby.held else None
+            self._as_of_ms[standby.id] = now_ms if heard is None else min(now_ms, heard.wall_ms)
 
     def knows(self, standby: StandbyTask) -> bool:
-        """Whether it is known what ``standby`` lacks."""
+        """Returns False while it is unknown how much ``standby`` lacks: before its changelogs have answered, and while
+        nobody answers how far the active task has committed."""
+        if standby.held and standby.heard is not None:
+            silent_s = self._clock.monotonic_s() - standby.heard.monotonic_s
+            if silent_s > _LAG_KNOWN_S:
+                return False
         return self._replays.has(standby) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:

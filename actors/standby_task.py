@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -16,6 +17,13 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.commit_coverage import covered
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
+
+
+class Asked(NamedTuple):
+    """The time of a question, by the clocks of its actor."""
+
+    wall_ms: int
+    monotonic_s: float
 
 
 class StandbyTask(StoredTask):
@@ -35,6 +43,8 @@ class StandbyTask(StoredTask):
         self.held = self.source_changelogs & self.changelogs.keys() if exactly_once else set(self.changelogs)
         """The stores that are followed only as far as commits tell."""
         self._told_by_metadata = self.held & own
+        self.heard: Asked | None = None
+        """The time of the last question about commits that was answered."""
         self._committed: Offsets = {}
         self._limits: dict[TopicPartition, int] = {}
 
@@ -49,8 +59,10 @@ class StandbyTask(StoredTask):
         """The changelogs of which no commit tells how much belongs to it."""
         return {self.changelogs[store] for store in self._told_by_metadata} - self._limits.keys()
 
-    def take_committed(self, committed: Offsets) -> bool:
-        """The active task has committed these offsets, beside others of its group; whether that is news."""
+    def take_committed(self, committed: Offsets, asked: Asked) -> bool:
+        """Take the answer to a question that was ``asked`` then: the active task has committed these offsets, beside
+        others of its group. Returns False if that is no news."""
+        self.heard = asked
         own = {tp: committed[tp] for tp in self.sources if tp in committed}
         if own == self._committed:
             return False

@@ -11,7 +11,7 @@ from penstock.actors.following import Following
 from penstock.actors.guarantee import Guarantee
 from penstock.actors.messages import ApplicationSpec, StandbyStatus
 from penstock.actors.standby_retries import StandbyRetries
-from penstock.actors.standby_task import StandbyTask, open_standby_task
+from penstock.actors.standby_task import Asked, StandbyTask, open_standby_task
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
@@ -49,6 +49,7 @@ class Standbys:
         self._begun: set[TaskId] = set()
         self._retries = StandbyRetries(clock)
         self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
+        self._asked = self._now()
         self._ask_at_s = 0.0
         self._asker: ThreadPoolExecutor | None = None
 
@@ -73,7 +74,8 @@ class Standbys:
                 return False
             if standby.held:
                 # Before that is known it would seem to lack nothing, and the task would move to it.
-                standby.take_committed(self._admin.committed(self._application_id, standby.sources))
+                asked = self._now()
+                standby.take_committed(self._admin.committed(self._application_id, standby.sources), asked)
             if not self._following.begin(standby):
                 self._retries.done(task_id)
                 return False  # :meth:`_take_committed` has it begun when there is news
@@ -149,24 +151,28 @@ class Standbys:
     def _find_committed(self) -> None:
         """Ask what the active tasks have committed, beside the loop, for the standbys that must not pass that."""
         if self._asking is not None and self._asking.done():
-            asked, self._asking = self._asking, None
-            self._take_committed(asked)
+            answer, self._asking = self._asking, None
+            self._take_committed(answer)
         if self._asking is None and self._clock.monotonic_s() >= self._ask_at_s:
             held = [standby for standby in self.by_id.values() if standby.held]
             if held:
-                self._ask_at_s = self._clock.monotonic_s() + _ASK_COMMITTED_EVERY_S
+                self._asked = self._now()
+                self._ask_at_s = self._asked.monotonic_s + _ASK_COMMITTED_EVERY_S
                 sources = {tp for standby in held for tp in standby.sources}
                 self._asker = self._asker or ThreadPoolExecutor(1, "penstock-standbys")
                 self._asking = self._asker.submit(self._admin.committed, self._application_id, sources)
 
-    def _take_committed(self, asked: Future[dict[TopicPartition, CommittedOffset]]) -> None:
+    def _now(self) -> Asked:
+        return Asked(self._clock.wall_ms(), self._clock.monotonic_s())
+
+    def _take_committed(self, answer: Future[dict[TopicPartition, CommittedOffset]]) -> None:
         try:
-            committed = asked.result()
+            committed = answer.result()
         except BrokerUnreachableError as error:
             self._log.warning("committed offsets unknown, standbys wait", error=str(error))
             return
         for standby in self.by_id.values():
-            if not standby.held or not standby.take_committed(committed):
+            if not standby.held or not standby.take_committed(committed, self._asked):
                 continue
             if standby.id in self._begun:
                 self._following.committed(standby)
@@ -174,7 +180,7 @@ class Standbys:
                 self._to_open[standby.id] = standby.reads
 
     def status(self) -> tuple[StandbyStatus, ...]:
-        """How far each has come that is followed; of one whose changelogs have not answered yet nobody knows."""
+        """How far each has come that is followed, except those of which that is unknown."""
         return tuple(map(self._following.status, filter(self._following.knows, self.by_id.values())))
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,8 +22,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 from typing_extensions import override
 
-from penstock.common.errors import ApplicationStateError, ConfigError, StreamsError
+from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, ConfigError, StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
+from penstock.common.log import logger
 from penstock.common.topics import NewTopic
 from penstock.kafka.answers import begin_commit, bounded_result
 from penstock.kafka.committed import committed_offsets
@@ -48,6 +50,8 @@ _EACH_PARTITION_S = 0.1
 """So much longer for each partition: those of a large topology take a small broker more than half a minute."""
 _LOOK_AGAIN_S = 0.02
 _REACH_TIMEOUT_S = 3.0
+_ANSWER_PATIENCE_S = 30.0
+"""A client that has given no committed offsets for so long may be what is stuck: another one is made."""
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _WRONG_TOPIC = frozenset(
     {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}
@@ -62,6 +66,7 @@ class ConfluentAdmin(Admin):
         self._address = bootstrap_servers
         self._overrides = overrides
         self._readers: dict[str, Consumer] = {}
+        self._unanswered_s: dict[str, float] = {}  # by group: the time of the first question without an answer
         self._connections = RefusedConnections(admin_settings(bootstrap_servers, overrides), bootstrap_servers)
         with client_configuration("admin."):
             self._client = AdminClient(self._connections.settings)
@@ -277,8 +282,25 @@ class ConfluentAdmin(Admin):
         if not asked:
             return {}
         what = f"fetch the offsets of group {group!r}"
-        answers = self._coordinated(what, lambda: self._reader_of(group).committed(asked, REQUEST_TIMEOUT_S))
-        return committed_offsets(answers, self._address)
+        try:
+            answers = self._coordinated(what, lambda: self._reader_of(group).committed(asked, REQUEST_TIMEOUT_S))
+            found = committed_offsets(answers, self._address)
+        except BrokerUnreachableError as error:
+            self._give_up_reader(group, error)
+            raise
+        self._unanswered_s.pop(group, None)
+        return found
+
+    def _give_up_reader(self, group: str, error: BrokerUnreachableError) -> None:
+        """Has the next question asked by a new client, if this one has not answered for 30 s."""
+        now_s = time.monotonic()
+        if now_s - self._unanswered_s.setdefault(group, now_s) < _ANSWER_PATIENCE_S:
+            return
+        self._unanswered_s.pop(group, None)
+        if (reader := self._readers.pop(group, None)) is not None:
+            logger(__name__).warning("committed offsets unknown, asking by a new client", group=group, error=str(error))
+            # Another thread may still ask by it, so it ends with its last reference. A stuck client may take its time.
+            threading.Thread(target=_let_end, args=(reader,), name="close-reader", daemon=True).start()
 
     def _reader_of(self, group: str) -> Consumer:
         # The admin client's own calls may end the whole process: ``group_members.py`` says how, and to ask for offsets
@@ -340,3 +362,7 @@ class ConfluentAdmin(Admin):
         """The members of ``group``; none of one that does not exist."""
         with broker_errors(f"list the members of group {group!r}", self._address):
             return members_of(self._client, group)
+
+
+def _let_end(reader: Consumer) -> None:
+    """Hold a reference to ``reader`` in another thread than the asker's, and drop it."""

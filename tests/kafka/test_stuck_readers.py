@@ -1,0 +1,94 @@
+"""An admin client whose reader of committed offsets is stuck asks by another one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Tpo
+
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka import admin as module
+from penstock.kafka.admin import ConfluentAdmin
+from penstock.kafka.topics import Topics
+
+TP = TopicPartition("in", 0)
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.now_s += duration_s
+
+
+class Readers:
+    """Makes readers. Those in ``stuck``, by number, do not answer."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.stuck = {1}
+
+    def make(self, *_: object) -> Reader:
+        self.made += 1
+        return Reader(self, self.made)
+
+
+class Reader:
+    def __init__(self, readers: Readers, number: int) -> None:
+        self._readers = readers
+        self._number = number
+
+    def committed(self, asked: list[Tpo], timeout_s: float) -> list[Tpo]:
+        if self._number in self._readers.stuck:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+        return [Tpo(at.topic, at.partition, 7) for at in asked]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> Readers:
+    readers = Readers()
+    monkeypatch.setattr(module, "Consumer", readers.make)
+    return readers
+
+
+def without_answer(admin: ConfluentAdmin) -> None:
+    with pytest.raises(BrokerUnreachableError):
+        admin.committed("group", [TP])
+
+
+def test_a_reader_without_an_answer_for_30_s_is_replaced(clock: Clock, readers: Readers) -> None:
+    admin: Any = Topics("127.0.0.1:1")
+    without_answer(admin)
+    clock.now_s += 20
+    without_answer(admin)
+    assert readers.made == 1
+    clock.now_s += 30
+    without_answer(admin)
+    assert admin.committed("group", [TP]) == {TP: CommittedOffset(7)}
+    assert readers.made == 2
+
+
+def test_an_answer_ends_the_patience(clock: Clock, readers: Readers) -> None:
+    admin: Any = Topics("127.0.0.1:1")
+    without_answer(admin)
+    readers.stuck.clear()
+    clock.now_s += 60
+    admin.committed("group", [TP])
+    readers.stuck.add(1)
+    without_answer(admin)
+    assert admin._readers, "this one has answered a moment ago"
