@@ -300,7 +300,7 @@ def test_nobody_says_how_far_a_standby_is_before_its_changelogs_answer(rig: Rig)
     assert lag(standby) == []
     rig.broker.down = False
     rig.clock.now_ms += RESUMES_WITHIN_MS
-    settle(standby)
+    follow(rig, standby)
     assert [status.lag for status in lag(standby)] == [0]
     assert stale_count(standby, "ada") == 1
 
@@ -320,6 +320,7 @@ def test_no_active_task_suffers_from_a_standby_that_cannot_be_opened(tmp_path: P
     rig.write("in", ("ada", "x", 1), partition=0)
     settle(active)
     assert count_of(active, "ada") == 1
+    follow(rig, active)
     assert [status.task_id for status in lag(active)] == [other]
 
 
