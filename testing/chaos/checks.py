@@ -94,11 +94,11 @@ def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str
     return told("not joined", lost) + told("joined wrongly", wrong)
 
 
-def results(what: str, found: Counter[T], must: Set[T], may: Set[T] | None, once: bool) -> list[str]:
-    """Every result that ``must`` come came; none came that is neither there nor in ``may``, if that is given; and
-    none came twice if each comes ``once``."""
+def results(what: str, found: Counter[T], must: Set[T], may: Set[T], once: bool) -> list[str]:
+    """Every result that ``must`` come came; none came that is neither there nor in ``may``; and none came twice if each
+    comes ``once``."""
     lost = [str(result) for result in sorted(must - found.keys(), key=str)]
-    made_up = [] if may is None else [str(result) for result in sorted(found.keys() - must - may, key=str)]
+    made_up = [str(result) for result in sorted(found.keys() - must - may, key=str)]
     again = [f"{result} {count} times" for result, count in found.items() if count > 1] if once else []
     return told(f"{what}: lost", lost) + told(f"{what}: made up", made_up) + told(f"{what}: again", again)
 

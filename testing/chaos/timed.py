@@ -168,9 +168,8 @@ class Timed(Program):
         yield from _amounts("sessions: ", sessions, dict(self.sessions()), once)
         yield from self._wrong_visits(at_rest, once)
         pairs = Counter((name, text) for name, text in _texts(at_rest, PAIRS_OUT))
-        must = set(self.pairs(self.rounds - UNCLOSED))
-        # At least once a record that comes again may find that what it was joined with has expired.
-        yield from checks.results("pairs", pairs, must, set(self.pairs(self.rounds)) if once else None, once)
+        must, may = set(self.pairs(self.rounds - UNCLOSED)), set(self.pairs(self.rounds))
+        yield from checks.results("pairs", pairs, must, may, once)
         rated = {(name, f"{number} {number // EACH_RATE}") for name in self._names for number in range(self.rounds)}
         yield from checks.results("rated", Counter(_texts(at_rest, RATED_OUT)), rated, rated, once)
 

@@ -102,6 +102,13 @@ def test_a_rate_of_another_time_is_told(guarantee: Guarantee) -> None:
     assert "rated: made up: ('k0001', '879 86')" in wrong
 
 
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_a_match_that_is_denied_afterwards_is_told(guarantee: Guarantee) -> None:
+    denied = timed.pair(875, None)
+    pairs = changed(timed.PAIRS_OUT, lambda records: [*records, (K1, denied.encode())])
+    assert list(program().check(replace(pairs, guarantee=guarantee))) == [f"pairs: made up: ('k0001', '{denied}')"]
+
+
 def test_a_window_counted_low_or_twice_is_told() -> None:
     def again_with(count: int) -> Callable[[Records], Records]:
         return lambda records: [*records, (window(860, 10), LONG.serialize(count))]
