@@ -1,9 +1,8 @@
 """Shares that ``make test`` gives to its worker processes.
 
-A share runs in one worker, from its first test to its last. Files that start Ray are in two shares, so that never more
-than two workers start Ray at a time: that takes most of a small machine. Tests of such a share use the same Ray and the
-same broker. Every other file is a share of its own. The longest shares begin first, so that no worker is left with a
-long one at the end.
+A share runs in one worker, from its first test to its last. Files that start Ray in the worker are grouped, since
+the tests of a share use the same Ray and the same broker. Every other file is a share of its own. The longest shares
+begin first, so that no worker is left with a long one at the end.
 """
 
 from __future__ import annotations
@@ -12,39 +11,38 @@ WORKERS = 4
 """More than the two cores of a small machine: most of the time a test waits for Kafka or Ray."""
 WITH_RAY = {
     "applications": (
-        "tests/actors/test_on_kafka.py",
-        "tests/cluster/test_deploy_end_to_end.py",
         "tests/cluster/test_end_to_end.py",
         "tests/cluster/test_global_tables.py",
-        "tests/cluster/test_http_end_to_end.py",
-        "tests/cluster/test_life_end_to_end.py",
-        "tests/cluster/test_live_cases.py",
         "tests/cluster/test_lost_changelog.py",
         "tests/cluster/test_lost_session.py",
         "tests/cluster/test_new_partitions.py",
-        "tests/cluster/test_other_protocols.py",
         "tests/cluster/test_outage_on_kafka.py",
         "tests/cluster/test_pattern_topics.py",
         "tests/cluster/test_queries_end_to_end.py",
-        "tests/cluster/test_reset.py",
         "tests/cluster/test_topology_by_hand.py",
         "tests/cluster/test_two_applications.py",
+    ),
+    "life cycle": (
+        "tests/actors/test_on_kafka.py",
+        "tests/cluster/test_deploy_end_to_end.py",
+        "tests/cluster/test_http_end_to_end.py",
+        "tests/cluster/test_life_end_to_end.py",
+        "tests/cluster/test_live_cases.py",
+        "tests/cluster/test_other_protocols.py",
+        "tests/cluster/test_reset.py",
         "tests/faults/",
         "tests/security/test_application.py",
     ),
     "programs": (
-        "tests/benchmarks/",
-        "tests/chaos/",
         "tests/cluster/test_command_line.py",
-        "tests/cluster/test_ray_clusters.py",
-        "tests/cluster/test_ray_job.py",
         "tests/cluster/test_run_on_a_terminal.py",
         "tests/cluster/test_running_lock.py",
-        "tests/elastic/",
-        "tests/pipeline/",
     ),
+    "pipeline": ("tests/pipeline/",),
 }
 _LONG = (
+    "tests/benchmarks/test_harness.py",
+    "tests/chaos/test_kill.py",
     "tests/kafka/local_broker/test_broker.py",
     "tests/parity/test_restarts.py",
     "tests/kafka/",
@@ -54,7 +52,7 @@ _LONG = (
     "tests/cli/",
 )
 """Other files that begin before the rest, in this order."""
-TURNS = (*WITH_RAY["applications"], *WITH_RAY["programs"], *_LONG)
+TURNS = (*(place for places in WITH_RAY.values() for place in places), *_LONG)
 
 
 def share_of(nodeid: str) -> str:
