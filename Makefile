@@ -18,8 +18,8 @@ demo: environment jars  ## count the words of Python's own sources, live, on a r
 demo-backfill: environment jars  ## the same, half of it by Spark over history
 	@$(RUN) -m penstock.cli.demo --backfill
 
-test: environment jars  ## run all tests, in four processes
-	@$(RUN) -m pytest --numprocesses=4 --dist=loadscope --no-loadscope-reorder
+test: environment jars  ## run all tests, in two processes
+	@$(RUN) -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
 
 test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))

@@ -1,4 +1,4 @@
-"""Fixtures for every test: a real broker, and topics of its own on it."""
+"""What every test may ask for: a real broker, and topics of its own on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.common import log
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.security.broker import secured as secured
-from tests.shares import share_of, turn_of
+from tests.two_processes import piece_of, turn_of
 
 
 def pytest_configure() -> None:
@@ -27,7 +27,7 @@ def pytest_configure() -> None:
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Each worker is interrupted 5 s after the session is told to end, and must then stop Ray and its broker.
+    # Of two processes each is interrupted 5 s after the session is told to end, and must then stop Ray and its broker.
     NodeManager.EXIT_TIMEOUT = 20
     # No example of Hypothesis fails because the machine is busy.
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Used where tests are shared out, as ``make test`` does it."""
     scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = share_of
+    scheduler._split_scope = piece_of
     return scheduler
 
 
