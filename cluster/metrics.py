@@ -117,7 +117,7 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
     ):
         times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
         yield MetricFamily(THREAD, name, f"{what}, of the last 1000, in ms", tags, times)
-    without: _Samples = [(values, actor.without_lease) for values, actor in actors]
+    without: _Samples = [(values, int(actor.without_lease)) for values, actor in actors]
     yield MetricFamily(THREAD, "without-lease", "1 while the actor's lease is over, else 0", tags, without)
     expired: _Samples = [(values, actor.lease_expirations) for values, actor in actors]
     yield MetricFamily(THREAD, "lease-expired-total", "Leases that have ended", tags, expired, counter=True)

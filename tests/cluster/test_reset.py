@@ -18,7 +18,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka import group_tools
 from tests.cluster.conftest import WordCount
 from tests.cluster.test_command_line import write_program
-from tests.waiting import eventually
+from tests.waiting import eventually, once_ready
 
 
 class Reset:
@@ -89,7 +89,7 @@ def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
     again = it.app()
     again.start()
     eventually(it.complete, "all counted again")
-    assert dict(again.store("counts").all()) == dict(it.sent)
+    assert once_ready(lambda: dict(again.store("counts").all())) == dict(it.sent)
     leave = CloseOptions.GroupMembershipOperation.LEAVE_GROUP
     assert again.close(CloseOptions.group_membership_operation(leave))
     assert it.admin.group_members(name) == 0

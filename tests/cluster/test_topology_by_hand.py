@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from penstock.cluster.control import end_actors
 from penstock.cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from tests.cluster.conftest import LONG, STRING, WordCount
-from tests.waiting import eventually
+from tests.waiting import eventually, once_ready
 
 
 class Split(ps.Processor[Any, str, str, str]):
@@ -61,6 +62,10 @@ class Tracing(ps.ProcessorWrapper):
 class ByHand(WordCount):
     """The word count of the other tests, by hand."""
 
+    @staticmethod
+    def is_placed(app: KafkaStreams) -> bool:
+        return sorted(map(str, app.status().placement)) == ["0_0", "0_1", "1_0", "1_1"]
+
     def app(self, **entries: Any) -> KafkaStreams:
         words = f"{self.application_id}-words"
         if words not in self.admin.topics():
@@ -91,8 +96,8 @@ def test_it_counts_and_goes_on_after_a_restart(broker: str, topic_name: Callable
             app.start()
             app.wait_until_running()
             eventually(it.complete, "all counts written")
-            assert app.store("counts").get("the") == it.sent["the"]
-            assert sorted(map(str, app.status().placement)) == ["0_0", "0_1", "1_0", "1_1"]
+            assert once_ready(partial(app.store("counts").get, "the")) == it.sent["the"]
+            eventually(partial(it.is_placed, app), "all tasks have an actor")
             assert app.close()
     finally:
         end_actors(it.application_id, find_coordinator(it.application_id))
