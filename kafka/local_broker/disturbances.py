@@ -8,18 +8,25 @@ import time
 from confluent_kafka import Consumer, ElectionType, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from penstock.kafka.settings import admin_settings, member_settings
+from penstock.common.errors import BrokerUnreachableError
+from penstock.kafka.settings import admin_settings, broker_errors, member_settings
 
 _ANSWER_S = 15.0
 _POLL_S = 0.1
 
 
 def elect_preferred_leaders(address: str) -> int:
-    """Have each partition be led by the broker that Kafka placed it on first, where that is in sync; how many moved."""
+    """Have each partition be led by the broker that Kafka placed it on first, where that is in sync; how many moved.
+    Raises BrokerUnreachableError."""
     client = AdminClient(admin_settings(address, {}))  # it must live until the answer is there
     # No ``request_timeout``: confluent-kafka 2.16.1 has it in its documentation, and raises SystemError for it.
     answered = client.elect_leaders(ElectionType.PREFERRED, None)
-    found: dict[object, KafkaException | KafkaError | None] = answered.result(_ANSWER_S)
+    found: dict[object, KafkaException | KafkaError | None]
+    try:
+        with broker_errors("elect leaders", address):
+            found = answered.result(_ANSWER_S)
+    except TimeoutError as error:
+        raise BrokerUnreachableError(f"no broker answers at {address}: leaders cannot be elected") from error
     return sum(error is None for error in found.values())
 
 

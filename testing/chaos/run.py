@@ -117,8 +117,9 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
         try:
             fed = beside.submit(feed, it.clients, program, report.seconds, stopped)
             it.start()
+            plan = it.plan  # asked for while a broker answers
             probed = beside.submit(prober.ask_until, stopped, report.seed)
-            tell("the application runs; faults begin")
+            tell(f"the application runs, with {len(plan.partitions)} tasks; faults begin")
             striker = Striker(it, program, tell)
             faults = draw(report.seed, report.seconds, report.kinds)
             striker.strike(faults, lambda: prober.ended is not None or _failed(fed))

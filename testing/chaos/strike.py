@@ -13,6 +13,7 @@ from functools import partial
 
 import psutil
 
+from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.local_broker.disturbances import elect_preferred_leaders, sit_in
 from penstock.testing.chaos import sabotage
 from penstock.testing.chaos.feeder import write
@@ -233,8 +234,11 @@ class Striker:
         self.poisoned += len(records)
 
     def _elect(self, fault: Fault) -> None:
-        moved = elect_preferred_leaders(self._rig.clients.bootstrap_servers)
-        self._tell(f"{fault} ({moved} moved)")
+        try:
+            moved = f"{elect_preferred_leaders(self._rig.clients.bootstrap_servers)} moved"
+        except BrokerUnreachableError as error:  # an outage may begin meanwhile
+            moved = str(error)
+        self._tell(f"{fault} ({moved})")
 
     def _outage(self, fault: Fault) -> None:
         broker = self._rig.broker
