@@ -265,8 +265,8 @@ class StreamLoop:
             self._current = hosted
             hosted.add(batch)
             if hosted.has_several_inputs:
-                # Before these records run out and the task would go by what was known before they came.
-                self._reader.update_caught_up(hosted, batch.partition)
+                # Other partitions run out of records, too: what was known before this fetch would hold no record back.
+                self._reader.update_caught_up(hosted)
         self._current = None
         if lost := self._reader.lost_positions():
             self._jobs.append(self._reader.reset(lost, self._jobs.is_awaited))
@@ -279,7 +279,7 @@ class StreamLoop:
         for hosted in self._running:
             self._current = hosted
             if hosted.has_several_inputs:
-                self._reader.update_all_caught_up(hosted)
+                self._reader.update_empty_caught_up(hosted)
             done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current = None
             busy = busy or done > 0

@@ -215,6 +215,30 @@ def test_a_partition_that_waits_for_another_is_paused_and_goes_on_later(tmp_path
     assert [record.value for record in rig.broker.records("out")] == [b"%d-r" % number for number in range(5000)]
 
 
+def test_a_partition_that_runs_out_of_records_holds_back_later_ones_that_were_fetched_after_it_had_grown(
+    tmp_path: Path,
+) -> None:
+    builder = ps.StreamsBuilder()
+    table = builder.table("table", ps.Consumed.with_(STRING, STRING))
+    stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
+    stream.left_join(table, lambda left, right: f"{left} {right}").to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build())
+    store = next(iter(rig.spec.topology.store_builders))
+    rig.clients.admin().create_topics([NewTopic("table", 1), NewTopic(f"{APPLICATION}-{store}-changelog", 1)])
+    loop = rig.running()
+    settle(loop)
+    rig.write("in", ("a", "first", 10))
+    assert loop._fetch()
+    rig.write("in", ("a", "second", 20))
+    rig.write("table", ("a", "later", 30))
+    loop._consumer.pause([TopicPartition("in", 0)])  # a fetch need not bring records of each partition that has some
+    assert loop._fetch()
+    loop.step()
+    loop._consumer.resume([TopicPartition("in", 0)])
+    settle(loop)
+    assert [record.value for record in rig.broker.records("out")] == [b"first None", b"second None"]
+
+
 def test_a_paused_partition_is_resumed_before_its_task_leaves_so_that_it_is_read_when_it_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
