@@ -124,7 +124,8 @@ class SimulatedActorHandle(StreamActorHandle):
             process.be_taken_for_dead(process.world.ghost_s())
             return
         loop = process.actor.loop
-        working = loop is not None and not loop.finished.done() and bool(loop._tasks)
+        # One that was told to stop may be ended after 120 s, also while no broker answers.
+        working = loop is not None and not loop.finished.done() and bool(loop._tasks) and loop._stopped is None
         # A late answer of an actor whose node is away for another one looks as if it were away, too.
         well = process.now() > process.troubled_until and process.cluster.reaches_node(process.node)
         if working and well and process.cluster.is_settled:
