@@ -17,7 +17,10 @@ from unittest.mock import patch
 import structlog
 
 from penstock.actors import exactly_once, guarantee, replays, standby_retries, standbys
+from penstock.actors.replays import Replays
+from penstock.actors.standby_task import StandbyTask
 from penstock.cluster import stream_actor_handle
+from penstock.common.ids import TaskId
 from penstock.state.disk import bulk_load, task_stores
 from penstock.tasks import context
 from penstock.testing import fake_producers
@@ -172,8 +175,11 @@ def _unlike_changelogs(world: World, folder: Path, with_standbys: bool) -> Itera
         loop = actor.actor.loop
         if loop is None:
             continue
-        # Others wait for a commit that tells how far they may follow, or for a broker that was away.
-        following = [it for it in loop._standbys.by_id.values() if with_standbys and it.id in loop._standbys._begun]
+        # Others wait for a commit that tells how far they may follow, or for a broker that was away, or write rows that
+        # they have gathered.
+        begun = loop._standbys.by_id.values() if with_standbys else ()
+        gathering = _gathering(loop._standbys._following._replays)
+        following = [it for it in begun if it.id in loop._standbys._begun and it.id not in gathering]
         for role, held in (("task", [*loop._tasks.values()]), ("standby", following)):
             for (store, task), rows in rows_of(held):
                 if store.startswith("deduplicated"):  # it expires rows when one comes, or when it is restored
@@ -184,6 +190,12 @@ def _unlike_changelogs(world: World, folder: Path, with_standbys: bool) -> Itera
                 if rows != expected_rows:
                     differs = _unlike(rows, expected_rows)
                     yield f"{role} {task} on {actor.name}: store {store} is not what its changelog makes: {differs}"
+
+
+def _gathering(following: Replays[StandbyTask]) -> set[TaskId]:
+    """The standbys that have rows which are not in their stores yet."""
+    tasks = {replay.task.id for replay in following.by_partition.values() if replay.load is not None}
+    return tasks if following._writing is None else {*tasks, following._writing[0].task.id}
 
 
 def _unlike(found: dict[str, str], wanted: dict[str, str]) -> str:
