@@ -30,6 +30,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
+from tests.waiting import eventually
 
 
 class Commands:
@@ -85,8 +86,13 @@ def test_of_several_topics_those_that_are_missing_are_created_and_those_that_exi
     with pytest.raises(ConfigError, match=f"^topic '{there}' exists already at .* is left as it is") as refused:
         topic("create", missing, there, other, "-p", "3")
     assert missing not in str(refused.value)
-    counts = {each["name"]: each["partitions"] for each in json.loads(topic("list", "--json"))}
-    assert (counts[there], counts[missing], counts[other]) == (2, 3, 3)
+    wanted = {there: 2, missing: 3, other: 3}
+
+    def are_listed() -> bool:
+        listed = {each["name"]: each["partitions"] for each in json.loads(topic("list", "--json"))}
+        return wanted.items() <= listed.items()
+
+    eventually(are_listed, "a broker lists new topics a moment after it has created them")
 
 
 def test_several_topics_are_deleted_by_one_command_or_none_if_one_is_missing(
