@@ -143,7 +143,7 @@ class AtLeastOnce(Guarantee):
     def check(self) -> None:
         if not self._was_withheld:
             return
-        if not self.producer.flush(0.0):  # what is left is withdrawn, and the client has not told of it yet
+        if not self.producer.flush(0.0):  # what is left is withdrawn, and the client has not reported it yet
             raise UndeliveredError("they were withdrawn: the lease had expired")
         self._was_withheld = False
 

@@ -27,8 +27,8 @@ class _Waiting:
 
 
 class StandbyRetries:
-    """What failed and waits for its next attempt: the opening of a task's standby, or None for the standbys that must
-    begin again.
+    """Attempts that have failed and wait to be repeated. Each opens the standby of a task; None stands for the standbys
+    that must begin again.
 
     A request to a broker stops the loop for up to 10 s, and with it all active tasks. So a probe asks first, in another
     thread, and the loop tries again when it has succeeded.

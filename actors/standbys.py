@@ -180,7 +180,7 @@ class Standbys:
                 self._to_open[standby.id] = standby.reads
 
     def status(self) -> tuple[StandbyStatus, ...]:
-        """How far each has come that is followed, except those of which that is unknown."""
+        """Returns the lags of the standbys that are followed, except of those whose lag is unknown."""
         return tuple(map(self._following.status, filter(self._following.knows, self.by_id.values())))
 
     def close(self) -> None:

@@ -91,7 +91,7 @@ class ActorBody(_Body):
     without_lease: bool = Field(
         description="At least once: its lease is over, and it processes nothing until the coordinator answers."
     )
-    lease_expirations: int = Field(description="How many of its leases have ended so far.")
+    lease_expirations: int = Field(description="Number of its leases that have ended so far.")
 
 
 class ActorCountBody(_Body):

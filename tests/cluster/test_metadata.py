@@ -1,4 +1,4 @@
-"""Where readers look for the keys of a store, by the topics that feed it."""
+"""Metadata by which readers find the keys of a store: the topics that feed it tell the partitioner."""
 
 from __future__ import annotations
 

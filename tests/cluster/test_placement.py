@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import pytest
 
-from penstock.actors.messages import CommitRequest
 from penstock.cluster.coordinator import PROBE_EVERY_MS, Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
@@ -19,10 +15,6 @@ from penstock.cluster.events import (
     ActorUp,
     AssignTasks,
     ClusterResized,
-    CommitFailed,
-    CommitOffsets,
-    CommitRequested,
-    CommitSucceeded,
     Deploy,
     Event,
     FenceActor,
@@ -36,7 +28,7 @@ from penstock.cluster.events import (
     TimerFired,
 )
 from penstock.cluster.standby_assignor import StandbyPolicy
-from penstock.common.ids import CommittedOffset, TaskId
+from penstock.common.ids import TaskId
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 PLAN = TaskPlan((SubtopologyTasks(0, {"lines": 4}, stateful=True, logged=True),))
@@ -463,35 +455,3 @@ def test_in_a_roll_out_a_standby_begins_when_the_old_one_on_its_node_is_closed()
             still_open[name] = frozenset()
     assert set(cluster.tasks) == set(new)
     assert {task: cluster.nodes[name] for name in new for task in cluster.standbys[name]} == where
-
-
-def test_a_probe_in_a_lost_session_passes_over_moves_to_actors_that_are_gone() -> None:
-    cluster = Cluster(StandbyPolicy())
-    cluster.on("a")
-    cluster(ClusterResized(2))
-    (second,) = cluster.up("b")
-    assert cluster.machine.moving
-    cluster.report(BEHIND)
-    cluster(GroupAssigned(None))
-    cluster(ActorLost(second))
-    cluster(TimerFired(Timer.PROBE))
-    assert cluster.machine.actors
-
-
-@pytest.mark.parametrize("outcome", [CommitSucceeded, partial(CommitFailed, error="no broker answers")])
-def test_at_least_once_the_tasks_of_a_dead_actor_wait_for_the_answer_to_its_last_commit(
-    outcome: Callable[[CommitRequest], Event],
-) -> None:
-    cluster = Cluster(StandbyPolicy())
-    first, _ = cluster.on("a", "b")
-    task = min(cluster.tasks[first])
-    (partition,) = PLAN.partitions[task]
-    request = CommitRequest(first, cluster.machine._actors[first].epoch, {partition: CommittedOffset(7, "")}, 1)
-    cluster(CommitRequested(request))
-    assert CommitOffsets(request) in cluster.told
-    cluster(ActorLost(first, may_write_s=0.0))
-    cluster(ActorFenced(first))
-    cluster(*(ActorUp(name, "c") for name in cluster.starts()))
-    assert not any(task in tasks for name, tasks in cluster.tasks.items() if name != first)
-    cluster(outcome(request))
-    assert any(task in tasks for name, tasks in cluster.tasks.items() if name != first)
