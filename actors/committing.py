@@ -191,7 +191,7 @@ class Commits:
             self.under_way.forget(broken)
 
     def abandon(self) -> None:
-        """The actor ends."""
+        """Drops the commit under way, if there is one: its tasks end, or go back to the last commit."""
         if self._steps is not None:
             self._steps.close()
         self.under_way = self._steps = None

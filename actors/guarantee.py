@@ -159,7 +159,7 @@ class Pauses:
         self.failures = 0
 
     def next_s(self) -> float:
-        """None before the first try."""
+        """Counts a failure. Returns 0 after the first one: the second try need not wait."""
         self.failures += 1
         return 0.0 if self.failures == 1 else min(_AGAIN_S * 2 ** min(self.failures - 2, 8), _LONGEST_PAUSE_S)
 

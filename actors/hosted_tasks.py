@@ -38,7 +38,7 @@ class HostedTasks:
         clock: Clock,
         log: BoundLogger,
     ) -> None:
-        """``is_superseded``: whether another assignment waits to be taken."""
+        """``is_superseded``: True if another order (an assignment, a suspension, a stop) waits to be carried out."""
         self.by_id: dict[TaskId, HostedTask] = {}
         self.running: list[HostedTask] = []
         self.starting: HostedTask | None = None

@@ -55,7 +55,8 @@ class Standbys:
 
     def open(self, sources: Sources) -> None:
         """Have those opened that are not open yet, and follow their changelogs: one after the other, between records.
-        No active task waits for a standby, nor for the broker that a standby needs."""
+        The first attempt asks the brokers in the loop, so active tasks wait for it (up to 10 s if no broker answers).
+        After a failure another thread asks first (:class:`~penstock.actors.standby_retries.StandbyRetries`)."""
         self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
         self._retries.keep_only(self._to_open)
 

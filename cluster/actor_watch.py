@@ -28,8 +28,7 @@ class ActorWatch:
 
     ``node`` asks the node of the actor of this name if it is there; ``node_of`` returns its id. ``heard`` takes each
     status; ``silent`` is called when an actor becomes silent, or answers again; ``lost`` when it must be replaced.
-    ``leases`` gives the words that go with the questions. ``spawn`` runs a
-    question until the dispatcher closes.
+    ``leases`` gives the words that go with the questions. ``spawn`` runs a question until the dispatcher closes.
     """
 
     def __init__(

@@ -165,8 +165,8 @@ class Dispatcher:
             task.cancel()
         for timer in self._timers.values():
             timer.cancel()
-        for number in list(self._asked):
-            self._answer(number, CommitAnswer(False, "the application has ended"))
+        for asked in list(self._asked):
+            self._answer(asked, CommitAnswer(False, "the application has ended"))
 
     # ---- instructions ----
 
@@ -350,8 +350,8 @@ class Dispatcher:
         else:
             self.feed(events.CommitSucceeded(request))
 
-    def _answer(self, number: tuple[str, int], answer: CommitAnswer) -> None:
-        for waiting in self._asked.pop(number, ()):
+    def _answer(self, asked: tuple[str, int], answer: CommitAnswer) -> None:
+        for waiting in self._asked.pop(asked, ()):
             if not waiting.done():
                 waiting.set_result(answer)
 

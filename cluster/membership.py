@@ -37,7 +37,7 @@ class Membership:
     ``on_assigned`` gets the whole assignment each time the group has given one, with what a transaction shows to be
     this member's of that generation; and None when the session is lost, as it is when a client is given up.
     ``on_revoked`` begins the last commits before another assignment comes, which waits until its future is done.
-    ``on_failed`` gets the error that ended the membership for good, at most once. Both are called in the thread.
+    ``on_failed`` gets the error that ended the membership for good, at most once. All three are called in the thread.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Committed rows that are kept as the bytes they are, for memory that is too short to keep objects.
 
-An entry of a write buffer takes some 270 B beside its value, a row here about 50 B beside its bytes. So the same memory
-spares most reads of the disk where it spared a quarter (docs/decisions/0022-full-caches.md). ``row_table.pyx`` has the
-same, compiled; where that could not be built, the one below is used.
+An entry of a write buffer takes some 270 B beside its value, a row in ``row_table.pyx`` about 50 B beside its bytes. So
+the same memory spares most reads of the disk where it spared a quarter (docs/decisions/0022-full-caches.md). Where that
+could not be compiled, the one below is used: its rows take 200 B, and it drops the oldest rows, used or not.
 """
 
 from __future__ import annotations

@@ -89,7 +89,8 @@ class ExpiringRows:
 
     def goes_on_from(self, time: int) -> None:
         """Before a restore: the task continues from a commit, and its records had come to ``time`` then. Again with a
-        later commit where the changelog is followed from one to the next."""
+        later commit where the changelog is followed from one to the next. If ``time`` is not known (−1), nothing
+        expires until records have come further."""
         self._goes_on_from = time
         self.expiry_time = min(self.stream_time, time)
         # What has expired between two commits is still to be deleted.

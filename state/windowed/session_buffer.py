@@ -36,7 +36,8 @@ class SessionBuffer(WriteBuffer):
     first_visible: Callable[[int], int]
     """The first end that has not expired at a stream time."""
     flushed_time = NOTHING_OBSERVED
-    """The observed stream time of what is flushed."""
+    """The time from which the retention of what is flushed is counted (``ExpiringRows.expiry_time``): after a crash it
+    may be earlier than the observed stream time."""
 
     on_disk_until: Callable[[], int] | None = None
     """The latest end that a session on disk may have; None where nobody says. Of those that grow nearly all end later,

@@ -4,6 +4,9 @@
 actors to their coordinator, the stream loop, tasks, operators, stores (in memory with the contract of the disk, or
 RocksDB), standbys, global tables, restore, and the client logic of exactly once.
 
+**A copy**: the Ray actor of the coordinator, with its periodic work (``coordinator_process.py``). A change of the order
+in which a coordinator begins, or of what it looks at, must be made there, too.
+
 **Simulated**: Ray (``actor_process.py``: processes that die, freeze or lose their node's network; ``simulated_ray.py``:
 calls that take their time), disks in two of three runs (``simulated_disk.py``), Kafka (``simulated_kafka.py``: the
 in-memory broker with outages, leaders that move, transactions that expire; ``simulated_group.py``: members, sessions,

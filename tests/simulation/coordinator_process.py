@@ -158,7 +158,7 @@ class CoordinatorProcess(Environment):
             self.dispatcher.close()
 
     async def take_commit(self, request: CommitRequest) -> CommitAnswer:
-        """As the shell does."""
+        """As the shell does, which also answers None after ``ANSWER_WITHIN_S``: the simulation plays no such answer."""
         await self._ready.wait()
         assert self.dispatcher is not None
         return await self.dispatcher.commit(request)

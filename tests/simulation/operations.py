@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _BAD = 0.3
 """Share of the deployed versions that fail."""
-_GRACE_S = 60.0
 
 
 def _coordinator(world: World) -> Any:

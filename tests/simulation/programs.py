@@ -85,8 +85,8 @@ class Draft:
         self.streams.append(f"out-{name}")
         stream.to(f"out-{name}", ps.Produced.with_(STRING, STRING))
 
-    def kept(self, name: str, memory: bool = True) -> Any:
-        """A store with a cache or without, on disk or in memory."""
+    def kept(self, name: str) -> Any:
+        """A store with a cache or without."""
         kept: Any = ps.Materialized.as_(name).with_key_serde(STRING).with_value_serde(STRING)
         if self.rng.random() < 0.5:
             kept = kept.with_caching_disabled()
