@@ -51,16 +51,16 @@ class Answering(Protocol):
 
     @property
     def serializers(self) -> Mapping[str, Serialize]:
-        """How the values of each store become bytes."""
+        """Serializers of the values of each store."""
 
     def seen(self, store: str, committed: bool) -> Position:
-        """How far ``store`` has come: the records that it has seen, or those that are ``committed``."""
+        """Position of ``store``: the records that it has seen, or those that are ``committed``."""
 
     def topics_of(self, store: str) -> Collection[str]:
         """The topics of whose records it speaks."""
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """Whether ``seen`` is not yet up to that part of ``bound`` that is its own."""
+        """True if ``seen`` has not reached that part of ``bound`` that is its own."""
 
 
 class AnsweringGlobally(Protocol):
@@ -89,7 +89,7 @@ class QueryExecutor:
 
     @property
     def busy(self) -> bool:
-        """Whether ranges wait to be gone on with."""
+        """True if ranges wait to be continued."""
         return bool(self._ranges)
 
     def submit(self, queries: Sequence[StoreQuery], done: Future[list[StoreAnswer]]) -> None:
@@ -162,7 +162,7 @@ class QueryExecutor:
         return _failed(error)
 
     def _position(self, query: StoreQuery) -> Position:
-        """Where the store stands. All look-ups of a call find it at the same place."""
+        """Position of the store. All look-ups of a call find it at the same one."""
         which = query.task_id, query.store, query.committed
         seen = self._seen.get(which)
         if seen is None:

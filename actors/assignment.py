@@ -1,4 +1,4 @@
-"""What an assignment does to an actor's tasks, step by step: those that go are committed, those that come begin."""
+"""Carries out an assignment of an actor, step by step: tasks that leave are committed, tasks that come begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long commits take, and keep records waiting."""
+"""Measures how long commits take, and how long they keep records waiting."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StopWatch:
         self._begun: float | None = None
         self._of_commit = 0.0
         self.stopped_s = 0.0
-        """How long records have waited, all stops together."""
+        """Time for which records have waited, all stops together."""
         self._stops: deque[float] = deque(maxlen=_REMEMBERED)
         self._commits: deque[float] = deque(maxlen=_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)

@@ -42,11 +42,11 @@ class Commit:
     ) -> None:
         self.tasks = list(tasks)
         self.records_may_run = False
-        """Whether a record of a task that is not ``held`` may be processed before the next step."""
+        """True if a record of a task that is not ``held`` may be processed before the next step."""
         self.held = frozenset(tasks)
         """Tasks with a store that cannot take changes until the commit is through."""
         self.blocks_records = not beside_records
-        """Whether nothing else is to be done before it is through."""
+        """True if nothing else may be done before it has ended."""
         self._running = running
         self._guarantee = guarantee
         self._producer = guarantee.producer
@@ -110,7 +110,7 @@ class Commit:
 
 
 class Commits:
-    """When the next commit is due, the one that is under way beside the records, and what became of all of them."""
+    """Knows when the next commit is due, which one is under way beside the records, and how each has ended."""
 
     def __init__(self, guarantee: Guarantee, clock: Clock, interval_s: float) -> None:
         self.under_way: Commit | None = None
@@ -125,7 +125,7 @@ class Commits:
 
     @property
     def is_due(self) -> bool:
-        """Whether the interval has passed since the last one."""
+        """True if the interval has passed since the last one."""
         return self._clock.monotonic_s() >= self._due_s
 
     def postpone(self) -> None:

@@ -52,7 +52,7 @@ class Following:
 
     @property
     def active(self) -> bool:
-        """Whether anything is being followed."""
+        """True if anything is being followed."""
         return bool(self._replays.by_partition)
 
     def begin(self, standby: StandbyTask) -> bool:
@@ -147,7 +147,7 @@ class Following:
         return self._replays.has(standby) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:
-        """How far the stores of ``standby`` have come."""
+        """Returns how far the stores of ``standby`` have come."""
         return StandbyStatus(standby.id, self._lag(standby), self._replays.progress(standby).total)
 
     def _lag(self, standby: StandbyTask) -> int:
@@ -160,7 +160,7 @@ class Following:
         return lag
 
     def _end_of(self, replay: Replay[StandbyTask]) -> int | None:
-        """How far there is something to follow; None before the first fetch."""
+        """Returns the offset up to which there is something to follow; None before the first fetch."""
         return self._replays.consumer.end_offset(replay.partition) if replay.goes_on else replay.end
 
     def forget(self, standby: StandbyTask, reason: SuspendReason) -> None:

@@ -77,12 +77,12 @@ class GlobalStores:
 
     @property
     def ready(self) -> bool:
-        """Whether tasks may process records: the stores have all that was in their topics."""
+        """True if tasks may process records: the stores have all that was in their topics."""
         return self.state is TaskState.RUNNING
 
     @property
     def stores(self) -> Mapping[str, Store]:
-        """What tasks may read, once they are open."""
+        """Stores that tasks may read, once they are open."""
         return self._opened.task.stores if self._opened is not None else {}
 
     @property
@@ -111,7 +111,7 @@ class GlobalStores:
         return (self._topic_of(store),)
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """Whether ``seen`` is not yet up to ``bound``: it has all partitions."""
+        """True if ``seen`` has not reached ``bound``: a global store has all partitions."""
         return not seen.reaches(bound)
 
     def _topic_of(self, store: str) -> str:
@@ -123,7 +123,7 @@ class GlobalStores:
         return self._opened.task.dropped_records if self._opened is not None else None
 
     def admits(self, hosted: HostedTask) -> bool:
-        """Whether ``hosted`` may begin now; if not, :meth:`step` gives it out when it may."""
+        """True if ``hosted`` may begin now; if not, :meth:`step` gives it out when it may."""
         if not self.ready:
             self._waiting.append(hosted)
         return self.ready
@@ -265,7 +265,7 @@ class GlobalStores:
 
     @property
     def overtaken(self) -> bool:
-        """Whether a topic has deleted records before they were read: see :meth:`begin_again`."""
+        """True if a topic has deleted records before they were read: see :meth:`begin_again`."""
         return bool(self._overtaken)
 
     def begin_again(self) -> None:
@@ -311,7 +311,7 @@ class GlobalStores:
 
 
 class _Opened:
-    """What there is once the stores are open."""
+    """State that exists once the stores are open."""
 
     def __init__(self, task: GlobalStateTask, directory: TaskDirectory, consumer: RecordConsumer) -> None:
         self.task = task

@@ -43,16 +43,16 @@ class Guarantee(Protocol):
     """One form of the guarantee for one actor."""
 
     beside_records: ClassVar[bool]
-    """Whether records may be processed while a commit is under way."""
+    """True if records may be processed while a commit is under way."""
     exactly_once: ClassVar[bool]
-    """Whether what all tasks send stands together, in a transaction: a commit must take every one that has done
-    something, and changelogs may end with a transaction that is still open."""
+    """True if all that the tasks send is in one transaction: a commit must take every task that has done something, and
+    changelogs may end with a transaction that is still open."""
     producer: RecordProducer
     in_doubt: bool
-    """Whether nobody knows if the last commit has happened, or will."""
+    """True if nobody knows whether the last commit has happened, or will."""
 
     def opening(self) -> list[Steps[None]]:
-        """What must be done before any task is opened."""
+        """Returns the steps that must be taken before any task is opened."""
 
     def reopening(self) -> Steps[None]:
         """The same once more, where :meth:`go_back` has raised RefusedError."""
@@ -144,7 +144,7 @@ class AtLeastOnce(Guarantee):
         if not self._was_withheld:
             return
         if not self.producer.flush(0.0):  # what is left is withdrawn, and the client has not reported it yet
-            raise UndeliveredError("they were withdrawn: the lease had expired")
+            raise UndeliveredError("the records were withdrawn because the lease had expired")
         self._was_withheld = False
 
     @override
@@ -153,7 +153,7 @@ class AtLeastOnce(Guarantee):
 
 
 class Pauses:
-    """How long to wait before the next try, in seconds: longer each time, until one has succeeded."""
+    """Pauses before the next try, in seconds: longer each time, until one has succeeded."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -174,7 +174,7 @@ def close_aside(producer: RecordProducer) -> None:
 
 
 def answer_to(asked: Future[T]) -> Steps[T]:
-    """What ``asked`` comes to."""
+    """Waits for ``asked`` and returns its result."""
     while not asked.done():
         yield ANSWER_SLICE_S
     try:

@@ -55,7 +55,7 @@ class HostedTask(StoredTask):
         self.more = False
         self.batch_size = _FIRST_BATCH
         self.snapshot: dict[TopicPartition, CommittedOffset] = {}
-        """What the commit under way commits."""
+        """Offsets that the commit under way commits."""
         self._logged: dict[TopicPartition, int] = {}
         self._own_changelogs = self.changelogs.keys() - self.source_changelogs
         self._covered: Mapping[str, int] = {}
@@ -67,7 +67,7 @@ class HostedTask(StoredTask):
 
     @property
     def has_several_inputs(self) -> bool:
-        """Whether the task must be told what was fetched of each: it waits for one source partition while it has
+        """True if the task must be told what was fetched of each: it waits for one source partition while it has
         records of another, or watches for idle ones."""
         return len(self.sources) > 1 or self.task.watches_idleness
 
@@ -86,7 +86,7 @@ class HostedTask(StoredTask):
         return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """Whether ``seen`` is not yet up to ``bound`` in the task's own partition."""
+        """True if ``seen`` has not reached ``bound`` in the task's own partition."""
         number = self.id.partition
         return any(
             seen.get_partition_positions(topic).get(partition, -1) < offset
@@ -187,7 +187,7 @@ class HostedTask(StoredTask):
 
     @property
     def needs_commit(self) -> bool:
-        """Whether anything happened since the last commit."""
+        """True if anything has happened since the last commit."""
         if self.state is not TaskState.RUNNING:
             return False
         if self.touched or self.task.commit_requested:
@@ -259,7 +259,7 @@ class HostedTask(StoredTask):
                 self.task.close()
 
     def buffered(self) -> dict[str, int]:
-        """How many records of each topic wait."""
+        """Number of records of each topic that wait."""
         return {tp.topic: self.task.buffered(tp) for tp in self.sources}
 
     def counted(self) -> TaskMetrics:
@@ -267,7 +267,7 @@ class HostedTask(StoredTask):
         return self.meters.totals(self.task.metrics())
 
     def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
-        """What the coordinator and people may know."""
+        """Returns what the coordinator and people may know of the task."""
         counted = self.counted()
         positions = {tp: start.offset for tp, start in self.starts.items()}
         positions.update((tp, offset + 1) for tp, offset in self.task.positions())

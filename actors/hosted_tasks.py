@@ -56,13 +56,13 @@ class HostedTasks:
         self.aborted = 0
         """So many transactions."""
         self.paused = False
-        """Whether none may process records or punctuate; they are opened, restored and committed all the same."""
+        """True if none may process records or punctuate; they are opened, restored and committed all the same."""
         self._suspended = False
         self._suspended_under = 0  # only an assignment above this epoch ends it
 
     @property
     def may_process(self) -> bool:
-        """Whether there is a task that may."""
+        """True if there is a task that may."""
         return bool(self.running) and not self.paused and not self._suspended
 
     def suspend(self, epoch: int) -> None:

@@ -28,14 +28,15 @@ from penstock.topology.physical.topology import Topology
 
 @dataclass(frozen=True)
 class ApplicationSpec:
-    """What an actor must know to be part of an application. Cloudpickle ships it, so user functions travel with it."""
+    """Everything that an actor needs to be part of an application. Cloudpickle ships it, so user functions travel with
+    it."""
 
     topology: Topology
     config: StreamsConfig
     restore_listener: StateRestoreListener | None = None
     uncaught_exception_handler: UncaughtExceptionHandler | None = None
     paused: bool = False
-    """Whether it starts paused."""
+    """True if it starts paused."""
     standby_listener: StandbyUpdateListener | None = None
     take_over: bool = False
     """True if it takes the place of an application of the same id and state directory in another Ray cluster."""
@@ -64,8 +65,8 @@ class TaskState(Enum):
 
 @dataclass(frozen=True)
 class RestoreFigures:
-    """How far the stores of one task have come: offsets that they lack, records that they got since the task was
-    opened, and how many of them per second of late, 0 when nothing is restored."""
+    """Progress of the stores of one task: offsets that they lack, records that they got since the task was opened, and
+    how many of them per second of late, 0 when nothing is restored."""
 
     remaining: int = 0
     total: int = 0
@@ -161,9 +162,9 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class ActorEnd:
-    """Why the loop of an actor has ended: its error and what is to be done about it; or no error, after a stop.
-    ``in_doubt``: nobody knows whether its last commit has happened, or will. ``disk_of``: the Ray node whose disk has
-    failed; empty if the error has another cause."""
+    """The end of an actor's loop: its error and what is to be done about it; or no error, after a stop. ``in_doubt``:
+    nobody knows whether its last commit has happened, or will. ``disk_of``: the Ray node whose disk has failed; empty
+    if the error has another cause."""
 
     error: str | None = None
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT
@@ -187,7 +188,7 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class CommitAnswer:
-    """What ``coordinator.commit(CommitRequest)`` returns. A refusal is final: the partitions are another's now.
+    """Answer of ``coordinator.commit(CommitRequest)``. A refusal is final: the partitions are another's now.
 
     Exactly once, acceptance means that the actor may commit, and ``group_metadata`` is what it shows to the group.
     """
@@ -216,7 +217,8 @@ class StoreQuery:
 
 
 class QueryFailure(Enum):
-    """Why a question has no answer (names of Kafka Streams' ``FailureReason``, which has no BUSY or UNKNOWN_TOPIC)."""
+    """Reasons for which a question has no answer (names of Kafka Streams' ``FailureReason``, which has no BUSY or
+    UNKNOWN_TOPIC)."""
 
     NOT_PRESENT = "the task is not on this actor"
     NOT_ACTIVE = "the task restores"
@@ -292,7 +294,7 @@ class StuckTask:
 
 @dataclass(frozen=True)
 class ApplicationStatus:
-    """What the coordinator knows: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
+    """The coordinator's knowledge of an application: answers ``penstock status`` and ``GET /v1/applications/{app}``."""
 
     application_id: str
     state: ApplicationState
@@ -303,9 +305,10 @@ class ApplicationStatus:
     http_address: str | None = None
     error: str | None = None
     waiting: str | None = None
-    """What the application waits for: a broker, its session in the group, or a CPU, and who has them."""
+    """Notice of what the application waits for: a broker, its session in the group, or a CPU, and which applications
+    have the CPUs."""
     paused: bool = False
-    """Whether its tasks are kept from processing, by ``pause``."""
+    """True if ``pause`` keeps its tasks from processing."""
     stuck: tuple[StuckTask, ...] = ()
     """Tasks that stand still although there is something to do."""
     scaling: ScalingStatus | None = None
@@ -328,12 +331,12 @@ class ApplicationStatus:
 
     @property
     def task_count(self) -> int:
-        """How many tasks the group has given to this cluster, hosted or not."""
+        """Number of tasks that the group has given to this cluster, hosted or not."""
         return len(self.placement) + len(self.unhosted)
 
     @property
     def tasks(self) -> tuple[TaskStatus, ...]:
-        """What all actors report; a task that moves may be missing."""
+        """Tasks that the actors report; one that moves may be missing."""
         return tuple(task for actor in self.actors for task in actor.tasks)
 
 
@@ -360,8 +363,9 @@ class StoreMetadata:
 
 @dataclass(frozen=True)
 class ApplicationMetadata:
-    """What a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle; ``standbys``: the actors
-    that keep copies of the stores of each task. ``generation``: the version of the program that the stores are of."""
+    """Everything that a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle; ``standbys``:
+    the actors that keep copies of the stores of each task. ``generation``: the version of the program that the stores
+    are of."""
 
     application_id: str
     epoch: int

@@ -1,8 +1,8 @@
-"""Ends the process of an actor that Ray restarts, when it stands still.
+"""Ends the unresponsive process of an actor that Ray restarts.
 
-Ray restarts the coordinator and the HTTP server when their process ends. One that lives and does nothing any more, as
-after SIGSTOP, it leaves alone, and `ray.kill` with a restart only asks the process itself. So stream actors watch the
-coordinator, and the coordinator watches the HTTP server.
+Ray restarts the coordinator and the HTTP server when their processes end. It does nothing about a process that lives
+and does not respond any more, as after SIGSTOP, and `ray.kill` with a restart only asks the process itself. So stream
+actors watch the coordinator, and the coordinator watches the HTTP server.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.kafka.settings import SESSION_TIMEOUT_MS
 
 LOOK_EVERY_S = 10.0
 FROZEN_S = SESSION_TIMEOUT_MS / 1000
-"""After so long without an answer a process counts as frozen."""
+"""Time without an answer after which a process counts as frozen."""
 _ANSWER_S = 10.0
 _END_S = 60.0
 
@@ -74,10 +74,10 @@ class ProcessWatch:
         try:
             ended = await asyncio.to_thread(self._end, actor, process)
         except RayError as error:  # its node is lost, or cannot be reached: the next look comes
-            self._log.warning("cannot end a process that stands still", error=repr(error), **self._named(process))
+            self._log.warning("cannot end an unresponsive process", error=repr(error), **self._named(process))
             return
         if ended:
-            self._log.warning("process stood still, ended; Ray restarts it", **self._named(process))
+            self._log.warning("unresponsive process ended; Ray restarts it", **self._named(process))
         self._process = None  # until it answers from its next one
 
     def _named(self, process: Process) -> dict[str, Any]:

@@ -13,7 +13,7 @@ def put(key: str, value: str | bytes, *, overwrite: bool = True) -> None:
 
 
 def get(key: str) -> bytes | None:
-    """What is kept under ``key``; None if nothing is."""
+    """Returns the value of ``key``; None if it has none."""
     kept: bytes | None = internal_kv._internal_kv_get(key, namespace=_NAMESPACE)
     return kept
 

@@ -21,16 +21,16 @@ from penstock.kafka.contracts import RecordConsumer
 from penstock.state.contracts import BulkLoad
 
 _SLICE_S, _SLICE_ALONE_S = 0.002, 0.01
-"""How long a slice takes beside running tasks, and when there is nobody but queries and commands to wait for it."""
+"""Time of a slice beside running tasks, and when only queries and commands wait for it."""
 _FIRST_SLICE, _LARGEST_SLICE = 500, 8000
 _WORTH_A_LOAD = 20_000
 """So many records are gathered; fewer are written as they come."""
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
-"""How many bytes of rows are gathered for one store and for all, before they are written."""
+"""Bytes of rows that are gathered for one store, and for all, before they are written."""
 _TELL_EVERY_S = 10.0
 Stored = TypeVar("Stored", bound=StoredTask)
 EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
-"""Whoever hears of the replay of a task's store from a partition."""
+"""Returns the receiver of the events of a replay of a task's store from a partition."""
 
 
 @dataclass
@@ -56,12 +56,12 @@ class Replay(Generic[Stored]):
 
     @property
     def left(self) -> int:
-        """How many offsets the store is behind."""
+        """Number of offsets that the store is behind."""
         return max(0, self.end - self.position)
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is no end any more to which it could come."""
+        """True if there is no end any more that it could reach."""
         return self.followed and self.caught_up
 
 
@@ -91,13 +91,13 @@ class Replays(Generic[Stored]):
 
     @property
     def consumer(self) -> RecordConsumer:
-        """What they are read by."""
+        """The consumer that reads them."""
         if self._made is None:
             self._made = self._make_consumer()
         return self._made
 
     def has(self, task: Stored) -> bool:
-        """Whether any is of this task."""
+        """True if any is of this task."""
         return any(replay.task is task for replay in self.by_partition.values())
 
     def add(
@@ -230,7 +230,7 @@ class Replays(Generic[Stored]):
         return True
 
     def _abandon(self, replay: Replay[Stored], reason: SuspendReason = SuspendReason.MIGRATED) -> None:
-        """What its load has gathered is restored again, or nobody needs it."""
+        """End the replay early: what its load has gathered is restored again, or nobody needs it."""
         if self._writing is not None and self._writing[0] is replay:
             self._writing = None
         replay.load = None
@@ -266,7 +266,7 @@ class Replays(Generic[Stored]):
         )  # fmt: skip
 
     def progress(self, task: Stored) -> RestoreFigures:
-        """How far the stores of ``task`` have come."""
+        """Returns how far the stores of ``task`` have come."""
         left = sum(replay.left for replay in self.by_partition.values() if replay.task is task)
         known = self._progress.get(task.id)
         if known is None:

@@ -31,10 +31,10 @@ class RolloutPhase(Enum):
 class Hold(Enum):
     """The reasons for which no task processes records, each with its meaning for a version that is on trial."""
 
-    PAUSED = "paused: watching begins with resume"
-    NO_BROKER = "no broker answers: watching begins again when one does"
+    PAUSED = "paused: the new version is watched after a resume"
+    NO_BROKER = "no broker answers: the watch of the new version begins again when one does"
     NO_TASKS = (
-        "the group gives no task to this Ray cluster: the new version stays on trial, and watching begins with a task"
+        "the group gives no task to this Ray cluster: the new version stays on trial, and is watched when a task comes"
     )
 
 

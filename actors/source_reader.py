@@ -24,9 +24,9 @@ class SourceReader:
     def __init__(self, consumer: RecordConsumer, admin: Admin, clock: Clock, limit: int) -> None:
         self.consumer = self._consumer = consumer
         self.polls = Meter()
-        """How long each poll took."""
+        """Time that each poll took."""
         self.polled = Meter()
-        """How many records each has brought."""
+        """Number of records that each poll has brought."""
         self._admin = admin
         self._clock = clock
         self._limit = limit
@@ -47,9 +47,9 @@ class SourceReader:
         self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in owner.items()})
 
     def is_due(self, running: Sequence[HostedTask]) -> bool:
-        """Whether to fetch: when no task has records left, or when one that has none has waited for others.
+        """True if it is time to fetch: no task has records left, or one that has none has waited for others.
 
-        What is fetched may belong to any task. So while others work it is fetched seldom, and who has enough is paused.
+        A fetch may bring records of any task. So while others work it is seldom, and a task with enough is paused.
         """
         waiting = working = False
         for hosted in running:
@@ -60,7 +60,7 @@ class SourceReader:
         return waiting and (not working or self._clock.monotonic_s() - self._fetched_s >= _STARVING_S)
 
     def fetch(self, running: Sequence[HostedTask]) -> Iterator[tuple[HostedTask, RecordBatch]]:
-        """What is there, about as much as the tasks process in 2 ms."""
+        """Yields the records that are there, about as many as the tasks process in 2 ms."""
         self._fetched_s = self._clock.monotonic_s()
         batches = self._consumer.poll(max(hosted.batch_size for hosted in running), 0)
         self.polls.add(self._clock.monotonic_s() - self._fetched_s)
@@ -73,7 +73,7 @@ class SourceReader:
 
     @property
     def pauses(self) -> bool:
-        """Whether partitions are paused, which only :meth:`throttle` resumes."""
+        """True if partitions are paused, which only :meth:`throttle` resumes."""
         return bool(self._paused)
 
     def throttle(self, hosted: HostedTask) -> bool:
@@ -94,7 +94,7 @@ class SourceReader:
         self._paused.discard(tp)
 
     def pass_over_markers(self, running: Sequence[HostedTask]) -> None:
-        """Where all records are processed, what was fetched behind them is done, too: so a consumer's lag is zero at
+        """If all records are processed, treat what was fetched behind them as done, too: so a consumer's lag is zero at
         the end of a topic that is written in transactions, as in Kafka Streams."""
         for hosted in running:
             for tp in hosted.sources:

@@ -83,7 +83,7 @@ class Standbys:
         except (BrokerUnreachableError, StateStoreLockedError) as error:
             opened = self.by_id.get(task_id)
             if self._retries.later(task_id, self._probe_of(opened) if opened else None):
-                self._log.warning("standby waits", task=str(task_id), error=str(error))
+                self._log.warning("standby not opened yet, retrying", task=str(task_id), error=str(error))
             self._to_open[task_id] = reads  # behind the others, which may not lack what it lacks
             return False
         self._retries.done(task_id)
@@ -144,7 +144,7 @@ class Standbys:
             self._following.begin_again()
         except BrokerUnreachableError as error:
             if self._retries.later(None, partial(self._admin.end_offsets, overtaken)):
-                self._log.warning("standbys wait", error=str(error))
+                self._log.warning("standbys not begun again yet, retrying", error=str(error))
             return False
         self._retries.done(None)
         return True

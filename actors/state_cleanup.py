@@ -1,4 +1,4 @@
-"""What an application has below ``state.dir`` on one node: counted, cleaned up, removed."""
+"""Counts, cleans up and removes the state of an application below ``state.dir`` on one node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _CLEANUP_AT_MOST_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class LocalState:
-    """How many directories of tasks, and copies of global stores, an application has on a node, and their bytes."""
+    """Number of the directories of tasks, and copies of global stores, that an application has on a node, and their
+    bytes."""
 
     directories: int
     size: int
@@ -43,7 +44,7 @@ class StateCleaner:
 
     @property
     def is_due(self) -> bool:
-        """Whether the time has come."""
+        """True if the time has come."""
         return self._clock.monotonic_s() >= self._due_s
 
     def clean(self, mine: set[Path]) -> Steps[None]:
@@ -73,7 +74,7 @@ def remove_unused(root: Path, mine: set[Path], delay_ms: int) -> Steps[None]:
 
 
 def local_state(root: Path) -> LocalState:
-    """What an application has below its directory ``root`` on this node."""
+    """Returns what an application has below its directory ``root`` on this node."""
     paths = list(_paths(root))
     return LocalState(len(paths), sum(map(_size, paths)))
 

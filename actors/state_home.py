@@ -1,4 +1,4 @@
-"""Whose the local state below ``state.dir/<application.id>`` is, and in which form: a file there says it.
+"""Notes in a file whose local state is below ``state.dir/<application.id>``, and in which form.
 
 Kafka Streams keeps ``kafka-streams-process-metadata`` there. A directory that was copied to another application's name
 would be taken for state of that one, and one that a newer version has written could not be read.

@@ -89,7 +89,7 @@ class StreamActor:
                 await watch.look(coordinator)
                 await belonging.ask(coordinator)
             except Exception as error:  # unforeseen; the next look may be better
-                self._log.error("cannot look after the coordinator", exc_info=error)
+                self._log.error("cannot watch the coordinator", exc_info=error)
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _look_at_lease(self, loop: StreamLoop, belonging: Belonging) -> None:
@@ -148,7 +148,7 @@ class StreamActor:
         self._lease.hear(word)
 
     async def status(self, word: Word) -> ActorStatus:
-        """What the actor does."""
+        """Returns the status of the actor."""
         self._lease.hear(word)
         status = await asyncio.wrap_future(self._started().status())
         return replace(status, generation=self._generation, incarnation=self._lease.incarnation)

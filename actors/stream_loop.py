@@ -45,7 +45,7 @@ from penstock.state.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 IDLE_WAIT_S = 0.005
-"""How long a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
+"""Time that a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
 _FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
 _PUNCTUATE_EVERY_MS = 5
 
@@ -158,7 +158,7 @@ class StreamLoop:
         return done
 
     def status(self) -> Future[ActorStatus]:
-        """What the actor does, also after its end."""
+        """Returns the status of the actor, also after its end."""
         if not self.finished.done():
             return self._mailbox.ask(self._status)
         ended: Future[ActorStatus] = Future()
@@ -181,7 +181,7 @@ class StreamLoop:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether nobody knows if the last commit has happened, or will."""
+        """True if nobody knows whether the last commit has happened, or will."""
         return self._guarantee.in_doubt
 
     def _ended_error(self) -> ApplicationStateError:

@@ -25,4 +25,4 @@ class TaskCollector:
         try:
             return self._producer.partitions(topic)
         except BrokerUnreachableError as error:
-            raise UndeliveredError(f"no broker tells the partitions of topic {topic!r}: {error}") from error
+            raise UndeliveredError(f"no broker answers how many partitions topic {topic!r} has: {error}") from error

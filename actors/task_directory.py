@@ -92,7 +92,7 @@ class TaskDirectory:
 
     @property
     def is_standby(self) -> bool:
-        """Whether who has the stores open, or had them last, follows their changelogs only."""
+        """True if the task that has the stores open, or had them last, only follows their changelogs."""
         return (self.path / _STANDBY).exists()
 
     def note_role(self, *, standby: bool) -> None:
@@ -104,7 +104,8 @@ class TaskDirectory:
             note.unlink(missing_ok=True)
 
     def age_ms(self, now_ms: int) -> int | None:
-        """How long ago the stores that were opened last lacked nothing of their changelogs; None when they are new."""
+        """Returns the time since the stores that were opened last lacked nothing of their changelogs; None when they
+        are new."""
         return None if self._current_ms is None else now_ms - self._current_ms
 
     def note_commit(self, now_ms: int) -> None:
@@ -124,7 +125,7 @@ class TaskDirectory:
             os.utime(self._note)
 
     def unused_ms(self) -> float:
-        """How long ago anything in it was written, by the files' times."""
+        """Returns the time since anything in it was written, by the files' times."""
         return time.time() * 1000 - (self._newest_ms() or 0)
 
     def remove(self) -> None:

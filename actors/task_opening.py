@@ -117,7 +117,7 @@ class TaskOpening:
             self._not_watched.update(unknown)
             logger(__name__).warning(
                 "the partitioner of source topics is not checked, because Kafka does not describe them to the admin "
-                "client: allow it the operation Describe on them",
+                "client: grant it the operation Describe on these topics",
                 topics=unknown,
             )
         return counts

@@ -95,7 +95,7 @@ class ActorBody(_Body):
 
 
 class ActorCountBody(_Body):
-    """What so many stream actors would come to."""
+    """The effect of a number of stream actors."""
 
     actors: int
     tasks_each: int = Field(description="The most tasks that one hosts.")
@@ -104,7 +104,7 @@ class ActorCountBody(_Body):
 
 
 class ScalingBody(_Body):
-    """How many stream actors there are to be."""
+    """The number of stream actors that there are to be."""
 
     wanted: int
     advised: int = Field(description="What the load takes, as far as it is known; followed if ``automatic``.")

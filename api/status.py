@@ -48,7 +48,7 @@ def _rollout(rollout: Rollout) -> dict[str, Any]:
 
 
 def scaling_body(scaling: ScalingStatus) -> dict[str, Any]:
-    """How many stream actors are wanted and advised; a ``catch_up_s`` of null is never."""
+    """Returns how many stream actors are wanted and advised; a ``catch_up_s`` of null is never."""
     counts = [{**asdict(count), "busiest": round(count.busiest, 3)} for count in scaling.counts]
     return {**asdict(scaling), "counts": counts}
 

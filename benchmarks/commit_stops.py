@@ -1,4 +1,4 @@
-"""How long commits keep records waiting, by itself: ``python -m benchmarks.commit_stops``; ``run.py`` calls it too."""
+"""Measures how long commits keep records waiting: ``python -m benchmarks.commit_stops``; ``run.py`` calls it too."""
 
 from __future__ import annotations
 

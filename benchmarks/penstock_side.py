@@ -52,7 +52,7 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class PenstockSide:
-    """What the command of this side needs beside workload, application and output.
+    """Options of the command of this side, beside workload, application and output.
 
     ``http``: with its HTTP server, which the Java side has not. ``hold``: when all is processed, wait for a line on
     standard input before closing. ``commit_interval_ms`` None is the default.
@@ -82,7 +82,7 @@ class PenstockSide:
 
 @dataclass(frozen=True)
 class Progress:
-    """How many of the input's records the application had processed at a moment (wall clock, ms)."""
+    """Number of the input's records that the application had processed at a moment (wall clock, ms)."""
 
     asked_ms: float
     answered_ms: float
@@ -192,7 +192,7 @@ def stream_actor(application: ps.KafkaStreams) -> StreamActorHandle:
 
 
 def status_of(actor: StreamActorHandle) -> ActorStatus:
-    """What the actor does. Raises RuntimeError with the error that ended its loop."""
+    """Returns the status of the actor. Raises RuntimeError with the error that ended its loop."""
     try:
         status: ActorStatus = ray.get(actor.ray_handle.status.remote(_OF_NO_COORDINATOR))
     except ApplicationStateError:
@@ -203,7 +203,7 @@ def status_of(actor: StreamActorHandle) -> ActorStatus:
 
 
 def _table_rows(application: ps.KafkaStreams, table: str | None) -> list[int]:
-    """How many rows of the table each task reads beside the input."""
+    """Returns how many rows of the table each task reads beside the input."""
     if table is None:
         return [0] * PARTITIONS
     partitions = [TopicPartition(table, number) for number in range(PARTITIONS)]

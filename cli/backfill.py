@@ -95,7 +95,7 @@ class Lines:
 
 
 def summary(report: BackfillReport) -> Table:
-    """What a backfill did, for people."""
+    """Returns a table that shows people what a backfill did."""
     stages = "1 stage" if report.stages == 1 else f"{report.stages} stages"
     table = Table(title=f"Backfill: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
     table.add_column("")

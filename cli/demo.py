@@ -143,7 +143,7 @@ class _Loading:
 
     @property
     def done(self) -> bool:
-        """Whether the broker has every line. Raises what kept it from that."""
+        """True if the broker has every line. Raises what kept it from that."""
         return self._done.done() and self._done.result() == self.lines
 
     def _load(self) -> int:

@@ -1,5 +1,5 @@
-"""What becomes of topics, stores and tasks when one version of a program takes the place of another: a comparison of
-two descriptions, before anything is deployed."""
+"""Compares two descriptions before anything is deployed: what becomes of topics, stores and tasks when one version of a
+program takes the place of another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMS = {
 
 
 class Fate(Enum):
-    """What becomes of something. The last three need somebody's attention."""
+    """Fates of topics, stores and tasks. The last three need somebody's attention."""
 
     KEPT = "kept"
     MOVED = "moved"
@@ -36,13 +36,13 @@ class Fate(Enum):
 
     @property
     def is_loss(self) -> bool:
-        """Whether something would be lost, left behind, or not start."""
+        """True if something would be lost, left behind, or not start."""
         return self in (Fate.ORPHANED, Fate.REBUILT, Fate.REFUSED)
 
 
 @dataclass(frozen=True)
 class InKafka:
-    """What a broker knows: the partitions there are, and those that the new program needs (``wanted``, of internal
+    """A broker's knowledge: the partitions there are, and those that the new program needs (``wanted``, of internal
     topics; ``tasks`` by sub-topology), the records of internal topics, and how many of a repartition topic are not
     processed. ``refused`` says why the new program could not start, whatever was there before."""
 
@@ -91,7 +91,7 @@ class TaskFate:
 
 @dataclass(frozen=True)
 class DeployPlan:
-    """What a deploy does. ``records`` and ``seconds``: all that is restored, by one stream actor."""
+    """The effect of a deploy. ``records`` and ``seconds``: all that is restored, by one stream actor."""
 
     old: str
     new: str
@@ -102,20 +102,21 @@ class DeployPlan:
 
     @property
     def loses(self) -> bool:
-        """Whether something is orphaned, must be rebuilt, or would not start."""
+        """True if something is orphaned, must be rebuilt, or would not start."""
         return self.refused is not None or any(
             fate.is_loss for fate in [each.fate for each in self.topics] + [each.fate for each in self.stores]
         )
 
     @property
     def records(self) -> int | None:
-        """What is restored; None if no broker was asked."""
+        """Number of records that are restored; None if no broker was asked."""
         known = [each.records for each in self.stores if each.records is not None]
         return sum(known) if known else None
 
 
 def plan_deploy(old: Description, new: Description, kafka: InKafka | None = None) -> DeployPlan:
-    """What becomes of everything when ``new`` takes the place of ``old``; with figures where ``kafka`` is known."""
+    """Returns what becomes of everything when ``new`` takes the place of ``old``; with figures if ``kafka`` is
+    known."""
     there = kafka or InKafka()
     return DeployPlan(
         old.application_id,
@@ -215,7 +216,7 @@ def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, rea
 
 
 def _unreadable(was: Store, now: Store) -> str | None:
-    """Why the new store could not read what the old one wrote."""
+    """Returns why the new store could not read what the old one wrote."""
     if was.kind != now.kind and _FORMS.get(was.kind, was.kind) != _FORMS.get(now.kind, now.kind):
         return f"was a {was.kind} store, is a {now.kind} store, whose changelog has another form"
     for part, before, after in (("keys", was.key_serde, now.key_serde), ("values", was.value_serde, now.value_serde)):

@@ -83,7 +83,8 @@ def lag_text(status: ApplicationStatus) -> str:
 
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
-    """What the application waits for, and which tasks no actor has, those that wait for the same in one line."""
+    """Returns what the application waits for, and which tasks no actor has, those that wait for the same in one
+    line."""
     lines = [status.waiting] if status.waiting else []
     lines += [
         f"{actor.actor_id} processes nothing: its lease is over until the coordinator answers"

@@ -11,8 +11,8 @@ from penstock.common.ids import TaskId
 
 
 def obstacles(found: DeployPlan, old: Description, new: Description) -> list[str]:
-    """Why ``new`` cannot take over the tasks of ``old`` one by one, in the words of ``penstock plan``; nothing if it
-    can. Both versions work side by side for a while, so tasks, stores and internal topics must be the same."""
+    """Returns why ``new`` cannot take over the tasks of ``old`` one by one, in the words of ``penstock plan``; nothing
+    if it can. Both versions work side by side for a while, so tasks, stores and internal topics must be the same."""
     lines = [
         f"tasks {_tasks(it.was)} -> {_tasks(it.now)}: {_why(it.fate, it.note)}" for it in found.tasks if _bad(it.fate)
     ]

@@ -47,7 +47,7 @@ class Outgoing(NamedTuple):
 
 @dataclass(frozen=True)
 class LineFormat:
-    """How a line becomes a record."""
+    """The form of a line that becomes a record."""
 
     key: SerdeName = SerdeName.STRING
     value: SerdeName = SerdeName.STRING

@@ -35,12 +35,12 @@ class ActorRecord:
     issued: Sources = field(default_factory=dict)
     """The tasks that were sent last, with what each reads."""
     held: frozenset[TaskId] = frozenset()
-    """What it may still work on: before an assignment is confirmed more than what was sent."""
+    """Tasks that it may still work on: before an assignment is confirmed, more than were sent."""
     running: frozenset[TaskId] = frozenset()
     standbys: frozenset[TaskId] = frozenset()
     """Those that were sent last."""
     lags: Mapping[TaskId, int] = field(default_factory=dict)
-    """How many offsets each standby lacks, as last reported."""
+    """Number of offsets that each standby lacks, as last reported."""
     unsure: bool = False
     """Found alive after a restart of the coordinator: it may have taken tasks that it did not yet report."""
     silent: bool = False
@@ -54,15 +54,15 @@ class ActorRecord:
     last_commit: int = -1
     """The number of its last commit."""
     answer: AcceptCommit | RefuseCommit | None = None
-    """What became of that; None while Kafka has it."""
+    """Outcome of that commit; None while Kafka has it."""
     generation: int = 1
     """The version of the program that it runs."""
     wanted_node: str = ""
     """The node that it was to start on."""
     first_epoch: int = 0
-    """Who asks under an epoch below is another, that had its name under an earlier coordinator."""
+    """An actor that asks under an epoch below is another one, which had the name under an earlier coordinator."""
 
     @property
     def settled(self) -> bool:
-        """Whether it has confirmed its last assignment."""
+        """True if it has confirmed its last assignment."""
         return self.phase is Phase.UP and self.epoch == self.confirmed and not self.unsure

@@ -1,4 +1,4 @@
-"""How an application is closed: how long that may take, and whether it leaves its consumer group."""
+"""Options for closing an application: the time that it may take, and whether it leaves its consumer group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.common.log import logger
 from penstock.common.shown import shown_with_type
 
 _LEAVE_S = 5.0
-"""So long it may take to leave, at least, however long the actors took to end."""
+"""Least time that leaving may take, however long the actors took to end."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class CloseOptions:
     """
 
     class GroupMembershipOperation(Enum):
-        """What becomes of the seat in the consumer group.
+        """Decides what becomes of the static member in the consumer group.
 
         ``REMAIN_IN_GROUP``, the default: it stays until ``consumer.session.timeout.ms`` has passed, so that a start
         until then takes it again without a rebalance. ``LEAVE_GROUP``: it is free at once, for other clusters in the
@@ -41,20 +41,20 @@ class CloseOptions:
 
     @staticmethod
     def timeout(timeout_s: float) -> CloseOptions:
-        """So long may it take."""
+        """Limit the time that it may take."""
         return CloseOptions(timeout_s)
 
     @staticmethod
     def group_membership_operation(operation: GroupMembershipOperation) -> CloseOptions:
-        """Whether it leaves the group."""
+        """Decide whether it leaves the group."""
         return CloseOptions().with_group_membership_operation(operation)
 
     def with_timeout(self, timeout_s: float) -> CloseOptions:
-        """So long may it take."""
+        """Limit the time that it may take."""
         return replace(self, timeout_s=timeout_s)
 
     def with_group_membership_operation(self, operation: GroupMembershipOperation) -> CloseOptions:
-        """Whether it leaves the group."""
+        """Decide whether it leaves the group."""
         if not isinstance(operation, CloseOptions.GroupMembershipOperation):
             raise TypeError(
                 "LEAVE_GROUP or REMAIN_IN_GROUP of CloseOptions.GroupMembershipOperation is needed, not "
@@ -64,7 +64,7 @@ class CloseOptions:
 
     @property
     def leaves(self) -> bool:
-        """Whether it leaves the group."""
+        """True if it leaves the group."""
         return self.operation is CloseOptions.GroupMembershipOperation.LEAVE_GROUP
 
 

@@ -1,4 +1,4 @@
-"""What the coordinator answers to actors that want to commit."""
+"""Answers actors that want to commit."""
 
 from __future__ import annotations
 
@@ -120,8 +120,9 @@ class CommitRequests:
             self._waiting.append(request)
 
     def _may_be_member(self, request: CommitRequest) -> bool:
-        """Whether all that the actor works on, and all that it was sent, is what the group gives to this member now:
-        what it hears holds for that, and for what it is sent later. Else it waits, for its next assignment at most."""
+        """True if all that the actor works on, and all that it was sent, is what the group gives to this member now:
+        the answer holds for that, and for what it is sent later. Otherwise it waits, for its next assignment at
+        most."""
         actor = self._actors[request.actor_id]
         current = request.epoch == actor.epoch and not actor.unsure
         return current and bool(self._owned.group_metadata) and actor.issued.keys() <= self._owned.tasks

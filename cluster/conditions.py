@@ -7,9 +7,11 @@ from penstock.actors.messages import ApplicationState
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.periodic_work import PeriodicWork
 
-_RESTARTED = "its coordinator was restarted, and learns from the stream actors, which continue, what they work on"
-_OLD_MAKE_ROOM = "no CPU is free beside the actors of the old version: each of them that ends makes room for a new one"
-_NO_SESSION = "the session in the consumer group is lost, no task runs until there is another"
+_RESTARTED = "its coordinator was restarted and asks the stream actors, which continue, for their tasks"
+_OLD_MAKE_ROOM = (
+    "no CPU is free beside the actors of the old version: each old actor that ends makes room for a new one"
+)
+_NO_SESSION = "the session in the consumer group is lost: no task runs until there is another"
 
 
 def waits_for(

@@ -1,4 +1,4 @@
-"""What a driver does to applications that run, or have: look, pause, stop, end."""
+"""Calls of a driver to applications that run, or have run: look, pause, stop, end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refuse_if_running(application_id: str) -> None:
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
-    """What the coordinator knows; None when it is gone.
+    """Returns what the coordinator knows; None when it is gone.
 
     Raises CoordinatorSilentError when it does not answer, or is being restarted.
     """

@@ -100,7 +100,7 @@ class CoordinatorActor:
         """Returns as soon as the actor exists."""
 
     async def process(self) -> Process:
-        """Where it lives: stream actors ask now and then, and end the process if it stands still."""
+        """Returns its process: stream actors ask now and then, and end the process if it does not respond."""
         return own_process()
 
     async def has_actor(self, actor_id: str) -> bool:
@@ -144,7 +144,7 @@ class CoordinatorActor:
         return self._broker_watch.reason if self._broker_watch is not None else None
 
     async def metadata(self) -> ApplicationMetadata:
-        """Where each store's keys live."""
+        """Returns where the keys of each store are."""
         if self._dispatcher is None or self._spec is None:
             return ApplicationMetadata(self._application_id, 0, {}, {}, {})
         it = self._dispatcher

@@ -1,4 +1,4 @@
-"""What the coordinator's state machine knows, to look at."""
+"""The knowledge of the coordinator's state machine, to look at."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CoordinatorView:
 
     @property
     def watch_held(self) -> str | None:
-        """Why a new version that all tasks run is not watched; None if it is, or there is none."""
+        """The reason for which a new version that all tasks run is not watched; None if it is, or there is none."""
         return held.value if (held := self._rollouts.held) is not None else None
 
     @property
@@ -56,7 +56,7 @@ class CoordinatorView:
 
     @property
     def makes_room(self) -> str | None:
-        """Why an actor of the old version ends before a new one has started; None if that is not so."""
+        """Notice that an actor of the old version ends before a new one has started; None if that is not so."""
         name = self._rollouts.makes_room
         return name and f"no CPU is free beside the actors of the old version: {name} makes room for a new one"
 
@@ -67,17 +67,19 @@ class CoordinatorView:
 
     @property
     def unplanned(self) -> frozenset[TopicPartition]:
-        """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
+        """Partitions that the group gives to this cluster but no task reads: a source topic has got partitions, plan
+        again."""
         return self._owned.unplanned
 
     @property
     def orphaned(self) -> frozenset[TopicPartition]:
-        """What the group gives to this cluster without the rest that its task reads: a topic may be gone."""
+        """Partitions that the group gives to this cluster without all others that their task reads: a topic may be
+        gone."""
         return self._owned.orphaned
 
     @property
     def session_lost(self) -> bool:
-        """Whether there is no session in the group now, after one: no task runs until there is another."""
+        """True if the session in the group is lost: no task runs until there is another."""
         return self._owned.session_lost
 
     @property
@@ -98,9 +100,9 @@ class CoordinatorView:
             if task in actor.held and actor.phase is Phase.FENCING:
                 return f"{name} is lost, and must be fenced before another actor continues"
             if task in actor.held and name != target:
-                return f"{name} has not released it yet: that goes on by itself"
+                return f"{name} has not released it yet: it moves as soon as that is done"
         if target is not None:
-            return f"{target} has not confirmed yet what it was assigned before: that goes on by itself"
+            return f"{target} has not confirmed its previous assignment yet: the task follows as soon as it does"
         if self._replacements.backing_off:
             return self.waits_for or "stream actors are lost one after another, the next one is started after a while"
         starting = self.starting
@@ -144,7 +146,7 @@ class CoordinatorView:
 
     @property
     def waits_for(self) -> str | None:
-        """What it waits for before it replaces actors that have failed."""
+        """Notice of what it waits for before it replaces actors that have failed."""
         return self._replacements.waits_for
 
     @property
@@ -159,17 +161,17 @@ class CoordinatorView:
 
     @property
     def tasks(self) -> frozenset[TaskId]:
-        """What the group gives to this cluster."""
+        """Tasks that the group gives to this cluster."""
         return self._owned.tasks
 
     @property
     def wanted(self) -> int:
-        """How many actors there should be."""
+        """Number of actors that there should be."""
         return self._elasticity.count(len(self._owned.tasks), self._cpus or 0)
 
     @property
     def actors_per_task(self) -> int:
-        """How many actors a task is on with all its standbys."""
+        """Number of actors that a task is on with all its standbys."""
         return self._elasticity.actors_per_task
 
     @property
@@ -184,7 +186,8 @@ class CoordinatorView:
 
     @property
     def hindrance(self) -> str | None:
-        """Why nothing can be said now of how many actors there should be; None when all is as it should be."""
+        """The reason for which nothing can be said now of how many actors there should be; None when all is as it
+        should be."""
         if self._elasticity.drains:
             return "actors leave a node that is drained"
         if self._unfit.nodes:
@@ -194,5 +197,5 @@ class CoordinatorView:
         return "the group gives no tasks" if not self._owned.tasks or self.session_lost else None
 
     def is_up(self, name: str) -> bool:
-        """Whether the actor has started and is not gone."""
+        """True if the actor has started and is not gone."""
         return name in self._actors and self._actors[name].phase in (Phase.UP, Phase.STOPPING)

@@ -1,4 +1,4 @@
-"""Why a stream actor does not start: every CPU is taken, and by whom."""
+"""Explains why a stream actor does not start: every CPU is taken, and by which applications."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class CpuWatch:
         self._log = logger(__name__).bind(application=application_id)
 
     def check(self, starting: Iterable[str]) -> str | None:
-        """What to tell a user whose actors ``starting`` are not up after START_S; None while a CPU is free, or they are
-        only just starting. A new answer is logged."""
+        """Returns the notice to a user whose actors ``starting`` are not up after START_S; None while a CPU is free, or
+        they are only just starting. A new notice is logged."""
         now = self._clock()
         self._starting_since = {name: self._starting_since.get(name, now) for name in starting}
         late = sum(now - since >= START_S for since in self._starting_since.values())
@@ -49,7 +49,8 @@ class CpuWatch:
 
 
 def waiting_for_cpus(application_id: str, waiting: int, usage: CpuUsage) -> str | None:
-    """What to tell a user whose application has ``waiting`` actors that have not started; None when a CPU is free."""
+    """Returns the notice to a user whose application has ``waiting`` actors that have not started; None when a CPU is
+    free."""
     if usage.free >= 1:
         return None
     owners = Counter(owner for name in usage.actor_names if (owner := application_of_stream_actor(name)) is not None)

@@ -131,7 +131,7 @@ class Deployments:
             # The files of the version that runs may be overwritten by those of the new one.
             self._programs[proven] = await asyncio.to_thread(pickled_with_code, self._specs[proven])
         except StreamsError as error:
-            self._log.warning("a roll-back needs the files of the version that runs", error=str(error))
+            self._log.warning("running version not kept: a roll-back would read its files again", error=str(error))
         self._programs[generation] = program
         for each in (proven, generation):
             await asyncio.to_thread(kept_rollout.save_program, self._actor_id(), each, self._programs[each])

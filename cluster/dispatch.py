@@ -90,7 +90,7 @@ class Dispatcher:
 
     @property
     def statuses(self) -> tuple[ActorStatus, ...]:
-        """What each actor said last, by name."""
+        """The last status of each actor, by name."""
         return tuple(self._statuses[name] for name in sorted(self._statuses) if name in self._handles)
 
     @property

@@ -1,4 +1,4 @@
-"""How many stream actors there should be, which of them are too many, and which must leave their node."""
+"""Decides how many stream actors there should be, which of them are too many, and which must leave their node."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Elasticity:
         return node in self._draining or node in self._unfit.nodes
 
     def count(self, tasks: int, cpus: int) -> int:
-        """How many actors there should be for ``tasks`` tasks."""
+        """Returns how many actors there should be for ``tasks`` tasks."""
         if self._count is not None:
             return min(self._count, max(tasks, self.actors_per_task) if tasks else 0)
         return wanted_actors(tasks, self._tasks_per_actor, cpus - self._unfit.cpus, self.actors_per_task - 1)

@@ -1,4 +1,4 @@
-"""What the dispatcher knows of Ray and Kafka: two protocols, and the errors of their calls.
+"""The dispatcher's view of Ray and Kafka: two protocols, and the errors of their calls.
 
 ``stream_actor_handle.py`` and ``ray_environment.py`` implement them by Ray and Kafka; a simulation that loses, delays
 and repeats messages does in ``tests/cluster/simulated_actor.py`` and ``simulated_world.py``.
@@ -76,7 +76,7 @@ class ActorHandle(ToldActor, Protocol):
     ActorSilentError, too."""
 
     ray_handle: Any
-    """What readers send their queries to."""
+    """The handle to which readers send their queries."""
 
     async def start(self, slot: int) -> str:
         """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
@@ -92,14 +92,14 @@ class ActorHandle(ToldActor, Protocol):
         """The actor's own view; None when it does not answer now."""
 
     async def heartbeat(self, word: Word) -> bool:
-        """Whether its process answers, however long its thread works on a record."""
+        """Returns True if its process answers, however long its thread works on a record."""
 
     def kill(self) -> None:
         """End the process at once. Idempotent."""
 
 
 class Environment(Protocol):
-    """What the dispatcher needs of Ray and Kafka."""
+    """The operations of Ray and Kafka that the dispatcher needs."""
 
     def create_actor(self, actor_id: str, generation: int, node: str, avoid: frozenset[str]) -> ActorHandle:
         """Returns an actor that starts when it has a CPU, and runs this version of the program. It belongs on ``node``,

@@ -1,7 +1,7 @@
-"""How an application ended, and whether it is paused, kept by Ray for as long as its coordinator's actor has a name.
+"""Keeps how an application ended, and whether it is paused, in Ray, for as long as its coordinator's actor has a name.
 
-Ray restarts a coordinator whose process is lost, also one that only still says why its application ended: without this
-it would start the application again, and let one that is paused go on.
+Ray restarts a coordinator whose process is lost, also one that only reports why its application has ended. Without
+this, it would start the application again, and resume one that is paused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def save(actor_id: str, state: ApplicationState, error: str | None) -> None:
 
 
 def load(actor_id: str) -> tuple[ApplicationState, str | None] | None:
-    """What was saved; None if the application has not ended."""
+    """Returns what was saved; None if the application has not ended."""
     kept = ray_kv.get(_key(actor_id))
     if kept is None:
         return None
@@ -39,7 +39,7 @@ async def keep_paused(paused: bool) -> None:
 
 
 def load_paused(actor_id: str) -> bool | None:
-    """What was saved; None if nothing was."""
+    """Returns what was saved; None if nothing was."""
     kept = ray_kv.get(_pause_key(actor_id))
     return None if kept is None else bool(json.loads(kept))
 

@@ -1,4 +1,4 @@
-"""What a coordinator begins with: the plan of its tasks, and the topics that they need."""
+"""Finds what a coordinator begins with: the plan of its tasks, and the topics that they need."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
 
     @property
     def topology(self) -> Topology:
-        """What it runs."""
+        """The topology that it runs."""
         return self._spec.topology
 
     @property
@@ -161,7 +161,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)
 
     def _server(self) -> Serve | None:
-        """What serves HTTP. ``cluster/`` knows none: ``penstock.KafkaStreams`` has one."""
+        """The function that serves HTTP. ``cluster/`` knows none: ``penstock.KafkaStreams`` has one."""
         return None
 
     def _start_actors(self, server: Serve | None, settings: ServerSettings | None) -> Any:
@@ -176,7 +176,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
             raise
 
     def state(self) -> ApplicationState:
-        """Where the application stands; CREATED before ``start``."""
+        """The state of the application; CREATED before ``start``."""
         return self.status().state
 
     def status(self) -> ApplicationStatus:
@@ -227,7 +227,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         control.pause_application(self.application_id, self._coordinator, paused)
 
     def is_paused(self) -> bool:
-        """Whether it is paused, by whomever. Mirrors ``isPaused``."""
+        """True if it is paused, no matter by whom. Mirrors ``isPaused``."""
         return self.status().paused if self._coordinator is not None else self._spec.paused
 
     def wait_until_running(self, timeout_s: float = 60.0) -> None:

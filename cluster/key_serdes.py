@@ -1,4 +1,4 @@
-"""How the keys of a store stand in it, which task has one, and how their serdes travel to who asks."""
+"""Finds the form of a store's keys, the task that has one, and the serdes that a reader needs for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KeyHome(NamedTuple):
 
 
 class KeySerdes(NamedTuple):
-    """How a key stands in a store, and in the source topic whose partitioning says which task has it.
+    """The form of a key in a store, and in the source topic whose partitioning decides which task has it.
 
     ``produced`` is the serde of that topic, ``otherwise`` the store's own, bound to that topic. ``entries``: how the
     store's rows are read.

@@ -99,7 +99,7 @@ class Membership:
                     break
                 self._closing.wait(_REJOIN_AFTER_S)
             except StreamsError as error:
-                self._log.warning("seat in the group given up, joining by a new client", error=str(error))
+                self._log.warning("member of the group given up, joining with a new client", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
             except Exception as error:  # nobody sees a thread die, and without a seat nothing is ever committed
                 self._log.error("group membership failed", exc_info=error)
@@ -123,7 +123,7 @@ class Membership:
             return True
         self._on_failed(
             KafkaRefusedError(
-                f"{error}, and they have not left for {_OTHERS_LEAVE_S:.0f} s: stop that application first, or give "
+                f"{error}, and they have not left within {_OTHERS_LEAVE_S:.0f} s: stop that application first, or give "
                 "this one another application.id"
             )
         )
@@ -166,7 +166,7 @@ class Membership:
             return
         self._session_lost = partitions is None
         if self._session_lost:
-            self._log.warning("lost the session in the group, no task runs until there is another")
+            self._log.warning("session in the group lost: no task runs until there is another")
         # Nothing is ours after a lost session. It is known, not None: commits are refused and do not wait for the next
         # session, for whoever stops the application would wait for them.
         self._mine = partitions or frozenset()
@@ -183,7 +183,7 @@ class Membership:
             try:
                 self._commit_waiting(member, self._mine)
             except StreamsError as error:  # whoever asked has heard it; the poll that follows says what is to be done
-                self._log.warning("no commit before a rebalance", error=str(error))
+                self._log.warning("not committed before the rebalance", error=str(error))
                 break
 
     def _commit_waiting(self, member: GroupMember, mine: frozenset[TopicPartition]) -> None:

@@ -1,4 +1,4 @@
-"""What a reader must know to ask an application's stores, from what its coordinator knows."""
+"""Tells a reader what it must know to ask an application's stores, from what the coordinator knows."""
 
 from __future__ import annotations
 

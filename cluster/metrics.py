@@ -30,7 +30,7 @@ _Ages = Sequence[tuple[Sequence[str], Distribution]]
 
 @dataclass(frozen=True)
 class MetricName:
-    """What a metric is called, such as ``process-total`` of group ``stream-task-metrics`` with the tags
+    """The name of a metric, such as ``process-total`` of group ``stream-task-metrics`` with the tags
     ``application-id``, ``thread-id`` (a stream actor) and ``task-id``. Mirrors ``MetricName``.
 
     The description does not count in comparisons.
@@ -183,7 +183,7 @@ def _partitions(status: ApplicationStatus) -> Iterator[MetricFamily]:
 
 
 def _measured(status: ApplicationStatus) -> Iterator[MetricFamily]:
-    """What :mod:`~penstock.common.metric_names` lists, where there is any of it."""
+    """Yields what :mod:`~penstock.common.metric_names` lists, if there is any of it."""
     numbers: dict[tuple[str, str], list[tuple[Sequence[str], float]]] = {}
     ages: dict[tuple[str, str], list[tuple[Sequence[str], Distribution]]] = {}
     for actor in status.actors:

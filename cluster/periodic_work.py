@@ -1,4 +1,4 @@
-"""What a coordinator does again and again, as long as it works."""
+"""Repeats checks as long as a coordinator works."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def repeat(work: Work, log: BoundLogger) -> None:
 
 
 class PeriodicWork:
-    """What a coordinator looks at, and feeds to its dispatcher; everything runs in its event loop."""
+    """Checks of a coordinator, whose results go to its dispatcher; everything runs in its event loop."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class PeriodicWork:
         """``failed_by`` is called in another thread; that no broker answers is told elsewhere."""
         clock = asyncio.get_running_loop().time
         self.waits_for_cpu: str | None = None
-        """Who has the CPUs that actors wait for."""
+        """Notice of which applications have the CPUs that actors wait for."""
         self._hold: Hold | None = None
         self._dispatcher = dispatcher
         self._membership = membership
@@ -89,7 +89,7 @@ class PeriodicWork:
         self._topics = TopicWatch(spec.topology, spec.config, clients.admin, clock)
 
     def all(self) -> list[Work]:
-        """What must be repeated."""
+        """Returns what must be repeated."""
         return [
             Work(CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
             Work(CHECK_ACTORS_S, "check if tasks process", self._check_holds),
@@ -117,7 +117,7 @@ class PeriodicWork:
 
     @property
     def missing_topic(self) -> str | None:
-        """Which source topic is gone, and what will come of it."""
+        """Notice of which source topic is gone, and what will come of it."""
         return self._topics.missing
 
     async def _check_cluster(self) -> None:

@@ -262,14 +262,14 @@ class StateQueries(ReadSide):
         return answer
 
     async def _copies(self, query: StoreQuery) -> list[Ask]:
-        """How to ask each standby of the task, and at last the task itself, which may restore."""
+        """Returns the questions to each standby of the task, and at last to the task itself, which may restore."""
         metadata, asked = self._metadata or await self._refresh(), replace(query, stale=True)
         active = metadata.placement.get(query.task_id)
         names = (*metadata.standbys.get(query.task_id, ()), *([active] if active is not None else ()))
         return [partial(self._ask_at, metadata, asked, name) for name in names]
 
     async def _not_there(self, task: TaskId) -> Exception:
-        """Why no actor has the task: for a moment, or because none will ever have it again."""
+        """Returns why no actor has the task: for a moment, or because none will ever have it again."""
         status = await self.status()
         if not status.state.is_live:
             return state_error(status)

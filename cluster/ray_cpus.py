@@ -11,7 +11,7 @@ from penstock.cluster.named_actors import actor_names
 
 
 def cluster_cpus() -> int:
-    """How many CPUs the Ray cluster has."""
+    """Returns the number of CPUs of the Ray cluster."""
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # untyped in Ray
     return int(resources.get("CPU", 0))
 
@@ -38,6 +38,6 @@ def node_addresses() -> dict[str, tuple[str, int] | None]:
 
 
 def cpu_usage() -> CpuUsage:
-    """How many CPUs there are, how many of them are free, and which actors may hold the others."""
+    """Returns how many CPUs there are, how many of them are free, and which actors may hold the others."""
     free = ray.available_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]  # untyped in Ray
     return CpuUsage(cluster_cpus(), free, actor_names())

@@ -1,4 +1,4 @@
-"""What the coordinator's dispatcher needs of Ray and Kafka."""
+"""Gives the coordinator's dispatcher what it needs of Ray and Kafka."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ class StoreEntries:
 
 
 class Reading:
-    """How one question is to be answered, and, once it was, how far the stores had come that answered it.
+    """Conditions on the answer to one question, and, once it was answered, the positions of the stores that answered
+    it.
 
     ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; ``wait_s`` is how
     long a store is given to come there. ``stale``: where the task is not to be had, restores or does not answer, a
@@ -116,7 +117,7 @@ class Reading:
 
     @property
     def told(self) -> dict[str, Any]:
-        """What goes with an answer that is given as JSON: its position, and that it is stale if it is."""
+        """Additions to an answer that is given as JSON: its position, and that it is stale if it is."""
         position = {"position": self.position.offsets}
         return position | {"stale": True} if self.was_stale else position
 
@@ -201,8 +202,8 @@ class ReadSide(Protocol):
 
 
 def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any | None) -> bool:
-    """Whether a range must be empty because its ends are swapped in the order of the serialised keys' bytes; None is
-    an open end. Raises SerializationError when the store's key serde refuses one of them."""
+    """Returns True if a range must be empty because its ends are swapped in the order of the serialised keys' bytes;
+    None is an open end. Raises SerializationError when the store's key serde refuses one of them."""
     if from_key is None or to_key is None:
         return False
     try:
@@ -212,7 +213,7 @@ def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any |
 
 
 def instead_of_swapped(serde: Serde[Any], first: str, last: str) -> str:
-    """What to tell who asks for a range that ends before it begins; its ends as they were written there."""
+    """Returns the error for a range that ends before it begins; its ends as they were written there."""
     negative = ", where a negative number is greater than any that is not" if serde.name in _NUMBERS else ""
     return (
         f"{first} comes behind {last}: entries are in the order of the serialised keys' bytes (serde {serde.name!r})"

@@ -1,4 +1,4 @@
-"""How many stream actors there should be: decided by the time that the busiest of them needs to catch up.
+"""Decides how many stream actors there should be, by the time that the busiest of them needs to catch up.
 
 Pure: what was measured goes in, with the time; a number of actors and the reason come out. Where an actor needs more
 than its time to keep up with what comes, and to work off its lag within CATCH_UP_WINDOWS, there should be more of them.
@@ -48,7 +48,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Advice:
-    """How many actors there should be and why, and what each number of them would come to."""
+    """A number of actors and the reason for it, with the effect of each other number."""
 
     actors: int
     reason: str
@@ -93,7 +93,7 @@ class Scaling:
         self._barred: tuple[int, float, str] | None = None
 
     def look(self, seen: Seen) -> Advice:
-        """What is advised now; it is expected to be done."""
+        """Returns what is advised now; it is expected to be done."""
         if self._trial is not None and self._trial.after != seen.wanted:
             self._trial = None  # somebody else has decided since
         if seen.hindrance is not None or not seen.loads:
@@ -120,7 +120,7 @@ class Scaling:
     # ---- what to expect ----
 
     def _placed(self, count: int) -> Mapping[str, list[TaskId]]:
-        """Where the tasks would be with so many actors; with as many as now, where they are."""
+        """Returns where the tasks would be with so many actors; with as many as now, where they are."""
         if count not in self._hosted:
             self._hosted[count] = self._place(count)
         return self._hosted[count]
@@ -223,7 +223,7 @@ class Scaling:
 
 
 def _catch_up(loads: list[TaskLoad]) -> float | None:
-    """How long one actor with these needs until it has no lag; None when it never gets there."""
+    """Returns how long one actor with these needs until it has no lag; None when it never gets there."""
     work_s = sum(load.lag * load.cost_s for load in loads)
     spare = 1 - sum(load.arrivals * load.cost_s for load in loads)
     return 0.0 if not work_s else work_s / spare if spare > 0 else None

@@ -57,7 +57,7 @@ class ScalingWatch:
             dispatcher.feed(ActorsWanted(kept.count))
 
     async def cluster_has(self, cpus: int) -> None:
-        """How many begin, where that follows the load: one per CPU, within the bounds."""
+        """Take the number of CPUs: if the number of actors follows the load, one per CPU begins, within the bounds."""
         if self._automatic and self._wanted is None:
             count = max(cpus, self._minimum)
             await self._want(count if self._maximum is None else min(count, self._maximum), "one per CPU to begin with")
@@ -117,7 +117,7 @@ class ScalingWatch:
         return changed[0]
 
     def refusal(self, count: int) -> str | None:
-        """Why there may not be so many actors now; None if there may."""
+        """Returns why there may not be so many actors now; None if there may."""
         if self._machine.state not in (ApplicationState.RUNNING, ApplicationState.REBALANCING):
             return f"the application is in state {self._machine.state.value}"
         if count < self._minimum:
@@ -135,7 +135,7 @@ class ScalingWatch:
 
     @property
     def status(self) -> ScalingStatus | None:
-        """What is wanted, what is advised, and why."""
+        """Returns what is wanted, what is advised, and why."""
         wanted, most = self._machine.wanted, self._machine.most_actors
         if not wanted:
             return None

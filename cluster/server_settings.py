@@ -1,4 +1,4 @@
-"""How the HTTP server is to listen: where, by which certificate, and who may ask what.
+"""Settings of the HTTP server: its address, its certificate, and the permissions of its clients.
 
 Read where an application is started, from its configuration, files and environment; what travels from there to the
 server holds no token, only by what each is known.
@@ -31,13 +31,13 @@ _TOKENS = "application.server.tokens.location"
 
 
 class Scope(StrEnum):
-    """What a token allows: to look, or to change something too."""
+    """The permissions of a token: to look, or to change something too."""
 
     READ = "read"
     OPERATE = "operate"
 
     def allows(self, wanted: Scope) -> bool:
-        """Whether this is enough."""
+        """True if this is enough."""
         return self is Scope.OPERATE or wanted is Scope.READ
 
 
@@ -69,8 +69,8 @@ def token_of(tokens: Iterable[Token], presented: bytes) -> Token | None:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where and how to listen. Without ``tokens`` everybody may do everything: :meth:`check` sees to it that this is
-    nobody elsewhere."""
+    """The address and the security of the server. Without ``tokens`` everybody may do everything: :meth:`check` makes
+    sure that nobody elsewhere can."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -83,7 +83,7 @@ class ServerSettings:
 
     @classmethod
     def of(cls, config: StreamsConfig, environment: Mapping[str, str] = os.environ) -> ServerSettings:
-        """What ``config`` says, with the tokens of its file, else of the environment.
+        """Returns what ``config`` says, with the tokens of its file, else of the environment.
 
         Raises ConfigError for what is wrong or missing, files that cannot be read among it.
         """

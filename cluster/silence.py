@@ -28,10 +28,10 @@ STALLED_S = 5.0
 """The coordinator looks at silence about each second. A longer pause is its own: then no actor can be blamed."""
 
 _BUSY = (
-    "a function of the program does not come back from a record; the actor is replaced after "
-    f"{HUNG_S:.0f} s, and the record processed again"
+    "a function of the program has not returned from a record; the actor is replaced after "
+    f"{HUNG_S:.0f} s, and the record is processed again"
 )
-_STANDS_STILL = f"its process stands still; the actor is replaced after {DEAD_S:.0f} s"
+_UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {DEAD_S:.0f} s"
 
 
 @dataclass
@@ -137,7 +137,7 @@ class Silence:
             if silent or now - heard.status_s >= BUSY_AFTER_S:
                 tasks = ", ".join(str(task) for task in sorted(placement) if placement[task] == name)
                 for_s = now - (heard.heartbeat_s if silent else heard.status_s)
-                what = _STANDS_STILL if silent else _BUSY
+                what = _UNRESPONSIVE if silent else _BUSY
                 told.append(f"{name} has not answered for {for_s:.0f} s (its tasks: {tasks or 'none'}): {what}")
         return "; ".join(told) or None
 

@@ -72,7 +72,7 @@ def check_session_timeout(config: StreamsConfig, admin: Admin) -> None:
     least, most = (limits.get(f"group.{which}.{_SESSION}") for which in ("min", "max"))
     if (least is not None and int(wanted) < int(least)) or (most is not None and int(wanted) > int(most)):
         raise ConfigError(
-            f"configuration key 'consumer.{_SESSION}': the brokers take {least} to {most} ms (group.min.{_SESSION}, "
+            f"configuration key 'consumer.{_SESSION}': the brokers accept {least} to {most} ms (group.min.{_SESSION}, "
             f"group.max.{_SESSION}), not {wanted}"
         )
 
@@ -85,7 +85,7 @@ def check_state_dir(state_dir: Path) -> None:
     except OSError as error:
         raise ConfigError(f"{what}: {error}") from error
     if not there.is_dir():
-        raise ConfigError(f"{what}: {str(there)!r} is no directory")
+        raise ConfigError(f"{what}: {str(there)!r} is not a directory")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ConfigError(
             f"{what}: {str(there)!r} is read-only, or belongs to another user. Give a directory on a local disk that "

@@ -99,7 +99,7 @@ class StoreAccess(ABC):
         """
         if not isinstance(request, StateQueryRequest):
             raise TypeError(
-                "query needs StateQueryRequest.in_store(name).with_query(query), with its query, not "
+                "query takes a request that has a query: StateQueryRequest.in_store(name).with_query(query), not "
                 f"{shown_with_type(request)}"
             )
         self._shape_of(request.store_name)

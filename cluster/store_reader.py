@@ -91,7 +91,7 @@ class StoreQuestions:
         return self._reader.run(self.name, lambda: question(self._reader.queries, asked))
 
     def reading(self) -> Reading:
-        """How its questions are to be answered, for one of them."""
+        """Returns the conditions on the answer to one of its questions."""
         return Reading(bound=self._bound, wait_s=self._wait_s, stale=self._stale, partitions=self._partitions)
 
     def one(self, query: Query, reading: Reading | None = None) -> StoreEntry | None:

@@ -12,7 +12,7 @@ from penstock.cluster.environment import ActorHandle
 from penstock.common.errors import StreamsError
 
 SUSPEND_S = 10.0
-"""So long may a rebalance of the group wait for the last commits."""
+"""Longest time for which a rebalance of the group waits for the last commits."""
 
 
 async def suspend_all(handles: Iterable[ActorHandle], epoch: int, log: BoundLogger) -> None:

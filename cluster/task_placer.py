@@ -1,4 +1,4 @@
-"""Where each task is to run, and which actors keep standbys of it for the case that its actor is lost."""
+"""Decides where each task runs, and which actors keep standbys of it for the case that its actor is lost."""
 
 from __future__ import annotations
 
@@ -143,12 +143,12 @@ class TaskPlacer:
         return frozenset(task for task, lag in lags.items() if lag <= self._policy.acceptable_lag)
 
     def tells_nothing(self, actor: ActorRecord, lags: Mapping[TaskId, int]) -> bool:
-        """Whether a report of these lags is no reason to choose anew."""
+        """True if a report of these lags is no reason to choose again."""
         return lags.keys() == actor.lags.keys() and self._ready(lags) == self._ready(actor.lags)
 
     def standbys_of(self, name: str, tasks: frozenset[TaskId]) -> frozenset[TaskId]:
-        """What the actor keeps copies of when ``tasks`` are those that it may work on: what is meant for it, but still
-        another's, stays a standby until then."""
+        """Returns the tasks of which the actor keeps standbys when ``tasks`` are those that it may work on: one that is
+        meant for it, but is still another's, stays a standby until then."""
         if self._owned.session_lost:
             return self._actors[name].standbys & self._owned.plan.partitions.keys()
         kept = {task for task, names in self.standbys.items() if name in names}
@@ -168,12 +168,13 @@ class TaskPlacer:
         return [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
 
     def _lag(self, task: TaskId, name: str) -> int | None:
-        """How far the standby of ``task`` on this actor is behind; None where there is none, or nobody knows yet."""
+        """Returns how far the standby of ``task`` on this actor is behind; None if there is none, or nobody knows
+        yet."""
         actor = self._actors[name]
         return actor.lags.get(task) if task in actor.standbys else None
 
     def _preferred(self, up: Sequence[str]) -> dict[TaskId, str]:
-        """Where each task is, or where most of its stores may be."""
+        """Returns where each task is, or where most of its stores may be."""
         preferred = dict(self.target)
         load: Counter[str] = Counter()
         for task, now in sorted(self.target.items()):
@@ -191,7 +192,7 @@ class TaskPlacer:
         return preferred
 
     def _can_move(self, task: TaskId, now: str, name: str) -> bool:
-        """Whether the task would go on at once, or would have to wait where it is meant to be, too."""
+        """True if the task would continue at once, or would have to wait where it is meant to be, too."""
         plan, actors = self._owned.plan, self._actors
         if task.subtopology not in plan.logged:
             return True

@@ -56,7 +56,7 @@ class TopicNote:
             await asyncio.to_thread(write_note, self._application_id, self._internal, tasks, self._clients)
         except StreamsError as error:
             if not self._failed:
-                self._log.warning("internal topics not noted in Kafka, retrying", error=str(error))
+                self._log.warning("note of internal topics not written to Kafka, retrying", error=str(error))
             self._failed, self._due_s = True, 0.0
         else:
             self._failed, self._noted, self._due_s = False, tasks, self._clock_s() + _AGAIN_AFTER_S

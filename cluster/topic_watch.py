@@ -1,11 +1,11 @@
-"""Source topics may get partitions, come and go while the application runs: this notices, and plans the tasks anew.
+"""Notices source topics that get partitions, come or go while the application runs, and plans the tasks again.
 
 As in Kafka Streams new tasks start where no internal topic would have to grow with them; one that has too few
 partitions for the new plan is an error, since Kafka does not move the records it holds to the partitions they now
 belong to.
 
-A topic that matched a pattern and is deleted takes its tasks along, and the others go on. One that the program names
-must be there: whoever reads it, or sits in the group for it, ends the application when it stays away.
+The tasks of a deleted topic that matched a pattern end, and the others continue. A topic that the program names must
+exist: if it stays away, its reader, or the group's member, ends the application.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.topology.physical.topology import Topology, changelog_topic
 
 _REFRESH = "topic.metadata.refresh.interval.ms"
 _CHECK_EACH_S = 5.0
-"""Who reads a topic that is gone gives it up after 30 s, and with it the application: a user hears of it before."""
+"""A reader of a topic that is gone gives it up after 30 s, and with it the application: a user hears of it before."""
 _GONE_AFTER_S = 2.0
 """So long must a topic be away before it counts as deleted."""
 _GIVEN_UP_AFTER_S = 30.0
@@ -92,7 +92,7 @@ class TopicWatch:
         self._answered = True
         self._look_for_missing(plan, existing)
         if gone := self._gone(plan, existing):
-            self._log.warning("source topics deleted, going on without them", topics=sorted(gone))
+            self._log.warning("source topics deleted, continuing without them", topics=sorted(gone))
             return plan.without(gone)
         if not _grown(plan, existing) and not self._new_topics(plan, existing):
             self._differ_since = None
@@ -124,7 +124,7 @@ class TopicWatch:
         )
         internal = (plan.repartition_topics | self._changelogs).intersection(missing)
         mend = (
-            f"stop the application; do not create the topic by hand, for what it held is lost with it. Then {WAYS_OUT}"
+            f"stop the application; do not create the topic by hand, because its content is lost. Then {WAYS_OUT}"
             if internal
             else f"its reader waits {_GIVEN_UP_AFTER_S:.0f} s for it, then the application ends: create it again, "
             "and reset the application if its records were deleted"

@@ -70,7 +70,7 @@ OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topi
 
 
 def is_security_key(key: object) -> bool:
-    """Whether a key says how any client comes in: Kafka Streams hands such keys to all of them."""
+    """True if a key says how any client comes in: Kafka Streams hands such keys to all of them."""
     return str(key).startswith(_SECURITY)
 
 
@@ -89,7 +89,7 @@ def optimizations(value: object) -> frozenset[str]:
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """What the user of an unknown key is likely to want."""
+    """Returns what the user of an unknown key is likely to want."""
     if key in _ELSEWHERE:
         return f": {_ELSEWHERE[key]}"
     if key.startswith("client.tag."):
@@ -148,7 +148,7 @@ class StreamsConfig(BaseModel):
     """A ``ProcessorWrapper`` that the topology was built with, or its class."""
     statestore_cache_max_bytes: int = Field(default=10_485_760, alias="statestore.cache.max.bytes", ge=0)
     statestore_memory_max_bytes: int | None = Field(default=None, alias="statestore.memory.max.bytes", ge=1 << 20)
-    """What entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
+    """Bytes that entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
     max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)
     window_idle_advance_ms: int | None = Field(default=None, alias="window.idle.advance.ms", ge=1)
     """After so long without records stream time goes on by the wall clock; None: it moves with records alone."""
@@ -162,7 +162,7 @@ class StreamsConfig(BaseModel):
         default=False, alias="ensure.explicit.internal.resource.naming"
     )
     dsl_store_format: Literal["DEFAULT", "HEADERS"] = Field(default="DEFAULT", alias="dsl.store.format")
-    """Whether the stores of operators keep headers (KIP-1285)."""
+    """The format of the operators' stores: HEADERS keeps headers (KIP-1285)."""
     topology_optimization: frozenset[str] = Field(default=frozenset(), alias="topology.optimization")
     application_server: str = Field(default="127.0.0.1:8080", alias="application.server")
     """``host:port`` where the HTTP API listens; port 0 takes a free one; empty for no HTTP."""
@@ -178,9 +178,9 @@ class StreamsConfig(BaseModel):
         default=100, alias="application.server.max.ranges.per.second", ge=1
     )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
-    """How many tasks an actor hosts at most; None packs them onto the CPUs that the Ray cluster has."""
+    """The most tasks that an actor hosts; None packs them onto the CPUs that the Ray cluster has."""
     num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
-    """How many copies of each store other actors keep, beside the active one."""
+    """Number of copies of each store that other actors keep, beside the active one."""
     max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
     """Of how many tasks a copy is made at a time because they are to move to where there is none."""
     acceptable_recovery_lag: int = Field(default=10_000, alias="acceptable.recovery.lag", ge=0)
@@ -190,7 +190,8 @@ class StreamsConfig(BaseModel):
     partitioner_mismatch: Literal["warn", "fail"] = Field(default="warn", alias="partitioner.mismatch")
     """Consequence of keys that do not lie where Kafka's default partitioner puts them: a warning, or an error."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
-    """How log lines look that penstock writes; a program that configures structlog itself decides where it runs."""
+    """The form of the log lines that penstock writes; a program that configures structlog itself decides where it
+    runs."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)
     """With either of the two, how many stream actors there are follows the load."""
@@ -245,7 +246,7 @@ class StreamsConfig(BaseModel):
 
     @property
     def scales(self) -> bool:
-        """Whether the number of stream actors follows the load."""
+        """True if the number of stream actors follows the load."""
         return self.min_stream_actors is not None or self.max_stream_actors is not None
 
     @property

@@ -1,4 +1,4 @@
-"""Where a record's event time comes from (mirrors ``TimestampExtractor`` and its built-in forms)."""
+"""Extractors of a record's event time (mirrors ``TimestampExtractor`` and its built-in forms)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What to do when a record cannot be handled, and when an actor fails: closed sets of answers, as in Kafka Streams
-(KIP-161, KIP-1033, KIP-671)."""
+"""Decides what happens when a record cannot be handled, and when an actor fails: closed sets of answers, as in Kafka
+Streams (KIP-161, KIP-1033, KIP-671)."""
 
 from __future__ import annotations
 

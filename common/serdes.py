@@ -1,4 +1,4 @@
-"""How keys and values become bytes, byte for byte as Kafka Streams' own serdes do it.
+"""Turns keys and values into bytes, byte for byte as Kafka Streams' own serdes do it.
 
 A serde is a value of two plain functions: operators call the functions directly, so that nothing is looked up per
 record. ``None`` never reaches a serde: a null key or value is null on the wire.
@@ -299,7 +299,7 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def why_refused(serde: Serde[Any], value: object, error: Exception) -> str:
-    """Why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
+    """Returns why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
     why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
     # Also where something looks on as it writes, as in the test driver.
     if serde.name in _EXPECTED and _BUILT_IN[serde.name].deserialize is serde.deserialize:

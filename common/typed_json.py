@@ -171,7 +171,7 @@ def _mentions_sets(schema: Any) -> bool:
 
 
 def _classes(kind: Any) -> tuple[type, ...] | None:
-    """What a value of ``kind`` may be an instance of, exactly; None where that is not known."""
+    """Returns what a value of ``kind`` may be an instance of, exactly; None if that is not known."""
     origin = typing.get_origin(kind)
     if origin in (typing.Union, UnionType):
         each = [_classes(choice) for choice in typing.get_args(kind)]

@@ -41,7 +41,7 @@ class WindowedSerde(Serde[Windowed[T]]):
 
     @property
     def suffix_bytes(self) -> int:
-        """How many bytes stand behind those of the key: records of one key are partitioned by what is before them."""
+        """Number of bytes behind those of the key: records of one key are partitioned by what is before them."""
         return (_END_AND_START if self.window_size_ms is None else _START).size
 
     @override

@@ -1,4 +1,5 @@
-"""What the rest of penstock asks of Kafka. The confluent-kafka forms and the fake broker pass the same tests."""
+"""Contracts of what the rest of penstock asks of Kafka. The confluent-kafka forms and the fake broker pass the same
+tests."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ class RecordConsumer(Protocol):
         """The first offsets there are as of now: asks the broker."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """What the application's group has committed; partitions without are left out. Asks the broker."""
+        """Returns what the application's group has committed; partitions without are left out. Asks the broker."""
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """``poll`` leaves these out until ``resume``."""
@@ -70,10 +71,10 @@ class RecordConsumer(Protocol):
 
 
 class Mark(Protocol):
-    """What a producer was given to send between two calls of ``mark``."""
+    """Records that a producer was given to send between two calls of ``mark``."""
 
     def delivered(self) -> bool:
-        """Whether all of it is acknowledged, and all that was sent before. Learnt in ``poll`` and ``flush`` at the
+        """True if all of it is acknowledged, and all that was sent before. Learnt in ``poll`` and ``flush`` at the
         latest; stays False once a record was refused."""
 
     def ends(self) -> dict[TopicPartition, int]:
@@ -127,7 +128,7 @@ class RecordProducer(Protocol):
         """Wait until all that was queued is acknowledged; False if time ran out. Raises like ``poll``."""
 
     def mark(self) -> Mark:
-        """What was sent since the last call. What is sent from here on is of the next one."""
+        """Returns a mark of what was sent since the last call. What is sent from here on is of the next one."""
 
     def give_up(self, timeout_s: float) -> bool:
         """Forget what is not delivered, and go on: it is not waited for any more, and nothing of it is written behind
@@ -205,7 +206,7 @@ class TransactionalProducer(RecordProducer, Protocol):
         committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""
 
     def begin_transaction(self) -> None:
-        """What is sent from here on belongs to the next transaction. Asks nobody."""
+        """Begin the next transaction, to which what is sent from here on belongs. Asks nobody."""
 
     def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
         """Commit what was sent together with ``offsets`` of the application's group, as the member that
@@ -255,8 +256,8 @@ class Admin(Protocol):
         """The settings of one of the brokers, by their names in Kafka; empty if this client may not see them."""
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
-        """How long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a topic
-        whose settings this client may not see it is a broker's default."""
+        """Returns how long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a
+        topic whose settings this client may not see it is a broker's default."""
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None
@@ -267,7 +268,7 @@ class Admin(Protocol):
         """Commit for a group *without members*. Raises ApplicationStateError when it has some."""
 
     def group_members(self, group: str) -> int:
-        """How many members ``group`` has."""
+        """Returns how many members ``group`` has."""
 
 
 class SessionLostError(StreamsError):
@@ -276,7 +277,7 @@ class SessionLostError(StreamsError):
 
 
 class OtherProtocolError(StreamsError):
-    """The group has members that share out partitions otherwise, as those of Kafka Streams for Java do. A client can
+    """The group has members of another protocol, such as those of Kafka Streams for Java. A client can
     join when they have left."""
 
 
@@ -305,8 +306,8 @@ class GroupMember(Protocol):
         when only a new client can go on, KafkaRefusedError when it would refuse for ever."""
 
     def group_metadata(self) -> bytes:
-        """What a transactional commit must carry to be fenced by the group's generation: that of the last assignment.
-        Raises StreamsError without a session."""
+        """Returns what a transactional commit must carry to be fenced by the group's generation: that of the last
+        assignment. Raises StreamsError without a session."""
 
     def close(self) -> None:
         """Leave the poll loop. The seat stays until the session times out, or the next incarnation takes it."""

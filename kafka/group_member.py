@@ -105,8 +105,9 @@ class ConfluentGroupMember(GroupMember):
         client.unassign()
 
     def _is_taken(self) -> bool:
-        """Whether another sits there by now. librdkafka forgets its own id when it has heard nothing for the time of a
-        session, as after a process stood still, and would join as whoever comes next: and fence who came meanwhile."""
+        """True if another process is this static member by now. librdkafka forgets its own id when it has heard nothing
+        for the time of a session, as after its process was frozen. Then it would join like any new process, and fence
+        one that came meanwhile."""
         try:
             # A new client, for another one's connections may have ended while the process stood still.
             client = AdminClient(admin_settings(self._address, self._overrides))
@@ -194,7 +195,7 @@ class ConfluentGroupMember(GroupMember):
             return self._seat_taken()
         if isinstance(detail, KafkaError) and detail.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             return OtherProtocolError(
-                f"group {self._group!r} has members that share out partitions otherwise, as Kafka Streams for Java does"
+                f"group {self._group!r} has members of another protocol, such as those of Kafka Streams for Java"
             )
         if isinstance(detail, KafkaError) and detail.code() in REFUSED_FOR_GOOD:
             return KafkaRefusedError(

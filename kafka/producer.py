@@ -80,7 +80,7 @@ class _Mark(Mark):
 
 
 def _heard_no_more(error: KafkaError, message: Message) -> None:
-    """What becomes of a record of a producer that is closed."""
+    """Ignores what becomes of a record of a producer that is closed."""
 
 
 class ConfluentProducer(RecordProducer):

@@ -1,4 +1,4 @@
-"""What to say when a record cannot be written."""
+"""Explains why a record cannot be written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What penstock sets on librdkafka and why; users override by ``consumer.``, ``producer.`` and ``admin.``."""
+"""Settings that penstock makes for librdkafka, and why; users override by ``consumer.``, ``producer.`` and
+``admin.``."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsE
 from penstock.kafka.contracts import UnknownTopicError
 
 REQUEST_TIMEOUT_S = 8.0
-"""How long one question to the broker may take: with the connection attempts around it this stays below 10 s."""
+"""Time that one question to the broker may take: with the connection attempts around it this stays below 10 s."""
 
 # Bigger queues and fetches and a short back-off took one consumer from 157 k to 958 k records/s (2 cores).
 _CONSUMER: Mapping[str, Any] = {
@@ -30,7 +31,7 @@ _CONSUMER: Mapping[str, Any] = {
 RESTORING: Mapping[str, Any] = {
     "fetch.wait.max.ms": 10,  # behind the last record there may be markers of transactions: of those nothing is said
 }
-"""What else a consumer has that restores, unless users say otherwise."""
+"""Further settings of a consumer that restores, unless users say otherwise."""
 _PRODUCER: Mapping[str, Any] = {
     "linger.ms": 20,
     "batch.size": 1_000_000,
@@ -204,8 +205,8 @@ REFUSED_FOR_GOOD = frozenset(
      KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
      KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )  # fmt: skip
-"""What no waiting fixes for a member of the group, as in Kafka Streams: someone must allow it, or change what the error
-names."""
+"""Errors of a member of the group that no waiting fixes, as in Kafka Streams: someone must allow it, or change what the
+error names."""
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
 
 

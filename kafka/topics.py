@@ -1,4 +1,4 @@
-"""What a person asks of topics: which there are, how one is laid out, where in it a moment lies."""
+"""Answers a person's questions about topics: which there are, how one is laid out, where in it a moment lies."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Topics(ConfluentAdmin):
             raise as_streams_error(error, what, self._address) from error
 
     def describe(self, topic: str) -> TopicLayout:
-        """How it lies on the brokers. Raises MissingTopicError."""
+        """Returns how it lies on the brokers. Raises MissingTopicError."""
         partitions = self.partitions(topic)
         beginnings, ends = self.beginning_offsets(partitions), self.end_offsets(partitions)
         with broker_errors(f"describe topic {topic!r}", self._address):

@@ -44,7 +44,7 @@ _CAUSE = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class BackfillReport:
-    """What a backfill did. Counts are by topic."""
+    """The result of a backfill. Counts are by topic."""
 
     read: Mapping[str, int]
     dropped: int
@@ -177,7 +177,7 @@ class _Backfill:
             self._read[row["topic"]] += row["sequence"]
 
     def _changelog_ends(self) -> dict[TopicPartition, int]:
-        """Where the changelogs end, without what an earlier attempt has left behind."""
+        """Returns where the changelogs end, without what an earlier attempt has left behind."""
         return {
             partition: offsets.end
             for stage in self._plan.stages
@@ -191,8 +191,8 @@ class _Backfill:
             return dict(write_records(self._rows(kind), self._clients))
 
     def _rows(self, *kinds: str) -> DataFrame:
-        """What all stages have made of ``kinds``: one job for all, in which no core is without work, and none has more
-        than one producer."""
+        """Returns what all stages have made of ``kinds``: one job for all, in which no core is without work, and none
+        has more than one producer."""
         rows = [results.where(sql.col("kind").isin(*kinds)) for _, results in self._results]
         together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
         return together.coalesce(self._spark.sparkContext.defaultParallelism)

@@ -1,4 +1,4 @@
-"""What a backfill will do, worked out before Spark starts: which offsets each stage reads, and what forbids it."""
+"""Plans a backfill before Spark starts: which offsets each stage reads, and what forbids it."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class BackfillPlan:
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
     until: Mapping[TopicPartition, int]
-    """Where the live application goes on, for every partition that some task reads."""
+    """Offset at which the live application continues, for every partition that some task reads."""
     fingerprint: str
     """Of the committed offsets that this plan starts from."""
     global_records: Ranges
     """All that the topics of global stores hold: there before the first record, as when the application starts."""
 
     def offsets(self, metadata: Mapping[TopicPartition, str]) -> dict[TopicPartition, CommittedOffset]:
-        """What is committed when all stages are done. The tasks know their partitions' times, ``metadata``. They do not
-        know where the ranges end: compaction and transactions leave offsets without records."""
+        """Returns what is committed when all stages are done. The tasks know their partitions' times, ``metadata``.
+        They do not know where the ranges end: compaction and transactions leave offsets without records."""
         offsets = {}
         for partition, end in self.until.items():
             before = self.committed.get(partition, CommittedOffset(0))
@@ -144,7 +144,7 @@ class _Reader:
         return {partition: OffsetRange(self.begins[partition], self.ends[partition]) for partition in self._global}
 
     def position(self, partition: TopicPartition) -> int:
-        """Where the application would go on."""
+        """Returns where the application would continue."""
         begin = self.begins[partition]
         committed = self.committed.get(partition)
         if committed is None:
@@ -159,7 +159,7 @@ class _Reader:
         return max(begin, committed.offset)
 
     def stage(self, planned: StageSubtopologies) -> Stage:
-        """What the sub-topologies of a stage read, write and restore."""
+        """Returns what the sub-topologies of a stage read, write and restore."""
         mine = [self._tasks[sub.id] for sub in planned.subtopologies]
         counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
         read = [
@@ -211,7 +211,7 @@ class _Reader:
         return state, abandoned
 
     def has_records(self, partition: TopicPartition, begin: int) -> bool:
-        """Whether there are any from ``begin`` on: the last transactions that wrote there have left their markers, and
+        """True if there are any from ``begin`` on: the last transactions that wrote there have left their markers, and
         what was aborted."""
         self._consumer.assign({partition: begin})
         deadline = time.monotonic() + _PATIENCE_S

@@ -129,7 +129,7 @@ def _java_home(java: Java) -> Path:
 
 
 def _import_path() -> Sequence[str]:
-    """Where the workers find the user's modules, which this process may have found in its current directory."""
+    """Returns where the workers find the user's modules, which this process may have found in its current directory."""
     here = [str(Path.cwd())]
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     package = str(Path(__file__).resolve().parents[1])

@@ -38,7 +38,7 @@ FLUSH_STEP_ENTRIES = 512
 
 
 class WriteBuffer:
-    """What one store of one task has changed since the last commit, and what it keeps of its committed rows.
+    """Changes of one store of one task since the last commit, and the committed rows that it keeps.
 
     It knows no kind of store: keys here are those of the rows, ``row_format`` says what a row is made of, and
     ``front_bytes`` of it stand before the key in the changelog.
@@ -73,10 +73,10 @@ class WriteBuffer:
         updates and sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary.
         """
         self.show_key: Callable[[bytes], str] = repr
-        """What people are told of a row's key."""
+        """Shows a row's key to people."""
         self.flushes_every_deletion = False
-        """Whether a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
-        where no operator listens."""
+        """True if a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
+        if no operator listens."""
         self._listeners = FlushListeners()
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
@@ -318,7 +318,7 @@ class WriteBuffer:
             check.check(value, number)
 
     def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
-        """What downstream was told last: ``before`` holds what this commit has flushed already."""
+        """Returns what downstream was told last: ``before`` holds what this commit has flushed already."""
         if key in before:
             return before[key][0]
         row = self._disk.look_at(key)

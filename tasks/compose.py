@@ -25,13 +25,14 @@ from penstock.topology.processor import PunctuationType
 
 @dataclass(frozen=True)
 class Composed:
-    """What a task runs: per topic how its records enter, the processors, and the stores whose keys a source knows."""
+    """The parts of a task: per topic how its records enter, the processors, and the stores whose keys a source
+    knows."""
 
     sources: Mapping[str, Source]
     processors: tuple[Hosted, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
     source: Callable[[SourceTopic], Source]
-    """How records of another topic of a source enter."""
+    """Makes the way in for records of another topic of a source."""
 
 
 def compose(

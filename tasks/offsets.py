@@ -25,8 +25,8 @@ _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3
 LONGEST = 4096
 """A broker refuses a commit whose metadata is longer, by its default (``offset.metadata.max.bytes``)."""
 STREAM_TIME = "/stream-time"
-"""What penstock remembers beyond Kafka Streams, where an operator's stream time begins anew after a restart, is
-remembered under names that end so: no store has such a name."""
+"""Suffix of the names under which penstock remembers what Kafka Streams does not, where an operator's stream time
+begins again after a restart: no store has such a name."""
 TTL_TIME = f"ttl/of-task{STREAM_TIME}"
 """Under this one the time by which rows with a TTL expire: no operator has such a name."""
 LOGGED = "/changelog-offset"
@@ -38,12 +38,12 @@ LISTED = "/changelog-offsets"
 
 
 def short_name(name: str) -> str:
-    """What stands for a name of penstock's own where there is no room for all."""
+    """Returns what stands for a name of penstock's own if there is no room for all."""
     return f"~{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 def fitting(remembered: Mapping[str, int]) -> tuple[Mapping[str, int], Sequence[str]]:
-    """What of ``remembered`` goes into the metadata of an offset, and the names of what does not.
+    """Returns what of ``remembered`` goes into the metadata of an offset, and the names of what does not.
 
     Names of penstock's own are shortened if all of them are too long. If even that is not enough, offsets of changelogs
     are left out first, then times of penstock's own, the last ones of the topology before others, and then what Kafka
@@ -116,7 +116,7 @@ def decode_partition_time(metadata: str) -> int:
 
 
 def decode_remembered(metadata: str) -> dict[str, int]:
-    """What operators remembered (ms); nothing where ``metadata`` has no whole list of it.
+    """Returns what operators remembered (ms); nothing if ``metadata`` has no whole list of it.
 
     Stray characters may follow the list, or stand in its place: what they spell is hardly a list, nor what an operator
     asks for.

@@ -24,7 +24,7 @@ Check = Callable[[Iterable[bytes]], object]
 
 @dataclass(frozen=True)
 class Part:
-    """How the keys, or the values, of a topic enter: decoded, or, where ``decode`` is None, as the bytes they are.
+    """The way in for the keys, or the values, of a topic: decoded, or, if ``decode`` is None, as the bytes they are.
 
     ``check`` raises unless all bytes that it is given could be decoded; it is None where that cannot fail.
     """
@@ -125,8 +125,8 @@ class RecordQueue:
         return batch.timestamps[self.position] if self.position < len(batch.keys) else -1
 
     def run_end(self, limit: int, most: int) -> int:
-        """Where the run ends that begins with the next record: before one that is not older than ``limit``, which comes
-        after another queue's head."""
+        """Returns where the run ends that begins with the next record: before one that is not older than ``limit``,
+        which comes after another queue's head."""
         batch, begin = self._batches[0], self.position
         end = min(begin + most, len(batch.keys))
         if limit == NO_LIMIT:

@@ -1,4 +1,4 @@
-"""What the factory of an operator's closure is given: its name, its successors, the stores, the task's context."""
+"""Arguments of the factory of an operator's closure: its name, its successors, the stores, the task's context."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Store:
 
     @property
     def buffer(self) -> WriteBuffer:
-        """Where the changes of a store of the DSL are: of a key-value store by key, of a windowed one by row."""
+        """The buffer with the changes of a store of the DSL: of a key-value store by key, of a windowed one by row."""
         assert isinstance(self.opened, BufferedStateStore)
         return self.opened.buffer
 
@@ -73,7 +73,7 @@ class Store:
 
 
 class UserObject(Protocol):
-    """What begins and ends with its task: a processor, a transformer."""
+    """Object that begins and ends with its task: a processor, a transformer."""
 
     def init(self, context: Any, /) -> None:
         """The task begins."""
@@ -93,7 +93,7 @@ class Hosted(Protocol):
 
     @property
     def context(self) -> Any:
-        """What its ``init`` is called with."""
+        """The context that its ``init`` is called with."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Wiring:
     cached_stores: frozenset[str] = frozenset()
 
     def sender(self, topic: str) -> Send:
-        """How this node, a sink, sends to ``topic``."""
+        """Returns the function by which this node, a sink, sends to ``topic``."""
         return self.collector.send if self.sender_of is None else self.sender_of(self.name, topic)
 
     @property
@@ -171,8 +171,8 @@ class Wiring:
             self.context.idle.add(self.name, observed, advance, now, holds, resume)
 
     def close_time(self, store: Store) -> Remembered:
-        """How far windows of ``store`` that have closed were emitted: the stream time less the grace period when they
-        were last. As in Kafka Streams it is remembered under the name of the store."""
+        """Returns how far windows of ``store`` that have closed were emitted: the stream time less the grace period
+        when they were last. As in Kafka Streams it is remembered under the name of the store."""
         return self.context.remembered.setdefault(store.builder.name, Remembered())
 
     @property
@@ -203,11 +203,12 @@ class Wiring:
             return key
 
     def key_to_bytes(self, store: Store) -> Callable[[Any], bytes] | None:
-        """How a key becomes a key of ``store``; None when it is bytes already."""
+        """Returns the function that turns a key into a key of ``store``; None when it is bytes already."""
         return store.key_serde.serialize if self.undecoded_key is None else None
 
     def to_windowed_key(self, store: Store) -> Callable[[Any, Window], Any]:
-        """How a key that this node receives, and a window, become the windowed key that its children expect."""
+        """Returns the function that makes a key that this node receives, and a window, the windowed key that its
+        children expect."""
         if self.hands_on_bytes:
             key_bytes, suffix = self.key_to_bytes(store) or _same, store.windowed.rows.schema.topic_suffix
             return lambda key, window: key_bytes(key) + suffix(window)
@@ -217,12 +218,13 @@ class Wiring:
         return lambda key, window: Windowed(decode(key), window)
 
     def row_to_windowed_key(self, store: Store) -> Callable[[bytes], Any]:
-        """How the key of a row of ``store`` becomes the windowed key that the children of this node expect."""
+        """Returns the function that makes the key of a row of ``store`` the windowed key that the children of this node
+        expect."""
         rows = store.windowed.rows
         return rows.schema.topic_key if self.hands_on_bytes else rows.windowed_keys(store.key_serde.deserialize)
 
     def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
-        """How a key of ``store`` becomes what the children of this node expect."""
+        """Returns the function that makes a key of ``store`` what the children of this node expect."""
         return store.key_serde.deserialize if self.undecoded_key is None else _same
 
 
@@ -231,7 +233,7 @@ def _same(data: Any) -> Any:
 
 
 def _refusal(store: Store, key: Any) -> SerializationError | None:
-    """What is wrong with ``key`` for the serde of ``store``, if it is."""
+    """Returns what is wrong with ``key`` for the serde of ``store``, if anything is."""
     serde = store.key_serde
     try:
         serde.serialize(key)

@@ -38,7 +38,7 @@ class TransactionState(Enum):
 
 @dataclass(eq=False)
 class FakeTransaction:
-    """What one producer writes between a beginning and an end; ``epoch`` is its producer's."""
+    """Records that one producer writes between a beginning and an end; ``epoch`` is its producer's."""
 
     transactional_id: str
     epoch: int
@@ -64,7 +64,7 @@ class FakeRecord:
 
     @property
     def is_committed(self) -> bool:
-        """Whether a reader of committed records gets it."""
+        """True if a reader of committed records gets it."""
         return not self.is_marker and (self.transaction is None or self.transaction.state is TransactionState.COMMITTED)
 
 
@@ -124,7 +124,7 @@ class FakeBroker:
 
     @property
     def answers(self) -> bool:
-        """Whether calls succeed."""
+        """True if calls succeed."""
         return not self.down and self.error is None
 
     def _answering(self) -> None:
@@ -140,7 +140,7 @@ class FakeBroker:
             return {name: len(logs) for name, logs in self._topics.items()}
 
     def topic_config(self, topic: str) -> dict[str, str]:
-        """What ``topic`` was created with."""
+        """Returns the settings with which ``topic`` was created."""
         with self.changed:
             return dict(self._configs[topic])
 
@@ -291,7 +291,7 @@ class FakeBroker:
         return {self.metadata(group, seat, number) for seat, number in self.group(group).incarnations.items()}
 
     def metadata(self, group: str, instance: str, incarnation: int) -> bytes:
-        """What the owner of a seat shows, so that the group takes offsets as its own."""
+        """Returns what the owner of a seat shows, so that the group takes offsets as its own."""
         with self.changed:  # known without asking
             return f"{group}/{instance}/{incarnation}/{self._groups[group].generation}".encode()
 
@@ -329,7 +329,7 @@ class FakeBroker:
             return joined.incarnations[instance]
 
     def range_assignment(self, group: str, instance: str) -> frozenset[TopicPartition]:
-        """What the range assignor gives to ``instance``."""
+        """Returns what the range assignor gives to ``instance``."""
         with self.changed:
             seats = self.group(group).subscriptions
             mine: set[TopicPartition] = set()

@@ -26,7 +26,7 @@ _replace: Callable[..., Any] = replace
 
 @dataclass(frozen=True)
 class Deduplicated(Generic[K, V, I]):
-    """How ``deduplicate`` keeps what it has seen. Mirrors ``Deduplicated`` of KIP-655.
+    """Options of ``deduplicate``. Mirrors ``Deduplicated`` of KIP-655.
 
     ``key_serde`` and ``value_serde`` are the stream's (the second is for the repartition topic alone, if there is one),
     ``id_serde`` that of ids. ``name`` names the operator and the repartition topic, ``store_name`` the store and its

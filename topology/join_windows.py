@@ -67,7 +67,7 @@ class JoinWindows:
 
     @property
     def retention_ms(self) -> int:
-        """How long records are kept to be joined."""
+        """Time for which records are kept to be joined."""
         return self.size_ms + self.grace_ms
 
 

@@ -36,7 +36,7 @@ _replace: Callable[..., Any] = replace
 
 
 class StoreType(Enum):
-    """Where a table's store lies. Mirrors ``Materialized.StoreType``."""
+    """The place of a table's store. Mirrors ``Materialized.StoreType``."""
 
     ROCKS_DB = "rocksDB"
     """On disk: the default."""
@@ -54,7 +54,7 @@ def checked_store_type(given: object, whose: str) -> None:
 
 @dataclass(frozen=True)
 class Materialized(Generic[K, V]):
-    """How the content of a table is kept. Mirrors ``Materialized``.
+    """Options for the store of a table. Mirrors ``Materialized``.
 
     A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
     downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a

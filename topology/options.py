@@ -36,7 +36,7 @@ _replace: Callable[..., Any] = replace
 """Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
 
 OffsetReset = Literal["earliest", "latest"]
-"""Where to begin in a topic without a committed offset."""
+"""The position at which to begin in a topic without a committed offset."""
 
 
 def _check_serde(serde: object, what: str) -> None:
@@ -69,7 +69,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Consumed(Generic[K, V]):
-    """How a topic is read. Mirrors ``Consumed``.
+    """Options for reading a topic. Mirrors ``Consumed``.
 
     ``timestamp_extractor``: None takes ``default.timestamp.extractor``. ``offset_reset``: None is
     ``earliest``. ``name`` names the source node.
@@ -134,7 +134,7 @@ class Consumed(Generic[K, V]):
 
 @dataclass(frozen=True)
 class Produced(Generic[K, V]):
-    """How a topic is written. Mirrors ``Produced``.
+    """Options for writing a topic. Mirrors ``Produced``.
 
     ``partitioner`` of (topic, key, value, partitions): None takes Kafka's default (murmur2 of the key's bytes). It
     returns a partition, a set of those that all take the record, or None for the default; an empty set drops it.
@@ -186,7 +186,7 @@ class Produced(Generic[K, V]):
 
 @dataclass(frozen=True)
 class Grouped(Generic[K, V]):
-    """How a stream is grouped. Mirrors ``Grouped``.
+    """Options for grouping a stream. Mirrors ``Grouped``.
 
     ``name`` is that of the repartition topic (``<application.id>-<name>-repartition``), where one is needed, and of the
     operator that selects the key. Given without serdes, none are inherited: the configuration's are used.
@@ -226,7 +226,7 @@ class Grouped(Generic[K, V]):
 
 @dataclass(frozen=True)
 class Joined(Generic[K, V, V2]):
-    """How a stream is joined with a table. Mirrors ``Joined``.
+    """Options for joining a stream with a table. Mirrors ``Joined``.
 
     ``key_serde`` and ``value_serde`` are those of the stream (used where it must be repartitioned),
     ``other_value_serde`` that of the table, which its own store already knows. ``name`` names the join and its
@@ -289,7 +289,7 @@ class Joined(Generic[K, V, V2]):
 
 @dataclass(frozen=True)
 class Repartitioned(Generic[K, V]):
-    """How ``repartition`` writes its topic. Mirrors ``Repartitioned``.
+    """Options for ``repartition`` and its topic. Mirrors ``Repartitioned``.
 
     ``name``: the topic is ``<application.id>-<name>-repartition``. ``number_of_partitions``: None takes that of the
     topics upstream. ``partitioner``: as that of :class:`Produced`.

@@ -26,7 +26,7 @@ _replace: Callable[..., Any] = replace
 
 @dataclass(frozen=True)
 class StreamJoined(Generic[K, V, V2]):
-    """How two streams are joined. Mirrors ``StreamJoined``.
+    """Options for joining two streams. Mirrors ``StreamJoined``.
 
     ``value_serde`` is that of the first stream's values, ``other_value_serde`` that of the second's. ``name`` names the
     operators and the repartition topics (``<name>-left``, ``<name>-right``), ``store_name`` the stores and with them

@@ -17,7 +17,7 @@ K = TypeVar("K", contravariant=True)
 
 @dataclass(frozen=True)
 class BufferConfig:
-    """How much ``suppress`` may hold back. Mirrors ``Suppressed.BufferConfig``.
+    """The limit of what ``suppress`` may hold back. Mirrors ``Suppressed.BufferConfig``.
 
     Made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. What is held back lies in memory, and in a
     changelog topic from which it is restored, created with ``topic_config`` on top of the usual settings, unless

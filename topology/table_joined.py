@@ -15,8 +15,8 @@ KO = TypeVar("KO")
 
 @dataclass(frozen=True)
 class TableJoined(Generic[K, KO]):
-    """How a foreign-key join sends its questions and answers from one table's tasks to the other's. Mirrors
-    ``TableJoined``.
+    """Options for the questions and answers that a foreign-key join sends from one table's tasks to the other's.
+    Mirrors ``TableJoined``.
 
     Only a table whose topic is not partitioned by Kafka's default needs a partitioner here: the very one that its topic
     was written with. ``partitioner`` says where an entry of the left table is: called with (topic, its key, None,

@@ -166,7 +166,7 @@ class SlidingWindows:
 
 @dataclass(frozen=True)
 class EmitStrategy:
-    """When the results of a windowed aggregate go downstream. Mirrors ``EmitStrategy``."""
+    """The moment at which the results of a windowed aggregate go downstream. Mirrors ``EmitStrategy``."""
 
     on_close: bool
 

@@ -1,4 +1,4 @@
-"""What is done to a Kafka cluster and a group from outside, to see whether an application can stand it."""
+"""Disturbs a Kafka cluster and a group from outside, to see whether an application can stand it."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | N
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether the folder holds exactly the jars that its manifest lists, each with its digest (50 MB take 0.1 s)."""
+    """True if the folder holds exactly the jars that its manifest lists, each with its digest (50 MB take 0.1 s)."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())
     except (OSError, ValueError):

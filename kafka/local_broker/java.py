@@ -74,7 +74,8 @@ def _bundled_java() -> Path | None:
 
 
 def _major_version(executable: Path) -> int | None:
-    """What ``java -version`` says; None when it cannot be run or says nothing of the kind (macOS' placeholder)."""
+    """Returns what ``java -version`` says; None when it cannot be run or says nothing of the kind (macOS'
+    placeholder)."""
     try:
         done = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):

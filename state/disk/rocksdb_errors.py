@@ -1,4 +1,4 @@
-"""What has gone wrong with a database, in words that help."""
+"""Explains in helpful words what has gone wrong with a database."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def translated(error: Exception, what: str) -> StateStoreError:
 
 @dataclass(frozen=True)
 class Errors:
-    """What is said of one database, whose rows are all ``restorable`` from changelogs, or not."""
+    """Error texts about one database, whose rows are all ``restorable`` from changelogs, or not."""
 
     path: Path
     restorable: bool

@@ -58,7 +58,7 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
     kind: ClassVar[str] = "timestamped key-value"
 
     ttl_ms: int | None = None
-    """How long after its last update a row expires; None: never."""
+    """Time after its last update for which a row is kept; None: for ever."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,8 +97,8 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
 
 @dataclass(frozen=True)
 class SubscriptionStoreBuilder(TimestampedKeyValueStoreBuilder[bytes, bytes]):
-    """What a foreign-key join keeps of its subscriptions. As Kafka Streams' since 4.3 it has headers in its changelog,
-    whatever ``dsl.store.format`` says."""
+    """Builds the store of the subscriptions of a foreign-key join. As Kafka Streams' since 4.3 it has headers in its
+    changelog, whatever ``dsl.store.format`` says."""
 
     logs_headers: ClassVar[bool] = True
 

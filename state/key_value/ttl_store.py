@@ -35,7 +35,7 @@ class TtlBuffer(WriteBuffer):
     ) -> None:
         super().__init__(name, value_serde, TIMESTAMPED_VALUE, context)
         self.latest_expired = -1
-        """What was updated up to this time has expired (ms): stream time less the TTL."""
+        """Rows that were updated up to this time have expired (ms): stream time less the TTL."""
         self._index = index
         self._drop_record = context.drop_record
 
@@ -145,7 +145,7 @@ class TtlStateStore(KeyValueStateStore):
             pass
 
     def _expires_at(self, key: bytes, restored: Mapping[bytes, tuple[bytes | None, int]]) -> int | None:
-        """When the row of ``key`` expires, as of what is ``restored`` or committed; None where there is none."""
+        """Returns when the row of ``key`` expires, as of what is ``restored`` or committed; None if there is none."""
         if key in restored:
             value, updated_at = restored[key]
             return None if value is None else max(updated_at, 0) + self.ttl_ms

@@ -239,7 +239,7 @@ class JoinWindowStateStore(WindowStateStore):
 
 
 class _JoinWindowView(TypedWindowStore):
-    """What a processor sees: reads find what the write buffer has."""
+    """The view of a processor: reads find what the write buffer has."""
 
     def __init__(self, store: JoinWindowStateStore, keys: TypedKeys, now: Callable[[], int]) -> None:
         super().__init__(store, keys, now)

@@ -221,7 +221,7 @@ def _filled(serde: Serde[Any] | None) -> Serde[Any]:
 
 
 def _key_bytes(wiring: Wiring, serde: Serde[Any]) -> Callable[[Any], bytes]:
-    """How ``serde`` writes a key that the node receives."""
+    """Returns the function by which ``serde`` writes a key that the node receives."""
     undecoded = wiring.undecoded_key
     return serde.serialize if undecoded is None else _rewritten(undecoded, serde)
 

@@ -179,7 +179,8 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
 
 
 def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception) -> str:
-    """Which of the two was refused, by which serde, and what the serde takes; tried anew, for this is the end."""
+    """Returns which of the two was refused, by which serde, and what the serde takes; tries again, for this is the
+    end."""
     assert node.key_serde is not None
     assert node.value_serde is not None
     option = node.written_by.told_serdes if node.written_by else "an option"

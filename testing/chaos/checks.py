@@ -1,4 +1,5 @@
-"""What must hold when the faults have passed. Functions of records; each returns sentences, none when all is well.
+"""Checks what must hold when the faults have passed. Functions of records; each returns sentences, none when all is
+well.
 
 At least once a record may be processed again, so counts may be higher than the truth, never lower; exactly once they
 are the truth.
@@ -131,7 +132,7 @@ def no_transaction_is_open(stable: Mapping[TopicPartition, int], high: Mapping[T
 
 
 def poison_counted(dropped: int, written: int) -> list[str]:
-    """What cannot be decoded is dropped, and counted once."""
+    """Records that cannot be decoded are dropped, and counted once."""
     return [] if dropped == written else [f"{written} records could not be decoded, {dropped} were counted as dropped"]
 
 

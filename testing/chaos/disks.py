@@ -1,4 +1,4 @@
-"""What stands on disk when the application has ended: each store, active or standby, is what its changelog makes."""
+"""Checks what is on disk when the application has ended: each store, active or standby, is what its changelog makes."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _ATTEMPTS = 3
 
 @dataclass
 class Report:
-    """What a run was and what came of it. ``violations`` is empty when all that was promised held."""
+    """A run and its outcome. ``violations`` is empty when all that was promised held."""
 
     seed: int
     seconds: float
@@ -45,11 +45,11 @@ class Report:
     """With the broker's files, the state and the logs; it stays if something is violated, or the run raises."""
     faults: int = 0
     rest_s: float = 0.0
-    """How long after the last fault the application had nothing left to do; 0 if it never came there."""
+    """Time after the last fault until the application had nothing left to do; 0 if it never came there."""
     poisoned: int = 0
     """Records that cannot be decoded."""
     look_ups: Mapping[str, int] = field(default_factory=dict)
-    """How often the HTTP server answered, and how."""
+    """Number of answers of the HTTP server, by their kind."""
     violations: list[str] = field(default_factory=list)
 
 

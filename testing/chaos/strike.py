@@ -50,7 +50,7 @@ def _slow(pick: int, proxy: Proxy) -> None:
 
 
 class _Agenda:
-    """What is to be done, by time. Doing it may add to it."""
+    """Work to be done, by time. Doing it may add to it."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[float, int, Callable[[], None]]] = []

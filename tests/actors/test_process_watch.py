@@ -86,7 +86,7 @@ def test_who_stands_still_is_ended_once_and_watched_again_when_it_has_another_pr
             await it.watch_for(300)
         assert it.ended == [HERE]
         (line,) = logged
-        assert line["event"] == "process stood still, ended; Ray restarts it"
+        assert line["event"] == "unresponsive process ended; Ray restarts it"
         assert (line["what"], line["pid"]) == ("coordinator", 7)
         it.actor.lives = Process("node", 8, 1100.0)
         await it.watch_for(60)
@@ -118,7 +118,7 @@ def test_a_node_that_cannot_be_reached_is_asked_again() -> None:
         with capture_logs() as logged:
             await it.watch_for(100)
         assert len(it.ended) > 1
-        assert {line["event"] for line in logged} == {"cannot end a process that stands still"}
+        assert {line["event"] for line in logged} == {"cannot end an unresponsive process"}
 
     run(play())
 

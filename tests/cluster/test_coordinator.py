@@ -381,5 +381,5 @@ def test_a_task_that_another_must_release_first_is_told(play: Play) -> None:
     play(ActorUp("stream/2"))
     (less,) = play.of(AssignTasks)
     assert play.machine.unhosted == dict.fromkeys(
-        TASKS - less.tasks, "stream/1 has not released it yet: that goes on by itself"
+        TASKS - less.tasks, "stream/1 has not released it yet: it moves as soon as that is done"
     )

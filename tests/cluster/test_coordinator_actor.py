@@ -551,13 +551,13 @@ def test_the_status_tells_that_a_version_is_not_watched_and_that_old_actors_make
         await coordinator._beginning
         coordinator._periodic = periodic_work_of(coordinator)
         monkeypatch.setattr(Coordinator, "watch_held", property(lambda _: Hold.PAUSED.value))
-        assert (await coordinator.status()).waiting == "paused: watching begins with resume"
+        assert (await coordinator.status()).waiting == "paused: the new version is watched after a resume"
         monkeypatch.setattr(Coordinator, "watch_held", property(lambda _: None))
         coordinator._periodic.waits_for_cpu = "2 stream actors wait for a free CPU: add nodes"
         assert (await coordinator.status()).waiting == "2 stream actors wait for a free CPU: add nodes"
         monkeypatch.setattr(Coordinator, "rolls_out", property(lambda _: True))
         assert (await coordinator.status()).waiting == (
-            "no CPU is free beside the actors of the old version: each of them that ends makes room for a new one"
+            "no CPU is free beside the actors of the old version: each old actor that ends makes room for a new one"
         )
 
     run(play())

@@ -288,6 +288,6 @@ def test_members_of_another_protocol_that_do_not_leave_end_the_membership(monkey
     with taken() as seat:
         for refusal in refusals:
             seat.script.put(refusal)
-        with pytest.raises(KafkaRefusedError, match="they have not left for 300 s"):
+        with pytest.raises(KafkaRefusedError, match="they have not left within 300 s"):
             raise seat.failed.get(timeout=10)
         assert seat.script.empty(), "each refusal was needed"

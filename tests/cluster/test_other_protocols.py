@@ -63,7 +63,7 @@ def test_a_start_waits_until_members_of_another_protocol_have_left(
     with seat_for(clients, topic) as seat:
         eventually(lambda: seat.membership.waits_for is not None, "refused", 30)
         told = str(seat.membership.waits_for)
-        assert f"group {topic!r} has members that share out partitions otherwise" in told
+        assert f"group {topic!r} has members of another protocol" in told
         assert "waiting until they have left" in told
         assert seat.failed.empty()
         other.client.close()

@@ -31,8 +31,8 @@ from tests.cluster.test_coordinator_actor import restarted as restarted
 from tests.cluster.test_scaling_watch import Application, Environment, Handle
 from tests.cluster.virtual_time import run
 
-BUSY = "a function of the program does not come back from a record; the actor is replaced after 300 s"
-STANDS_STILL = "its process stands still; the actor is replaced after 45 s"
+BUSY = "a function of the program has not returned from a record; the actor is replaced after 300 s"
+STANDS_STILL = "its process is unresponsive; the actor is replaced after 45 s"
 
 
 class Nodes(Environment):

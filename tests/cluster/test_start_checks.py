@@ -75,7 +75,7 @@ def test_a_program_that_can_start_passes(broker: str, tmp_path: Path) -> None:
         ({"topic.cleanup.policy": "shred"}, r"refuse to create topic 'checked-counts-changelog': .*shred"),
         ({"topic.segment.bytes": "much"}, r"refuse to create topic 'checked-counts-changelog'.*prefix 'topic\.'"),
         ({"replication.factor": 3}, r"refuse to create topic 'checked-counts-changelog'.*replication\.factor"),
-        ({"consumer.session.timeout.ms": 1_000}, r"'consumer\.session\.timeout\.ms': the brokers take \d+ to \d+ ms"),
+        ({"consumer.session.timeout.ms": 1_000}, r"'consumer\.session\.timeout\.ms': the brokers accept \d+ to \d+ ms"),
     ],
     ids=["cleanup policy", "segment size", "replication factor", "session time-out"],
 )
@@ -139,7 +139,7 @@ def test_a_state_dir_that_cannot_be_written_is_found(
     monkeypatch.setattr(ray, "is_initialized", lambda: False)  # tests before this one may have left a connection
     check_state_dir(tmp_path / "not" / "there" / "yet")
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ConfigError, match=r"state\.dir.*file' is no directory"):
+    with pytest.raises(ConfigError, match=r"state\.dir.*file' is not a directory"):
         application(broker, tmp_path / "file" / "state").check()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ConfigError, match=r"state\.dir.*read-only, or belongs to another user"):

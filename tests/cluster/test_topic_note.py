@@ -102,7 +102,7 @@ def test_a_note_that_no_broker_takes_is_written_after_its_return_and_reported_on
     with capture_logs() as lines:
         play.look()
         play.look()
-    assert [line["event"] for line in lines] == ["internal topics not noted in Kafka, retrying"]
+    assert [line["event"] for line in lines] == ["note of internal topics not written to Kafka, retrying"]
     play.broker.down = False
     play.look()
     assert play.noted == {"a1": 1, "a2": 1}

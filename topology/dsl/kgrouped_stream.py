@@ -40,7 +40,7 @@ class KGroupedStream(Generic[K, V]):
     def count(
         self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
     ) -> KTable[K, int]:
-        """How many records each key has had; stored as a long by default. Mirrors ``count``.
+        """Counts the records of each key; stored as a long by default. Mirrors ``count``.
 
         >>> import penstock as ps
         >>> words = ps.StreamsBuilder().stream("words")

@@ -45,7 +45,7 @@ class KGroupedTable(Generic[K, V]):
     def count(
         self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
     ) -> KTable[K, int]:
-        """How many entries each group has; stored as a long by default. Mirrors ``count``.
+        """Counts the entries of each group; stored as a long by default. Mirrors ``count``.
 
         A group that lost all of its entries stays, with the count 0.
 

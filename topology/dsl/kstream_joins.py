@@ -33,7 +33,7 @@ VG = TypeVar("VG")
 
 
 class KStreamJoins(Generic[K, V]):
-    """What joins add to ``KStream``."""
+    """The joins of ``KStream``."""
 
     def __init__(self, head: StreamHead) -> None:
         self._head = head

@@ -62,7 +62,7 @@ class SessionWindowedKStream(Generic[K, V]):
     def count(
         self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
     ) -> KTable[Windowed[K], int]:
-        """How many records each session has had; stored as a long by default. Mirrors ``count``."""
+        """Counts the records of each session; stored as a long by default. Mirrors ``count``."""
         checked_option(materialized, Materialized, "count")
         self._aggregates.use_up_store_name(materialized)
         return self._aggregated("count", Count(), AGGREGATE, Serdes.long(), materialized, named)

@@ -40,7 +40,7 @@ OPTIMIZATION_KEY = "topology.optimization"
 
 
 class StreamsBuilder:
-    """Where a program begins. Mirrors ``StreamsBuilder``.
+    """Builds a program, which begins here. Mirrors ``StreamsBuilder``.
 
     >>> import penstock as ps
     >>> builder = ps.StreamsBuilder()

@@ -70,7 +70,7 @@ class TimeWindowedKStream(Generic[K, V]):
     def count(
         self, materialized: Materialized[K, int] | None = None, *, named: NameLike | None = None
     ) -> KTable[Windowed[K], int]:
-        """How many records each key has had in each window; stored as a long by default. Mirrors ``count``."""
+        """Counts the records of each key in each window; stored as a long by default. Mirrors ``count``."""
         checked_option(materialized, Materialized, "count")
         if not isinstance(self._windows, SlidingWindows):
             self._aggregates.use_up_store_name(materialized)

@@ -71,8 +71,8 @@ class Topology(TopologyValue):
     def _of(
         cls, writer: TopologyWriter, copartitioned: Iterable[frozenset[str]], is_generated: Callable[[str], bool]
     ) -> Self:
-        """What ``writer`` has so far; ``copartitioned`` are sets of sources that must have equally many partitions,
-        ``is_generated`` says of the name of a store or a topic whether the user has not given it."""
+        """Returns what ``writer`` has so far; ``copartitioned`` are sets of sources that must have equally many
+        partitions, ``is_generated`` says of the name of a store or a topic whether the user has not given it."""
         topology = cls.__new__(cls)
         topology._begin(writer, tuple(copartitioned), is_generated)
         return topology

@@ -67,12 +67,12 @@ class JoinedTable(TableDefinition):
         return True
 
     def this_side(self) -> Operator:
-        """What joins the updates of the left table."""
+        """The operator that joins the updates of the left table."""
         left, _ = self._parents
         return self._side(left, self._right, self._kind.keeps_left, self._kind.keeps_right, is_reversed=False)
 
     def other_side(self) -> Operator:
-        """What joins the updates of the right table."""
+        """The operator that joins the updates of the right table."""
         _, right = self._parents
         return self._side(right, self._left, self._kind.keeps_right, self._kind.keeps_left, is_reversed=True)
 

@@ -37,7 +37,7 @@ class TableTableJoin(Operator):
     own_stores: tuple[str, ...]
     """The stores of the task in which its own table is kept. The operator itself does not look into them."""
     of_versions: bool = False
-    """Whether its own table is versioned: then updates that are not the latest of their key are dropped."""
+    """True if its own table is versioned: then updates that are not the latest of their key are dropped."""
 
     keeps_key, keeps_value = True, False
 

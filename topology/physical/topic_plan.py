@@ -25,7 +25,8 @@ _REPARTITION = {**_EVERY, "cleanup.policy": "delete", "retention.ms": "-1", "seg
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """What an application needs of Kafka: its tasks, and the internal topics that must exist with their partitions."""
+    """Everything that an application needs of Kafka: its tasks, and the internal topics that must exist with their
+    partitions."""
 
     tasks: TaskPlan
     internal: tuple[NewTopic, ...]
