@@ -58,7 +58,7 @@ def of_another_python(file: Path) -> bool:
 
 
 def expected_files() -> set[str]:
-    """What lies in the package's folders, under its import path."""
+    """Returns what is in the package's folders, under its import path."""
     files = [file for folder in PACKAGES for file in (ROOT / folder).rglob("*") if file.is_file()]
     own = {file.relative_to(ROOT) for file in files if "__pycache__" not in file.parts and not of_another_python(file)}
     return {f"penstock/{file.as_posix()}" for file in own} | {"penstock/__init__.py", "penstock/py.typed"}

@@ -1,5 +1,5 @@
-"""What ``test_full_disk.py`` runs in a process of its own: ``python -m tests.actors.full_disk CASE DIRECTORY``, where
-the directory is a file system of a few megabytes."""
+"""Runs the cases of ``test_full_disk.py`` in a process of their own: ``python -m tests.actors.full_disk CASE
+DIRECTORY``, where the directory is a file system of a few megabytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fill(disk: Path) -> Path:
 
 
 def key(number: int) -> str:
-    """Which no compression makes much shorter."""
+    """Bytes that no compression makes much shorter."""
     return hashlib.sha512(str(number).encode()).hexdigest()
 
 

@@ -118,7 +118,7 @@ class Rig:
             self.broker.append(topic, FakeRecord(_bytes(key), _bytes(value), timestamp, None), partition)
 
     def counts(self, topic: str = "out") -> list[tuple[str, int]]:
-        """What stands in ``topic``, counts decoded."""
+        """Returns the records of ``topic``, counts decoded."""
         return [((r.key or b"").decode(), int.from_bytes(r.value or b"", "big")) for r in self.broker.records(topic)]
 
     def committed(self, partition: int = 0, topic: str = "in") -> int | None:
@@ -172,7 +172,7 @@ class Rig:
 
 
 def nothing_done() -> Future[None]:
-    """What a seat hears before a rebalance when there is nothing to commit."""
+    """Returns the answer to a seat before a rebalance when there is nothing to commit."""
     done: Future[None] = Future()
     done.set_result(None)
     return done
@@ -221,7 +221,7 @@ def count_of(loop: StreamLoop, key: str, committed: bool = False) -> int | None:
 
 
 def producer_of(loop: StreamLoop) -> FakeProducer:
-    """What it sends by now."""
+    """Returns the producer by which the loop sends now."""
     producer = loop._guarantee.producer
     assert isinstance(producer, FakeProducer)
     return producer

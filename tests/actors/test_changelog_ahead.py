@@ -135,7 +135,7 @@ def test_a_join_finds_the_other_streams_again_where_a_third_topic_was_far_ahead(
 
 
 def test_so_does_a_late_record_whose_own_stream_was_far_ahead(crashed: Crashed) -> None:
-    """What the store of a stream shows goes by that stream alone."""
+    """The view of a stream's store depends on that stream alone."""
     before: Rows = [("in", "z", "z", 90_000_000), ("other", "a", "r", 60_000)]
     behind: Rows = [("in", "a", "l", 70_000), ("other", "b", "x", 9_000_000)]
     assert ("a", "l+r") in crashed(stream_join(False), before, behind, [])
@@ -229,7 +229,7 @@ def test_a_record_that_waits_for_a_table_waits_again(beside: bool, crashed: Cras
 
 
 def gathered(waits: str) -> ps.Topology:
-    """What leaves a store in which records wait, in a table that is cached."""
+    """Returns a program that gathers what leaves a store in which records wait, in a table that is cached."""
     builder = ps.StreamsBuilder()
     if waits == "outer join":
         left, right = builder.stream("in", strings()), builder.stream("other", strings())

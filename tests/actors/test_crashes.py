@@ -137,7 +137,7 @@ class Played:
             self.stick(random)
 
     def stick(self, random: Random) -> None:
-        """What the producer is given from now on is not delivered, until its time is up."""
+        """From now on nothing that the producer is given is delivered, until its time is up."""
         settle(self.loop)
         producer = producer_of(self.loop)
         producer.most_at_once = 0

@@ -1,4 +1,4 @@
-"""Where exactly once, or what an unclean exit leaves behind, was wrong in Kafka Streams of late: it must not be here.
+"""Recent faults of Kafka Streams under exactly once, or after an unclean exit: penstock must not have them.
 
 An unclean exit is a copy of the state directory while all of it is open: what ``kill -9`` leaves on disk.
 """
@@ -58,7 +58,7 @@ def begun(rig: Rig) -> tuple[StreamLoop, list[Any]]:
 
 
 def on_disk(rig: Rig, path: Path) -> tuple[dict[bytes, int], int | None]:
-    """What the disk would have of ``counts`` if the process ended now, and the offset that stands there."""
+    """Returns what the disk would have of ``counts`` if the process ended now, and the offset that is there."""
     shutil.copytree(rig.spec.config.state_dir / APPLICATION / str(TASK), path)
     stores = RocksDBTaskStores(path / "rocksdb", rig.spec.topology.subtopologies[0].stores)
     rows = {key: int.from_bytes(row[8:], "big") for key, row in stores.store("counts").scan(None, None)}
@@ -68,7 +68,7 @@ def on_disk(rig: Rig, path: Path) -> tuple[dict[bytes, int], int | None]:
 
 
 def folded(rig: Rig, end: int | None) -> dict[bytes, int]:
-    """What the committed rows of the changelog make in front of ``end``."""
+    """Returns what the committed rows of the changelog make in front of ``end``."""
     rows = {}
     for record in rig.broker.log(LOG).records[: end or 0]:
         if record.is_committed:

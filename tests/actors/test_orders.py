@@ -1,4 +1,4 @@
-"""What a stream actor is told, as it arrives: each order does what it says, and may come twice."""
+"""Orders to a stream actor: each does what it says, and may come twice."""
 
 from __future__ import annotations
 

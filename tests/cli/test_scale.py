@@ -19,7 +19,7 @@ COUNTS = (ActorCount(2, 8, 1.56, 210.4), ActorCount(4, 4, 0.78, 45.0), ActorCoun
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """What the coordinator was asked; it refuses more than 8."""
+    """Questions to the coordinator; it refuses more than 8."""
     calls: list[tuple[Any, ...]] = []
 
     def ask(coordinator: Any, *call: Any) -> str | None:

@@ -46,7 +46,7 @@ class SimulatedActor:
         self.suspended_under = 0
         self.node = world.rng.choice(world.nodes)
         self.standbys: dict[TaskId, int] = {}
-        """How many offsets each lacks."""
+        """Number of offsets that each lacks."""
         self.paused = False
         self.finished: asyncio.Future[ActorEnd] = asyncio.get_running_loop().create_future()
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()

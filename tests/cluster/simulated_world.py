@@ -66,7 +66,7 @@ class World:
         self.wanted: int | None = None
         self.nodes = [f"node {number}" for number in range(self.rng.choice([1, 1, 2, 3]))]
         self.draining: dict[str, float] = {}
-        """When each of these is gone; infinite: when nothing runs there any more."""
+        """The time at which each of these is gone; infinite: when nothing runs there any more."""
         self.full = False
         """No node has room for another actor."""
         self.room = math.inf
@@ -99,7 +99,7 @@ class World:
         self.lost_epoch = 0
         self.calls = {"accepted": 0, "refused": 0, "repeated": 0}
         self.broken: BaseException | None = None
-        """What must never happen, and did."""
+        """Events that must never happen, and did."""
         self._position = 0
         self._here = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()

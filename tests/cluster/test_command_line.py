@@ -67,7 +67,7 @@ def penstock(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedP
 
 
 class Output:
-    """What a process writes, while it runs."""
+    """Output of a process, while it runs."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process

@@ -57,7 +57,7 @@ def settled(world: World) -> bool:
 
 
 def loads_of(world: World) -> list[int]:
-    """How many tasks each living actor has."""
+    """Returns the number of tasks that each living actor has."""
     return [len(actor.tasks) for actor in world.actors.values() if actor.alive]
 
 

@@ -1,4 +1,4 @@
-"""What a user is told whose stream actors have no CPU."""
+"""Notices to a user whose stream actors have no CPU."""
 
 from __future__ import annotations
 

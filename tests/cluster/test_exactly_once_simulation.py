@@ -114,7 +114,7 @@ def give_a_seat_for_the_partitions_of_others(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def give_a_seat_under_an_old_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is on its way to the actor may be another's since."""
+    """Tasks of the assignment that is on its way to the actor may be another's since."""
 
     def may_be_member(self: Any, request: CommitRequest) -> bool:
         sources = self._owned.plan.partitions

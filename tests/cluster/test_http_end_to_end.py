@@ -135,7 +135,7 @@ def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_cou
 
 
 def _of_ray(endpoint: str, application_id: str) -> list[str]:
-    """What the dashboard names and Ray's endpoint does not have of this application."""
+    """Returns what the dashboard names and Ray's endpoint does not have of this application."""
     lines = httpx.get(endpoint, timeout=10).text.splitlines(keepends=True)
     ours = [line for line in lines if line.startswith("#") or f'application_id="{application_id}"' in line]
     return missing_from("".join(ours), dashboard(), "ray_kafka")

@@ -1,4 +1,4 @@
-"""What a user holds, with stand-ins for the cluster: no Ray runs."""
+"""The object that a user holds, with stand-ins for the cluster: no Ray runs."""
 
 from __future__ import annotations
 

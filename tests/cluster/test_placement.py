@@ -34,7 +34,7 @@ from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 PLAN = TaskPlan((SubtopologyTasks(0, {"lines": 4}, stateful=True, logged=True),))
 TASKS = frozenset(PLAN.partitions)
 CAUGHT_UP, BEHIND = 10_000, 10_001
-"""How many offsets a standby may lack by default, and one more."""
+"""The most offsets that a standby may lack by default, and one more."""
 
 
 class Cluster:

@@ -1,4 +1,4 @@
-"""What the dispatcher does when the group hands out its partitions anew. No Ray, no group; the clock is virtual."""
+"""The dispatcher while the group hands out its partitions again. No Ray, no group; the clock is virtual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users and load want of the number of stream actors, over a real machine and dispatcher without Ray."""
+"""The number of stream actors that users and load want, over a real machine and dispatcher without Ray."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a driver says of an application that ends, and of a coordinator that does not answer; actors are stand-ins, no
-Ray runs."""
+"""Reports of a driver about an application that ends, and about a coordinator that does not answer; actors are
+stand-ins, no Ray runs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 class Names:
-    """What bears the names of an application in Ray, and what is ended of it."""
+    """Names of an application in Ray, and those of its actors that are ended."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.coordinators: list[Any] = []

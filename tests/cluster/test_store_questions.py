@@ -1,4 +1,4 @@
-"""What stores of every kind answer from outside: over HTTP and by Python's views, against what the test driver has.
+"""Answers of stores of every kind from outside: over HTTP and by Python's views, against what the test driver has.
 
 All of it is real but Ray and Kafka: stores, tasks, stream loops, the read side, the HTTP API.
 """

@@ -1,4 +1,4 @@
-"""Which keys the configuration has, what each may hold, and what it says when it is wrong."""
+"""Keys of the configuration: their values, and the errors when one is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exception handlers answer, and what they log."""
+"""Answers of the exception handlers, and the lines that they log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where log lines go, and what they say of themselves."""
+"""Destinations of log lines, and the fields that they have."""
 
 from __future__ import annotations
 

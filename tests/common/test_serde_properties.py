@@ -111,7 +111,7 @@ def test_a_number_that_has_no_room_is_refused_and_not_cut(name: str, number: int
 
 @given(st.lists(LONGS.filter(lambda number: number >= 0), min_size=2))
 def test_numbers_that_are_not_negative_are_in_the_order_of_their_bytes(numbers: list[int]) -> None:
-    """What ranges of keys go by."""
+    """Ranges of keys go by this order."""
     assert sorted(numbers, key=ps.Serdes.long().serialize) == sorted(numbers)
 
 

@@ -74,7 +74,7 @@ class CrashesAfterSaving:
 
 
 def disarmed(armed: Path) -> bool:
-    """Whether something was armed; it is not any more. True for one process alone."""
+    """True if something was armed; it is not any more. True for one process alone."""
     for file in armed.iterdir():
         try:
             file.unlink()

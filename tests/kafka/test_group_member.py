@@ -1,4 +1,4 @@
-"""Which errors of the consumer group are final; no broker runs."""
+"""Final errors of the consumer group; no broker runs."""
 
 from __future__ import annotations
 

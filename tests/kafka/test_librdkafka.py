@@ -1,4 +1,4 @@
-"""What only librdkafka knows, in both forms that penstock has of it; and which form is chosen."""
+"""Knowledge that only librdkafka has, in both forms that penstock has of it; and which form is chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the admin client waits until topics that it has created are visible, in virtual time."""
+"""The wait of the admin client until topics that it has created are visible, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users may set on the clients, what they may not, and what an unreachable broker says."""
+"""Settings of the clients that users may make, those that they may not, and the error of an unreachable broker."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _KEEP = {"retention.ms": "-1"}
 
 
 def configuration(bunch: Bunch, application_id: str) -> dict[str, Any]:
-    """What both sides are configured with."""
+    """Returns the configuration of both sides."""
     return {
         **bunch.config,
         **({} if bunch.caching else {"statestore.cache.max.bytes": 0}),
@@ -127,7 +127,7 @@ class LiveBunch:
         return {topic for topic in self._admin.topics() if topic.startswith(f"{self.application_id}-")}
 
     def written(self) -> dict[str, list[list[Written]]]:
-        """What stands in all topics of the bunch, by topic and partition."""
+        """Returns the records of all topics of the bunch, by topic and partition."""
         partitions = _partitions(self.bunch.topics | self.internal_topics())
         found: dict[str, list[list[Written]]] = {tp.topic: [[] for _ in range(PARTITIONS)] for tp in partitions}
         consumer = self._clients.consumer()
@@ -146,7 +146,7 @@ class LiveBunch:
         return found
 
     def stores(self) -> Mapping[str, dict[Any, Any]]:
-        """What queries say the named key-value stores hold."""
+        """Returns the rows that queries find in the named key-value stores."""
         assert self.app is not None
         return {name: dict(self.app.store(name).all()) for name in self.bunch.stores}
 

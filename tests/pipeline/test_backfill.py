@@ -40,7 +40,7 @@ def run(it: WordCount) -> BackfillReport:
 
 
 def changelog(it: WordCount) -> dict[str, int]:
-    """What an application that starts now would restore."""
+    """Returns what an application that starts now would restore."""
     partitions = [TopicPartition(f"{it.application_id}-counts-changelog", number) for number in range(2)]
     consumer = it.clients.consumer()
     ends = {p: end for p, end in consumer.fetch_end_offsets(partitions).items() if end}

@@ -122,7 +122,7 @@ def hold_no_standby_back(plant: Plant) -> None:
 
 
 def forget_what_a_standby_must_read_again(plant: Plant) -> None:
-    """When its actor gets or loses another standby, partitions are taken for read again that stay where they are."""
+    """Takes partitions for read again that stay where they are, when its actor gets or loses another standby."""
     assigned = Replays.assign
 
     def assign(self: Replays[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the stores of all tasks of a thread may hold in memory, and how large entries are taken to be."""
+"""The memory that the stores of all tasks of a thread may hold, and the size that entries are taken to have."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ SMALL, HUGE = "v", "x" * 100_000
 
 
 def held(buffer: WriteBuffer) -> float:
-    """What the values in ``dirty`` truly take."""
+    """Returns what the values in ``dirty`` truly take."""
     return sum(len(value) for value, *_ in buffer.dirty.values())
 
 
@@ -263,14 +263,14 @@ class Unmeasurable:
 
 
 class Referent:
-    """What a weak reference may refer to."""
+    """An object to which a weak reference may refer."""
 
 
 OPAQUE: Serde[Any] = Serde("opaque", lambda value: b"12345678", lambda data: data)
 
 
 def dead_proxy() -> object:
-    """What a weak proxy is after its object is gone: it raises whatever it is asked."""
+    """Stands for a weak proxy whose object is gone: it raises whatever it is asked."""
     return weakref.proxy(Referent())
 
 

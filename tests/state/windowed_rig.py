@@ -186,7 +186,7 @@ class Rig:
         }
 
     def rows(self) -> dict[bytes, bytes]:
-        """What is committed, as it stands."""
+        """Returns the committed rows, as they are."""
         rows = dict(self._stores.store(NAME).scan(None, None))
         rows.pop(PROGRESS, None)
         return rows
@@ -210,7 +210,7 @@ class Rig:
         return asked
 
     def check_rows(self) -> None:
-        """What is committed: no row of an expired segment is left."""
+        """Returns the committed rows: none of an expired segment is left."""
         segment, sessions = self.model.segment, self.shape.sessions
         expected = {
             segment(key.time).to_bytes(8, "big") + key.data(sessions): put for key, put in self.model.committed.items()
@@ -231,7 +231,7 @@ class Rig:
             assert self.heard == self.model.heard
 
     def windowed(self, rows: Sequence[tuple[Key, Put]]) -> list[tuple[Windowed[str], Any]]:
-        """What the typed store gives for these rows."""
+        """Returns what the typed store gives for these rows."""
         return [(Windowed(key.key, key.window(self.shape)), self.value(put)) for key, put in rows]
 
     def value(self, put: Put | None) -> Any:
@@ -253,7 +253,7 @@ class Rig:
         return list(pages())
 
     def query_rows(self, rows: Sequence[tuple[Key, Put]], descending: bool = False) -> list[QueryRow]:
-        """What queries give for these rows."""
+        """Returns what queries give for these rows."""
         return [
             QueryRow(key.data(self.shape.sessions), put.value, put.timestamp if self.shape.timestamped else None)
             for key, put in (reversed(rows) if descending else rows)

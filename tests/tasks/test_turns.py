@@ -37,7 +37,7 @@ def random_batches(chance: random.Random) -> list[tuple[str, list[Row]]]:
 
 @pytest.fixture
 def turns_taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records each loop has processed; 0 of one that an error has ended."""
+    """Returns the number of records that each loop has processed; 0 of one that an error has ended."""
     taken: list[int] = []
 
     def noted(*given: Any) -> int:

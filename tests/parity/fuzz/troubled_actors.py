@@ -47,7 +47,7 @@ ALL = (
 
 @dataclass
 class TwoClocks:
-    """What punctuators see, and what intervals are measured by: moved apart from each other."""
+    """The clock of punctuators, and the one that measures intervals: moved apart from each other."""
 
     now_ms: int
     seconds: float = 1000.0
@@ -312,7 +312,7 @@ class TroubledActors:
             self._kill(number)
 
     def written(self, topics: Iterable[str]) -> dict[str, list[list[Written]]]:
-        """What a reader of committed records sees, by topic and partition."""
+        """Returns what a reader of committed records sees, by topic and partition."""
         return {
             topic: [
                 [Written(it.key, it.value, it.timestamp, tuple(it.headers or ()) or NO_HEADERS) for it in seen]
@@ -328,7 +328,7 @@ class TroubledActors:
         return [str(tp) for tp in partitions if (log := self.broker.log(tp)).stable_end < log.end]
 
     def stores(self, names: Iterable[str]) -> dict[str, dict[Any, Any]]:
-        """What each store holds over all tasks, without timestamps."""
+        """Returns the rows of each store over all tasks, without timestamps."""
         found: dict[str, dict[Any, Any]] = {}
         for name in names:
             if (shared := self.loops[0]._globals.stores.get(name)) is not None:
