@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.common.config import StreamsConfig
-from penstock.kafka.settings import SESSION_TIMEOUT_MS
+from penstock.kafka.settings import session_timeout_ms
 
 LONGEST_S = 30.0
 """No lease is longer. The coordinator counts with this one, whatever an actor has."""
@@ -26,8 +26,7 @@ def lease_s(config: StreamsConfig) -> float:
     """
     if config.processing_guarantee == "exactly_once_v2":
         return math.inf
-    session_ms = float(config.client_entries("consumer.").get("session.timeout.ms", SESSION_TIMEOUT_MS))
-    return min(LONGEST_S, session_ms / 1000 * _SHARE)
+    return min(LONGEST_S, session_timeout_ms(config.client_entries("consumer.")) / 1000 * _SHARE)
 
 
 @dataclass(frozen=True)
@@ -89,16 +88,3 @@ class Lease:
     def is_over(self) -> bool:
         """True if another actor may have the tasks by now."""
         return self._clock_s() >= self._ends_s or self._is_orphaned()
-
-
-class Parent:
-    """The process that started this one. Of a Ray worker it is the raylet, which does not take the worker with it when
-    it is killed."""
-
-    def __init__(self, pid: Callable[[], int]) -> None:
-        self._pid = pid
-        self._first = pid()
-
-    def has_ended(self) -> bool:
-        """True if the system has given this process to another parent."""
-        return self._pid() != self._first

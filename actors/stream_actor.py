@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import sys
 import threading
 import time
@@ -23,7 +22,7 @@ from ray import cloudpickle
 from penstock.actors.allocator import return_large_pieces
 from penstock.actors.belonging import Belonging
 from penstock.actors.commit_calls import CommitCalls
-from penstock.actors.lease import Lease, Parent, Word, lease_s
+from penstock.actors.lease import Lease, Word, lease_s
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -36,6 +35,7 @@ from penstock.actors.messages import (
 from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.process_id import process_id
 from penstock.actors.process_watch import LOOK_EVERY_S, ProcessWatch
+from penstock.actors.raylet import Raylet
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
@@ -61,7 +61,7 @@ class StreamActor:
         self._starting = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
         self._log = logger(__name__)
-        self._raylet = Parent(os.getppid)
+        self._raylet = Raylet.above_this_process()
         self._lease_s = 0.0
         self._lease = Lease(time.monotonic, self._raylet.has_ended)
 

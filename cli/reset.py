@@ -165,12 +165,11 @@ def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateE
 
 
 def _session(it: _Subject) -> str:
-    from penstock.kafka.settings import SESSION_TIMEOUT_MS
+    from penstock.kafka.settings import SESSION_TIMEOUT_MS, session_timeout_ms
 
     if it.program is None:
         return f"{SESSION_TIMEOUT_MS / 1000:g} s, unless the program sets another"
-    entries = it.program[1].client_entries("consumer.")
-    return f"{int(entries.get('session.timeout.ms', SESSION_TIMEOUT_MS)) / 1000:g} s"
+    return f"{session_timeout_ms(it.program[1].client_entries('consumer.')) / 1000:g} s"
 
 
 def _shown(

@@ -20,6 +20,7 @@ from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.known_topics import LostTopicError, without_lost_topics
+from penstock.kafka.settings import session_timeout_ms
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _SESSION = "session.timeout.ms"
@@ -65,12 +66,13 @@ def _planned(spec: ApplicationSpec, admin: Admin) -> tuple[dict[str, int], Topic
 
 def check_session_timeout(config: StreamsConfig, admin: Admin) -> None:
     """Raise ConfigError for a session time-out that no broker takes, if brokers let this client see their limits."""
-    wanted = config.client_entries("consumer.").get(_SESSION)
-    if wanted is None:
+    entries = config.client_entries("consumer.")
+    if entries.get(_SESSION) is None:
         return
+    wanted = session_timeout_ms(entries)
     limits = admin.broker_configs()
     least, most = (limits.get(f"group.{which}.{_SESSION}") for which in ("min", "max"))
-    if (least is not None and int(wanted) < int(least)) or (most is not None and int(wanted) > int(most)):
+    if (least is not None and wanted < int(least)) or (most is not None and wanted > int(most)):
         raise ConfigError(
             f"configuration key 'consumer.{_SESSION}': the brokers accept {least} to {most} ms (group.min.{_SESSION}, "
             f"group.max.{_SESSION}), not {wanted}"

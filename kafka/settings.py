@@ -73,6 +73,18 @@ _OWNED = {
 _SEAT_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "group.protocol"})
 
 
+def session_timeout_ms(consumer: Mapping[str, Any]) -> int:
+    """Returns the session time-out of members in ms. ``consumer`` has the user's entries; None there means Kafka's
+    default. Raises ConfigError if the entry is not a whole number."""
+    given = consumer.get("session.timeout.ms")
+    if given is None:
+        return SESSION_TIMEOUT_MS
+    try:
+        return int(given)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"configuration key 'consumer.session.timeout.ms': {given!r} is no number of ms") from error
+
+
 def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
     """Raise ConfigError when ``overrides`` (without their ``prefix``) touch what penstock must set itself."""
     for key in overrides:

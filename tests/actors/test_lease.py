@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.lease import LONGEST_S, Lease, Parent, Word, lease_s
+from penstock.actors.lease import LONGEST_S, Lease, Word, lease_s
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.kafka.contracts import UndeliveredError
@@ -92,8 +92,8 @@ def test_a_question_that_arrives_twice_or_late_counts_from_its_first_arrival(clo
 
 
 def test_it_is_over_when_the_raylet_has_ended(clock: Clock) -> None:
-    parents = iter([4711, 4711, 1])
-    lease = Lease(clock, Parent(lambda: next(parents)).has_ended)
+    ended = iter([False, True])
+    lease = Lease(clock, lambda: next(ended))
     lease.begin(30.0)
     assert not lease.is_over
     assert lease.is_over
@@ -103,6 +103,7 @@ def test_it_is_over_when_the_raylet_has_ended(clock: Clock) -> None:
     ("entries", "expected"),
     [
         ({}, LONGEST_S),
+        ({"consumer.session.timeout.ms": None}, LONGEST_S),
         ({"consumer.session.timeout.ms": 6_000}, 4.0),
         ({"consumer.session.timeout.ms": 300_000}, LONGEST_S),
         ({"processing.guarantee": "exactly_once_v2"}, math.inf),

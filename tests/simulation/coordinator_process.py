@@ -71,6 +71,11 @@ class CoordinatorProcess(Environment):
     def reaches_broker(self) -> bool:
         return self.world.broker.answers and self.now() >= self.cut_from_broker_until
 
+    @property
+    def begins_again(self) -> bool:
+        """True until a coordinator that was restarted has heard of the actors that it found."""
+        return self._restarted and not self._ready.is_set()
+
     def block(self, seconds: float) -> None:
         """It asks in other threads."""
 

@@ -11,6 +11,7 @@ from ray.exceptions import ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.messages import CommitAnswer, CommitRequest
+from penstock.cluster.actor_watch import SILENT_AFTER_RESTART_S
 from penstock.cluster.stream_actor_handle import STATUS_S, StreamActorHandle
 from tests.simulation.ghosts import actor_died
 from tests.simulation.swarm import LATEST_CALL_S
@@ -61,7 +62,9 @@ class _Call:
         await process.travel()
         if process.rng.random() < process.world.late:
             late_s = process.rng.uniform(0, LATEST_CALL_S)
-            if late_s > STATUS_S - 4 * process.world.longest_message_s:
+            coordinator = process.cluster.coordinator
+            waits_s = SILENT_AFTER_RESTART_S if coordinator and coordinator.begins_again else STATUS_S
+            if late_s > waits_s - 4 * process.world.longest_message_s:
                 # The coordinator may end an actor whose answer takes longer than it waits.
                 process.troubled_until = max(process.troubled_until, process.now() + late_s + STATUS_S)
             await asyncio.sleep(late_s)
