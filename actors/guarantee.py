@@ -94,6 +94,7 @@ class AtLeastOnce(Guarantee):
         self._ask = ask
         self._pauses = Pauses()
         self._was_withheld = False
+        self._asked: Future[CommitAnswer] | None = None
 
     @override
     def opening(self) -> list[Steps[None]]:
@@ -105,7 +106,10 @@ class AtLeastOnce(Guarantee):
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        answer = yield from answer_to(self._ask(offsets))
+        # A program may have caught the refusal of a record that the flush of this commit sent: no mark counts that one.
+        self.check()
+        self._asked = self._ask(offsets)
+        answer = yield from answer_to(self._asked)
         if answer.accepted:
             self._pauses.reset()
         return answer
@@ -114,6 +118,11 @@ class AtLeastOnce(Guarantee):
     def go_back(self, error: UndeliveredError) -> Steps[None]:
         yield self._pauses.next_s()
         self._was_withheld = False
+        if self._asked is not None:
+            # Kafka may still take a commit that was abandoned. Tasks that continued before it would write old values
+            # behind newer ones, and a later start would not read those again. A refusal needs no answer here: the
+            # next commit of the same tasks is refused, too.
+            yield from answer_to(self._asked)
         if not error.producer_is_spent and self._pauses.failures == 1:
             # It keeps what is still on its way to the broker from being written behind what comes now.
             for _ in range(_GIVE_UP_SLICES):

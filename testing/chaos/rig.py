@@ -39,6 +39,8 @@ _ACTORS = 3
 _COMMIT_INTERVAL_MS = 1000
 _MESSAGE_TIMEOUT_MS = 30_000
 """At least once; so what a producer is given is delivered or given up within the time in which rest must come."""
+_INPUT_TIMEOUT_MS = 600_000
+"""The input waits for brokers that are down again and again, and slow to start."""
 _CLOSE_S = 120.0
 _STORE_BYTES = 100_000_000
 _PAGE = 10_000
@@ -247,7 +249,12 @@ def rig(
             log_to_driver=False, logging_level=logging.ERROR, **of_its_own,
         )  # fmt: skip
         _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
-        clients = ConfluentClients(address, APPLICATION, {"isolation.level": "read_committed"})
+        clients = ConfluentClients(
+            address,
+            APPLICATION,
+            consumer_overrides={"isolation.level": "read_committed"},
+            producer_overrides={"message.timeout.ms": _INPUT_TIMEOUT_MS},
+        )
         clients.admin().create_topics([NewTopic(name, count) for name, count in program.topics.items()])
         app = KafkaStreams(
             program.topology(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -216,10 +217,7 @@ def test_an_order_that_comes_meanwhile_does_not_commit_the_source_of_results_tha
     order: str, tmp_path: Path, clock: Clock, lease: Lease
 ) -> None:
     rig, loop = without_a_lease(tmp_path, clock, lease)
-    if order == "stop":
-        done: Future[Any] = loop.stop()
-    else:
-        done = loop.suspend(10**6) if order == "suspend" else loop.assign(10**6, {})
+    done = ordered(loop, order)
     lease.begin(30.0)
     for _ in range(100):
         if done.done():
@@ -300,3 +298,49 @@ def test_a_lease_that_returns_before_the_loop_comes_round_lets_the_actor_write_a
     rig.write("in", ("a", "x", 1))
     rig.commit(loop)
     assert rig.counts() == [("a", 1)]
+
+
+@pytest.mark.parametrize("order", ["stop", "suspend", "release"])
+def test_an_order_does_not_commit_the_source_of_a_result_whose_refusal_the_program_has_caught(
+    order: str, tmp_path: Path, clock: Clock, lease: Lease
+) -> None:
+    loops: list[StreamLoop] = []
+
+    class CatchesAll(ps.Processor[str, Any, str, str]):
+        """Outlasts the lease while the commit flushes the cache before it, and takes the refusal for its own error."""
+
+        def init(self, context: ps.ProcessorContext[str, str]) -> None:
+            self._context = context
+
+        def process(self, record: ps.Record[str, Any]) -> None:
+            clock.now_s += 30.0
+            loops[0].standstill.watch()  # in another thread, as the actor does
+            with suppress(Exception):
+                self._context.forward(record.with_value("result"))
+
+    builder = ps.StreamsBuilder()
+    kept: Any = ps.Materialized.as_("counts").with_caching_enabled().with_logging_disabled()
+    counts: Any = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key().count(kept)
+    counts.to_stream().process(CatchesAll).to("out", ps.Produced.with_(STRING, STRING))
+    rig = Rig(tmp_path, builder.build())
+    rig.lease = lease
+    loops.append(rig.running())
+    rig.write("in", ("a", "x", 1))
+    settle(loops[0])
+    done = ordered(loops[0], order)
+    for _ in range(20):
+        loops[0].step()
+    lease.begin(30.0)
+    for _ in range(100):
+        if done.done():
+            break
+        loops[0].step()
+    assert done.done()
+    assert not rig.committed(), "the next owner processes the record"
+
+
+def ordered(loop: StreamLoop, order: str) -> Future[None]:
+    """The loop's answer to this order."""
+    if order == "stop":
+        return loop.stop()
+    return loop.suspend(10**6) if order == "suspend" else loop.assign(10**6, {})
