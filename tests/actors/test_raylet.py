@@ -52,7 +52,7 @@ def test_a_number_in_the_environment_that_is_no_ancestor_says_nothing(monkeypatc
 def test_the_end_of_a_raylet_is_seen_behind_other_processes(between: int) -> None:
     chain = [sys.executable, "-c", _STARTER] * between + [sys.executable, "-c", _WORKER]
     raylet = psutil.Popen([sys.executable, "-c", f"{_KNOWS_ITS_PID}\n{_STARTER}", *chain], stdout=PIPE, text=True)
-    started = [raylet]
+    started: list[psutil.Process] = [raylet]
     try:
         parent, ended = raylet.stdout.readline().split()
         started += raylet.children(recursive=True)
