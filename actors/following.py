@@ -83,20 +83,21 @@ class Following:
         return busy
 
     @property
-    def overtaken(self) -> frozenset[TopicPartition]:
+    def overtaken(self) -> dict[StandbyTask, set[TopicPartition]]:
         """Changelogs that have deleted records before they were read: see :meth:`begin_again`."""
-        return frozenset(self._replays.overtaken)
+        found: dict[StandbyTask, set[TopicPartition]] = {}
+        for tp in self._replays.overtaken:
+            found.setdefault(self._replays.by_partition[tp].task, set()).add(tp)
+        return found
 
-    def begin_again(self) -> None:
-        """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
-        beginning. May be called again after an error."""
-        replays = self._replays.by_partition
-        followed = {tp for tp in self._replays.overtaken & replays.keys() if replays[tp].followed}
-        for tp, end in self._replays.consumer.fetch_end_offsets(followed).items():
-            # Without an end it would be gathered, and never be enough to be written.
-            replays[tp].end, replays[tp].caught_up = end, False
-        self._resume(self._replays.overtaken & replays.keys())
-        self._replays.begin_again()
+    def begin_again(self, changelogs: set[TopicPartition]) -> None:
+        """Wipe the stores of these changelogs, which have deleted records before they were read, and restore them from
+        the beginning. May be called again after an error."""
+        followed = {tp for tp in changelogs if self._replays.by_partition[tp].followed}
+        # Without an end it would be gathered, and never be enough to be written.
+        ends = self._replays.consumer.fetch_end_offsets(followed)
+        self._resume(changelogs)
+        self._replays.begin_again(changelogs, ends)
 
     def committed(self, standby: StandbyTask) -> None:
         """Its active task has committed more, or told more of it."""
@@ -122,7 +123,10 @@ class Following:
         lacking = {
             replay.task.id
             for tp, replay in replays.items()
-            if not replay.caught_up or tp not in ends or consumer.position(tp) < ends[tp]
+            if not replay.caught_up
+            or tp in self._replays.overtaken
+            or tp not in ends
+            or consumer.position(tp) < ends[tp]
         }
         for standby in {replay.task for replay in replays.values()}:
             if standby.id not in lacking:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from structlog.stdlib import BoundLogger
@@ -28,6 +29,7 @@ _WORTH_A_LOAD = 20_000
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
 """Bytes of rows that are gathered for one store, and for all, before they are written."""
 _TELL_EVERY_S = 10.0
+_NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 Stored = TypeVar("Stored", bound=StoredTask)
 EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
 """Returns the receiver of the events of a replay of a task's store from a partition."""
@@ -123,12 +125,13 @@ class Replays(Generic[Stored]):
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
 
-    def begin_again(self) -> None:
-        """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
-        beginning. May be called again after an error."""
-        wanted = self.overtaken & self.by_partition.keys()
+    def begin_again(self, wanted: Set[TopicPartition], ends: Mapping[TopicPartition, int] = _NO_ENDS) -> None:
+        """Wipe the stores of these changelogs, which have deleted records before they were read, and restore them from
+        the beginning, up to new ``ends`` where there are any. May be called again after an error."""
         for tp, beginning in self.consumer.fetch_beginning_offsets(wanted).items():
             replay = self.by_partition[tp]
+            if tp in ends:
+                replay.end, replay.caught_up = ends[tp], False
             self._log.warning(
                 "store wiped, restoring from the beginning",
                 why="its changelog deleted records before they were restored", task=str(replay.task.id),
@@ -141,7 +144,7 @@ class Replays(Generic[Stored]):
             replay.load = _load(replay.task, replay.store, beginning, replay.end)
             self.consumer.seek(tp, beginning)
             replay.events.start(beginning, replay.end)
-        self.overtaken.clear()
+        self.overtaken -= wanted
 
     # ---- slices ----
 
@@ -162,7 +165,7 @@ class Replays(Generic[Stored]):
             replay = self.by_partition.get(batch.partition)
             if replay is not None:
                 self._take(replay, batch)
-        self.overtaken.update(consumer.lost_positions())
+        self.overtaken.update(consumer.lost_positions().keys() & self.by_partition.keys())
         spent_s = clock() - begun_s
         if spent_s > 0 and sum(map(len, batches)) * 2 >= size:
             wanted = int(size * slice_s / spent_s)
@@ -278,6 +281,7 @@ class Replays(Generic[Stored]):
     def end(self, replay: Replay[Stored]) -> None:
         """Read it no more: it has come to its end. :meth:`assign` must follow."""
         del self.by_partition[replay.partition]
+        self.overtaken.discard(replay.partition)
         self.tell_end(replay)
 
     def forget(self, task: Stored, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
@@ -288,6 +292,7 @@ class Replays(Generic[Stored]):
                 if replay.task is task:
                     self._abandon(replay, reason)
             self.by_partition = {tp: replay for tp, replay in self.by_partition.items() if replay.task is not task}
+            self.overtaken &= self.by_partition.keys()
             self.assign()
 
     def close(self) -> None:

@@ -78,7 +78,7 @@ class Restoration:
     def begin_again(self) -> None:
         """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
         beginning. May be called again after an error."""
-        self._replays.begin_again()
+        self._replays.begin_again(frozenset(self._replays.overtaken))
 
     def progress(self, task: HostedTask) -> RestoreFigures:
         """How far the stores of ``task`` have come."""

@@ -13,55 +13,59 @@ from penstock.common.ids import TaskId
 _AGAIN_S = 3.0
 """Time between two attempts: with the answer of a broker that has just returned, less than 5 s."""
 _AT_ONCE = 4
-"""Each request of a probe takes up to 8 s while a partition has no leader."""
+"""Each request of a probe takes up to 8 s while a partition has no leader. So of n standbys without a leader that have
+failed, each is probed about every 2 n s (n > 4)."""
 
 
 @dataclass
 class _Waiting:
-    """``probe``: asks the brokers for all that the next attempt will ask them for; None if that needs no broker."""
+    """``probe``: asks the brokers on which the next attempt depends; None if that needs no broker. ``failed``: an
+    attempt or a probe."""
 
     probe: Callable[[], object] | None
     again_s: float
+    failed: bool
     asked: Future[object] | None = None
     may_try: bool = False
 
 
 class StandbyRetries:
-    """Attempts that have failed and wait to be repeated. Each opens the standby of a task; None stands for the standbys
-    that must begin again.
+    """Attempts that have failed and wait to be repeated. Each opens the standby of a task, or has it begin again.
 
     A request to a broker stops the loop for up to 10 s, and with it all active tasks. So a probe asks first, in another
-    thread, and the loop tries again when it has succeeded.
+    thread, and the loop tries again when it has succeeded. The attempt may still fail: it asks by a consumer's own
+    client as well, which only the loop may use, and a leader may go between the two. First probes do not wait for
+    those that are repeated.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: dict[TaskId | None, _Waiting] = {}
-        self._asker: ThreadPoolExecutor | None = None
+        self._waiting: dict[TaskId, _Waiting] = {}
+        self._askers: dict[bool, ThreadPoolExecutor] = {}  # of those that have failed, and of the others
 
-    def later(self, what: TaskId | None, probe: Callable[[], object] | None) -> bool:
+    def later(self, what: TaskId, probe: Callable[[], object] | None) -> bool:
         """It has failed because no broker answered, or, without a ``probe``, because another process has its stores.
         Returns True for the first failure since :meth:`done`."""
         is_first = what not in self._waiting
-        self._waiting[what] = _Waiting(probe, self._clock.monotonic_s() + _AGAIN_S)
+        self._waiting[what] = _Waiting(probe, self._clock.monotonic_s() + _AGAIN_S, failed=True)
         return is_first
 
     def probe_first(self, what: TaskId, probe: Callable[[], object]) -> bool:
         """Returns True if another attempt waits for a broker, so that this one must wait for its own probe, too."""
         if what in self._waiting or all(it.probe is None or it.may_try for it in self._waiting.values()):
             return False
-        self._waiting[what] = _Waiting(probe, self._clock.monotonic_s())
+        self._waiting[what] = _Waiting(probe, self._clock.monotonic_s(), failed=False)
         return True
 
-    def done(self, what: TaskId | None) -> None:
-        """It has succeeded."""
+    def done(self, what: TaskId) -> None:
+        """It has succeeded, or is no longer wanted."""
         self._waiting.pop(what, None)
 
     def keep_only(self, wanted: Collection[TaskId]) -> None:
         """Forget the other tasks."""
-        self._waiting = {what: it for what, it in self._waiting.items() if what is None or what in wanted}
+        self._waiting = {what: it for what, it in self._waiting.items() if what in wanted}
 
-    def may_try(self, what: TaskId | None) -> bool:
+    def may_try(self, what: TaskId) -> bool:
         """Returns False until the next attempt of what has failed is due. Begins its probe when that is due."""
         it = self._waiting.get(what)
         if it is None or it.may_try:
@@ -70,15 +74,16 @@ class StandbyRetries:
             if it.probe is None:
                 it.may_try = True
                 return True
-            self._asker = self._asker or ThreadPoolExecutor(_AT_ONCE, "penstock-standby-probes")
-            it.asked = self._asker.submit(it.probe)
+            if it.failed not in self._askers:
+                self._askers[it.failed] = ThreadPoolExecutor(_AT_ONCE, "penstock-standby-probes")
+            it.asked = self._askers[it.failed].submit(it.probe)
         if it.asked is not None and it.asked.done():
             # Any other error than this one is the attempt's own, which raises it.
             it.may_try = not isinstance(it.asked.exception(), BrokerUnreachableError)
-            it.asked, it.again_s = None, self._clock.monotonic_s() + _AGAIN_S
+            it.asked, it.again_s, it.failed = None, self._clock.monotonic_s() + _AGAIN_S, True
         return it.may_try
 
     def close(self) -> None:
         """Ask no more."""
-        if self._asker is not None:
-            self._asker.shutdown(wait=False, cancel_futures=True)
+        for asker in self._askers.values():
+            asker.shutdown(wait=False, cancel_futures=True)

@@ -62,6 +62,8 @@ class StandbyTask(StoredTask):
     def take_committed(self, committed: Offsets, asked: Asked) -> bool:
         """Take the answer to a question that was ``asked`` then: the active task has committed these offsets, beside
         others of its group. Returns False if that is no news."""
+        if self.heard is not None and asked.monotonic_s < self.heard.monotonic_s:
+            return False  # the loop has asked once more, and was answered first
         self.heard = asked
         own = {tp: committed[tp] for tp in self.sources if tp in committed}
         if own == self._committed:

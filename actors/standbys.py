@@ -51,6 +51,8 @@ class Standbys:
         self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
         self._asked = self._now()
         self._ask_at_s = 0.0
+        self._asked_for: list[StandbyTask] = []
+        self._unanswered_s: float | None = None  # when the first of the questions failed that nobody has answered since
         self._asker: ThreadPoolExecutor | None = None
 
     def open(self, sources: Sources) -> None:
@@ -58,7 +60,7 @@ class Standbys:
         The first attempt asks the brokers in the loop, so active tasks wait for it (up to 10 s if no broker answers).
         After a failure another thread asks first (:class:`~penstock.actors.standby_retries.StandbyRetries`)."""
         self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
-        self._retries.keep_only(self._to_open)
+        self._retries.keep_only(self._to_open.keys() | self._begun)
 
     def _open_next(self) -> bool:
         # An actor that was refused has no producer until its next assignment, if there is one.
@@ -96,6 +98,7 @@ class Standbys:
 
         def probe() -> None:
             self._admin.end_offsets(changelogs)
+            self._admin.delete_retention_ms({tp.topic for tp in changelogs})
             if sources is not None:
                 self._admin.committed(self._application_id, sources)
 
@@ -120,6 +123,7 @@ class Standbys:
         """Follow the standby of the task no more and hand it out, open; None if there is none."""
         standby = self.by_id.pop(task_id, None)
         self._begun.discard(task_id)
+        self._retries.done(task_id)
         if standby is not None:
             self._following.forget(standby, reason)
         return standby
@@ -131,22 +135,25 @@ class Standbys:
         self._find_committed()
         if not self._following.active:
             return False
-        if self._following.overtaken:
-            return self._begin_again()
-        return self._following.step()
+        return self._begin_again() or self._following.step()
 
     def _begin_again(self) -> bool:
-        """From the beginning of a changelog that has deleted records before they were read here."""
-        if not self._retries.may_try(None):
-            return False
+        """Have a standby begin again whose changelogs have deleted records before they were read here. The others are
+        followed meanwhile, so a changelog without a leader delays only its own standby."""
         overtaken = self._following.overtaken
-        try:
-            self._following.begin_again()
-        except BrokerUnreachableError as error:
-            if self._retries.later(None, partial(self._admin.end_offsets, overtaken)):
-                self._log.warning("standbys not begun again yet, retrying", error=str(error))
+        standby = next((it for it in overtaken if self._retries.may_try(it.id)), None)
+        if standby is None:
             return False
-        self._retries.done(None)
+        probe = partial(self._admin.end_offsets, overtaken[standby])
+        if self._retries.probe_first(standby.id, probe):
+            return False
+        try:
+            self._following.begin_again(overtaken[standby])
+        except BrokerUnreachableError as error:
+            if self._retries.later(standby.id, probe):
+                self._log.warning("standby not begun again yet, retrying", task=str(standby.id), error=str(error))
+            return False
+        self._retries.done(standby.id)
         return True
 
     def _find_committed(self) -> None:
@@ -157,7 +164,7 @@ class Standbys:
         if self._asking is None and self._clock.monotonic_s() >= self._ask_at_s:
             held = [standby for standby in self.by_id.values() if standby.held]
             if held:
-                self._asked = self._now()
+                self._asked, self._asked_for = self._now(), held
                 self._ask_at_s = self._asked.monotonic_s + _ASK_COMMITTED_EVERY_S
                 sources = {tp for standby in held for tp in standby.sources}
                 self._asker = self._asker or ThreadPoolExecutor(1, "penstock-standbys")
@@ -170,10 +177,17 @@ class Standbys:
         try:
             committed = answer.result()
         except BrokerUnreachableError as error:
-            self._log.warning("committed offsets unknown, standbys wait", error=str(error))
+            if self._unanswered_s is None:
+                self._unanswered_s = self._asked.monotonic_s
+                self._log.warning("committed offsets unknown, standbys wait", error=str(error))
             return
-        for standby in self.by_id.values():
-            if not standby.held or not standby.take_committed(committed, self._asked):
+        if self._unanswered_s is not None:
+            away_s = round(self._clock.monotonic_s() - self._unanswered_s, 1)
+            self._log.info("committed offsets known again, standbys follow", away_s=away_s)
+            self._unanswered_s = None
+        for standby in self._asked_for:
+            # Others, opened meanwhile, would take it that nothing of theirs is committed. Who has left is closed.
+            if self.by_id.get(standby.id) is not standby or not standby.take_committed(committed, self._asked):
                 continue
             if standby.id in self._begun:
                 self._following.committed(standby)

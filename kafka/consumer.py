@@ -126,10 +126,11 @@ class ConfluentConsumer(RecordConsumer):
 
     def _look(self) -> None:
         """Start the fetch anew when a partition gives nothing that the broker has. Nothing is left in the queue now."""
-        if self._wait_for_seek:
-            return  # those would only be found lost once more, and that is about to be mended
         now_s = time.monotonic()
-        positions = {tp: position for tp, position in self._positions.items() if tp not in self._paused}
+        # A lost position would only be found lost once more. Until somebody seeks, which may take as long as its leader
+        # stays away, others are read.
+        left_out = self._paused | self._wait_for_seek
+        positions = {tp: position for tp, position in self._positions.items() if tp not in left_out}
         if not self._ends.asked:
             if silent := self._watch.silent(positions):
                 self._ends.ask(silent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from typing import Any
 
@@ -99,8 +100,26 @@ def test_one_whose_stores_another_process_has_waits_for_no_broker(clock: Stopped
 
 def test_the_attempt_itself_meets_an_error_that_does_not_pass(clock: StoppedClock, probes: Probes) -> None:
     retries = StandbyRetries(clock)
-    retries.later(None, nothing)
+    retries.later(FIRST, nothing)
     clock.now_s += 3.0
-    retries.may_try(None)
+    retries.may_try(FIRST)
     probes.asked[0].set_exception(StreamsError("no permission"))
-    assert retries.may_try(None)
+    assert retries.may_try(FIRST)
+
+
+def test_a_first_probe_does_not_wait_for_those_of_partitions_without_leader(clock: StoppedClock) -> None:
+    retries, leader_returns = StandbyRetries(clock), threading.Event()
+    without_leader = [TaskId(1, partition) for partition in range(9)]
+    for task_id in without_leader:
+        retries.later(task_id, leader_returns.wait)
+    clock.now_s += 3.0
+    try:
+        assert not any(map(retries.may_try, without_leader))
+        assert retries.probe_first(SECOND, nothing)
+        retries.may_try(SECOND)
+        asked = retries._waiting[SECOND].asked
+        assert asked is None or asked.result(timeout=5) is None
+        assert retries.may_try(SECOND)
+    finally:
+        leader_returns.set()
+        retries.close()

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.standby_task import StandbyTask
+from penstock.actors.standby_task import Asked, StandbyTask
+from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
@@ -188,6 +189,54 @@ def test_only_the_partitions_of_the_standbys_are_asked_for(tmp_path: Path, monke
     follow(rig, standby)
     assert len(asked) >= 2
     assert all(set(partitions) == {TopicPartition("in", 0)} for partitions in asked)
+
+
+@pytest.mark.parametrize("task", [TASK, TaskId(0, 1)], ids=["the same task", "another task"])
+def test_a_standby_takes_no_answer_to_a_question_before_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: TaskId
+) -> None:
+    """It would take it that nothing of its task is committed, so that its rows expire by what a crash has left."""
+    rig = Rig(tmp_path, uncached(), partitions=2)
+    standby = standby_of(rig)
+    rig.clock.now_ms += 1001
+    standby.step()
+    asked = standby._standbys._asking
+    assert asked is not None
+    asked.result(timeout=10)
+    monkeypatch.setattr(FakeAdmin, "committed", raising(BrokerUnreachableError("the broker of the group")))
+    standby.assign(2, {}, {})
+    standby.assign(3, {}, {task: frozenset({TopicPartition("in", task.partition)})})
+    settle(standby)
+    assert standby._standbys.by_id[task].heard is None
+
+
+def test_no_answer_opens_a_standby_that_has_left(tmp_path: Path) -> None:
+    rig = uncached_rig(tmp_path)
+    active, standby = rig.running(TASK), standby_of(rig)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    rig.clock.now_ms += 1001
+    standby.step()
+    asked = standby._standbys._asking
+    assert asked is not None
+    asked.result(timeout=10)
+    standby.assign(2, {}, {})
+    settle(standby)
+    assert standby._standbys.by_id == {}
+
+
+def test_an_answer_to_an_older_question_is_no_news(tmp_path: Path) -> None:
+    rig = uncached_rig(tmp_path)
+    active = rig.running(TASK)
+    rig.write("in", ("ada", "x", 1))
+    settle(active)
+    rig.commit(active)
+    standby = standby_of(rig)._standbys.by_id[TASK]
+    heard = standby.heard
+    assert heard is not None
+    assert not standby.take_committed({}, Asked(heard.wall_ms - 1000, heard.monotonic_s - 1.0))
+    assert standby.heard == heard
 
 
 def test_exactly_once_a_standby_asks_for_no_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

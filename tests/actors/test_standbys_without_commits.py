@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.stream_loop import StreamLoop
@@ -84,6 +85,22 @@ def test_deletions_that_are_compacted_while_a_standby_hears_nothing_do_not_come_
     settle(standby)
     rows = standby._tasks[TASK].state_manager._task_stores.store("rows")
     assert [key for key, _ in rows.scan(None, None)] == [b"bob"]
+
+
+def test_an_outage_is_told_once_and_its_end_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig(tmp_path)
+    standby = standby_of(rig)
+    for _ in range(2):
+        with capture_logs() as logs:
+            with monkeypatch.context() as deaf:
+                deaf.setattr(FakeAdmin, "committed", raising(BrokerUnreachableError("the broker of the group")))
+                wait(rig, standby, 30_000)
+            wait(rig, standby, 30_000)
+        told = [(it["event"], it["log_level"]) for it in logs if it["event"].startswith("committed offsets")]
+        assert told == [
+            ("committed offsets unknown, standbys wait", "warning"),
+            ("committed offsets known again, standbys follow", "info"),
+        ]
 
 
 def compact(rig: Rig, deleted: bytes) -> None:

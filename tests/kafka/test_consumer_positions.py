@@ -256,7 +256,7 @@ def test_no_partition_is_suspected_while_records_wait_in_the_queue(
     assert ends.asked_about == [[TP, other]]
 
 
-def test_no_partition_is_suspected_while_a_lost_position_waits_for_a_seek(
+def test_a_lost_position_is_not_suspected_before_a_seek_but_others_are(
     client: Client, consumer: ConfluentConsumer, ends: Ends
 ) -> None:
     client.ready = [failure(KafkaError.OFFSET_OUT_OF_RANGE)]
@@ -264,11 +264,17 @@ def test_no_partition_is_suspected_while_a_lost_position_waits_for_a_seek(
         consumer.poll(10, 0)
         consumer._look_at_s = 0.0
     assert (consumer.lost_positions(), ends.asked_about) == ({TP: 0}, [])
+    other = TopicPartition("t", 1)
+    consumer.assign({TP: 0, other: 0})
+    for _ in range(2):
+        consumer.poll(10, 0)
+        consumer._look_at_s = 0.0
+    assert ends.asked_about == [[other]]
     consumer.seek(TP, 7)
     for _ in range(2):
         consumer.poll(10, 0)
         consumer._look_at_s = 0.0
-    assert ends.asked_about == [[TP]]
+    assert set(ends.asked_about[-1]) == {TP, other}
 
 
 def test_pausing_and_resuming_begins_the_time_anew(client: Client, consumer: ConfluentConsumer, ends: Ends) -> None:

@@ -1,0 +1,146 @@
+"""A standby that waits for a broker holds up neither the loop nor the other standbys of its actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.actors.stream_loop import StreamLoop
+from penstock.common.errors import BrokerUnreachableError
+from penstock.common.ids import Sources, TaskId, TopicPartition
+from penstock.common.topics import NewTopic
+from penstock.testing.fake_clients import FakeAdmin, FakeConsumer
+from tests.actors.rig import CHANGELOG, Rig, follow, settle
+from tests.actors.test_standbys import RESUMES_WITHIN_MS, TASK, lag, raising, standby_of
+from tests.actors.test_standbys import probed_at_once as probed_at_once
+
+OTHER = TaskId(0, 1)
+READS: Sources = {task: frozenset({TopicPartition("in", task.partition)}) for task in (TASK, OTHER)}
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path, partitions=2, processing_guarantee="exactly_once_v2")
+
+
+def following_both(rig: Rig) -> StreamLoop:
+    log(rig, TASK, 1)
+    log(rig, OTHER, 1)
+    loop = rig.loop(2)
+    loop.assign(1, {}, READS)
+    settle(loop)
+    assert lags(loop) == {TASK: 0, OTHER: 0}
+    return loop
+
+
+def log(rig: Rig, task: TaskId, count: int) -> None:
+    """Write to the changelog, as the active task would."""
+    producer = rig.clients.producer()
+    producer.send(CHANGELOG, b"ada", count.to_bytes(8, "big"), 1, None, task.partition)
+    producer.flush(1)
+
+
+def overtake(rig: Rig, *tasks: TaskId) -> None:
+    """Have the changelogs delete a record before it is read."""
+    for task in tasks:
+        log(rig, task, 2)
+        log(rig, task, 3)
+    rig.clients.admin().delete_records({TopicPartition(CHANGELOG, task.partition): 2 for task in tasks})
+
+
+def lags(loop: StreamLoop) -> dict[TaskId, int]:
+    return {status.task_id: status.lag for status in lag(loop)}
+
+
+def without_leader(monkeypatch: pytest.MonkeyPatch, task: TaskId) -> set[TopicPartition]:
+    """Nobody answers for its changelog, until that is taken from the returned set."""
+    gone = {TopicPartition(CHANGELOG, task.partition)}
+
+    def refuse(call: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(client: Any, partitions: Any) -> Any:
+            asked = set(partitions)
+            if gone & asked:
+                raise BrokerUnreachableError("no leader")
+            return call(client, asked)
+
+        return ask
+
+    for client, name in (
+        (FakeAdmin, "end_offsets"),
+        (FakeConsumer, "fetch_beginning_offsets"),
+        (FakeConsumer, "fetch_end_offsets"),
+    ):
+        monkeypatch.setattr(client, name, refuse(getattr(client, name)))
+    return gone
+
+
+def pass_time(rig: Rig, loop: StreamLoop) -> None:
+    for _ in range(30):
+        rig.clock.now_ms += 1000
+        settle(loop)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_the_others_follow_while_one_waits_to_begin_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    standby = following_both(rig)
+    gone = without_leader(monkeypatch, TASK)
+    overtake(rig, TASK)
+    settle(standby)
+    if leaves:
+        standby.assign(2, {}, {OTHER: READS[OTHER]})
+    log(rig, OTHER, 2)
+    pass_time(rig, standby)
+    assert lags(standby) == ({OTHER: 0} if leaves else {TASK: 2, OTHER: 0})
+    gone.clear()
+    rig.clock.now_ms += RESUMES_WITHIN_MS
+    settle(standby)
+    assert set(lags(standby).values()) == {0}
+
+
+def test_one_begins_again_while_another_waits_to_do_so(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    standby = following_both(rig)
+    without_leader(monkeypatch, TASK)
+    overtake(rig, TASK, OTHER)
+    pass_time(rig, standby)
+    assert lags(standby) == {TASK: 2, OTHER: 0}
+
+
+def test_one_that_waits_to_begin_again_does_not_count_as_up_to_date(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    standby = following_both(rig)
+    without_leader(monkeypatch, TASK)
+    # A new topic of the same name is not behind the position, but has other records.
+    rig.broker.delete_topic(CHANGELOG)
+    rig.broker.create_topic(NewTopic(CHANGELOG, 2))
+    pass_time(rig, standby)
+    ages_ms = {task: it.directory.age_ms(rig.clock.wall_ms()) for task, it in standby._standbys.by_id.items()}
+    assert (ages_ms[TASK] or 0) >= 30_000 > (ages_ms[OTHER] or 0)
+
+
+def test_the_loop_tries_once_to_open_one_if_only_the_controller_does_not_answer(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(rig, TASK, 1)
+    rig.stop(standby_of(rig))
+    log(rig, TASK, 2)
+    attempts: list[object] = []
+    beginnings = FakeConsumer.fetch_beginning_offsets
+
+    def attempt(consumer: FakeConsumer, partitions: Any) -> Any:
+        attempts.append(partitions)
+        return beginnings(consumer, partitions)
+
+    monkeypatch.setattr(FakeConsumer, "fetch_beginning_offsets", attempt)
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeAdmin, "delete_retention_ms", raising(BrokerUnreachableError("no controller")))
+        standby = rig.loop(2)
+        standby.assign(1, {}, {TASK: READS[TASK]})
+        pass_time(rig, standby)
+        assert len(attempts) == 1, "each stops the active tasks for up to 10 s"
+    rig.clock.now_ms += RESUMES_WITHIN_MS
+    follow(rig, standby)
+    assert lags(standby) == {TASK: 0}
