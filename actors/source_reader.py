@@ -103,20 +103,11 @@ class SourceReader:
 
     # ---- ends ----
 
-    def update_empty_caught_up(self, hosted: HostedTask) -> None:
-        """Tell the task of each source without buffered records whether the broker has more."""
-        for tp in hosted.sources:
-            if not hosted.task.buffered(tp):
-                self._update_caught_up(hosted, tp)
-
     def update_caught_up(self, hosted: HostedTask) -> None:
         """Tell the task of each source whether all that the broker has is fetched."""
         for tp in hosted.sources:
-            self._update_caught_up(hosted, tp)
-
-    def _update_caught_up(self, hosted: HostedTask, tp: TopicPartition) -> None:
-        end = self._consumer.end_offset(tp)
-        hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
+            end = self._consumer.end_offset(tp)
+            hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
 
     # ---- positions that are gone ----
 

@@ -264,9 +264,6 @@ class StreamLoop:
             fetched = True
             self._current = hosted
             hosted.add(batch)
-            if hosted.has_several_inputs:
-                # Other partitions run out of records, too: what was known before this fetch would hold no record back.
-                self._reader.update_caught_up(hosted)
         self._current = None
         if lost := self._reader.lost_positions():
             self._jobs.append(self._reader.reset(lost, self._jobs.is_awaited))
@@ -279,7 +276,9 @@ class StreamLoop:
         for hosted in self._running:
             self._current = hosted
             if hosted.has_several_inputs:
-                self._reader.update_empty_caught_up(hosted)
+                # Also of what has records, which may run out of them below: of a partition that has grown since it was
+                # last fetched, what was known then would hold no later record back. A fetch need not bring any of it.
+                self._reader.update_caught_up(hosted)
             done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current = None
             busy = busy or done > 0

@@ -297,10 +297,12 @@ class ConfluentAdmin(Admin):
         if now_s - self._unanswered_s.setdefault(group, now_s) < _ANSWER_PATIENCE_S:
             return
         self._unanswered_s.pop(group, None)
-        if (reader := self._readers.pop(group, None)) is not None:
+        given_up = [self._readers.pop(group, None)]
+        if given_up[0] is not None:
             logger(__name__).warning("committed offsets unknown, asking by a new client", group=group, error=str(error))
-            # Another thread may still ask by it, so it ends with its last reference. A stuck client may take its time.
-            threading.Thread(target=_let_end, args=(reader,), name="close-reader", daemon=True).start()
+            # Another thread may still ask by it, so it ends with its last reference. A stuck client may take its time:
+            # the last one must not be here, so only the list has it, which the new thread empties.
+            threading.Thread(target=given_up.clear, name="close-reader", daemon=True).start()
 
     def _reader_of(self, group: str) -> Consumer:
         # The admin client's own calls may end the whole process: ``group_members.py`` says how, and to ask for offsets
@@ -362,7 +364,3 @@ class ConfluentAdmin(Admin):
         """The members of ``group``; none of one that does not exist."""
         with broker_errors(f"list the members of group {group!r}", self._address):
             return members_of(self._client, group)
-
-
-def _let_end(reader: Consumer) -> None:
-    """Hold a reference to ``reader`` in another thread than the asker's, and drop it."""

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from penstock.actors.lease import LONGEST_S, Lease
+from penstock.actors.messages import ApplicationState
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import (
     ActorFailed,
@@ -135,6 +136,23 @@ def test_at_least_once_the_tasks_of_a_failed_actor_wait_unless_its_loop_has_ende
     play.running()
     play(ActorFailed("stream/1", "a call failed", UncaughtExceptionResponse.REPLACE_ACTOR, may_write_s=may_write_s))
     assert [fence.may_write_s for fence in play.of(FenceActor)] == waits
+
+
+@pytest.mark.parametrize("response", UncaughtExceptionResponse)
+def test_an_actor_that_reports_an_error_after_it_was_given_up_ends_neither_the_application_nor_the_wait(
+    response: UncaughtExceptionResponse,
+) -> None:
+    play = Play()
+    play.running()
+    play(ActorLost("stream/1", may_write_s=17.0))
+    waiting = play.machine.unhosted
+    assert waiting
+    assert play(ActorFailed("stream/1", "ValueError: bad", response)) == []
+    assert play.machine.state is ApplicationState.REBALANCING
+    assert play.machine.error is None
+    assert play.machine.unhosted == waiting
+    play(ActorUp("stream/3"), ActorFenced("stream/1"))
+    assert {task for order in play.of(AssignTasks) for task in order.tasks} >= waiting.keys()
 
 
 def test_at_least_once_the_tasks_of_an_actor_whose_process_has_ended_do_not_wait() -> None:

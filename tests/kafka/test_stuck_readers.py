@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,3 +94,37 @@ def test_an_answer_ends_the_patience(clock: Clock, readers: Readers) -> None:
     readers.stuck.add(1)
     without_answer(admin)
     assert admin._readers, "this one has answered a moment ago"
+
+
+class Unheard:
+    """Does not answer, and ends with its last reference; ``ended_in``: the threads in which one did."""
+
+    def __init__(self, ended_in: list[str]) -> None:
+        self._ended_in = ended_in
+
+    def __del__(self) -> None:
+        self._ended_in.append(threading.current_thread().name)
+
+    @staticmethod
+    def committed(asked: list[Tpo], timeout_s: float) -> list[Tpo]:
+        # Static, as the traceback would keep ``self``, which that of librdkafka's client does not.
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+class AtOnce(threading.Thread):
+    """Has ended when it has been started: no reference of its own outlasts those of the thread that starts it."""
+
+    def start(self) -> None:
+        super().start()
+        self.join()
+
+
+def test_a_reader_that_is_given_up_ends_in_a_thread_of_its_own(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended_in: list[str] = []
+    monkeypatch.setattr(module, "Consumer", lambda _: Unheard(ended_in))
+    monkeypatch.setattr(module, "threading", SimpleNamespace(Thread=AtOnce))
+    admin = Topics("127.0.0.1:1")
+    without_answer(admin)
+    clock.now_s += 60
+    without_answer(admin)
+    assert ended_in == ["close-reader"]
