@@ -118,6 +118,16 @@ def test_a_window_counted_low_or_twice_is_told() -> None:
     assert list(program().check(changed(timed.WINDOWS_OUT, again_with(10))))
 
 
+def test_a_part_of_a_session_that_was_not_deleted_is_told_exactly_once_alone() -> None:
+    def with_session(first: int, numbers: int) -> Played:
+        return changed(timed.SESSIONS_OUT, lambda records: [*records, (window(first, numbers), LONG.serialize(1))])
+
+    part, beyond = with_session(839, 9), with_session(839, 20)
+    assert any("sessions: made up: " in sentence for sentence in program().check(part))
+    assert list(program().check(replace(part, guarantee=Guarantee.AT_LEAST))) == []
+    assert list(program().check(replace(beyond, guarantee=Guarantee.AT_LEAST)))
+
+
 def test_a_row_that_did_not_expire_is_told() -> None:
     stores = {**played().stores, timed.VISITS: {**played().stores[timed.VISITS], "k0000": 20}}
     expired = replace(played(), stores=stores)
