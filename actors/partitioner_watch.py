@@ -113,7 +113,7 @@ class PartitionerWatch:
         self._tell(
             f"topic {topic!r}, partition {self._task_id.partition}: keys such as {shown(sample.misplaced_key)} do not "
             f"lie where Kafka's default partitioner puts them. This topic was written by {_LOOKS_LIKE[partitioner]}. "
-            "Look-ups by key ask every task; a join with a topic of another partitioner loses results",
+            "Look-ups by key may have to ask several tasks; a join with a topic of another partitioner loses results",
             topic=topic, partition=self._task_id.partition, partitioner=partitioner.value,
         )  # fmt: skip
 

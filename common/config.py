@@ -122,6 +122,22 @@ def _wrong(key: str, kind: str, value: object) -> str | None:
     return None
 
 
+def _for_clients(given: Mapping[str, Any]) -> Entries:
+    """Returns the entries for clients with durations in ms. Those of None are left out: the client has its default."""
+    clients = Entries()
+    for key, value in given.items():
+        if isinstance(value, timedelta):
+            if not key.endswith(".ms"):
+                raise ConfigError(f"configuration key {key!r}: only keys that end in '.ms' take a timedelta")
+            try:
+                value = to_ms(value, "the duration")
+            except ValueError as error:
+                raise ConfigError(f"configuration key {key!r}: {error} (got {value!r})") from None
+        if value is not None:
+            clients[key] = value
+    return clients
+
+
 class StreamsConfig(BaseModel):
     """A checked configuration. Build it with :meth:`of`; the fields' aliases are the keys a user writes."""
 
@@ -207,10 +223,9 @@ class StreamsConfig(BaseModel):
                 f"a configuration is a dict of keys, such as 'application.id', not {shown_with_type(entries)}"
             )
         known = {field.alias for field in cls.model_fields.values() if field.alias}
-        clients = Entries(
-            (key, value) for key, value in entries.items() if str(key).startswith(PREFIXES) or is_security_key(key)
-        )
-        own = {key: value for key, value in entries.items() if key not in clients}
+        given = {key: each for key, each in entries.items() if str(key).startswith(PREFIXES) or is_security_key(key)}
+        own = {key: value for key, value in entries.items() if key not in given}
+        clients = _for_clients(given)
         for key in own:
             if str(key).startswith(_ONE_CONSUMER):
                 name = str(key).partition("consumer.")[2]

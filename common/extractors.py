@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from time import time_ns
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ class TimestampExtractor(Protocol):
     as a float, a bool or a text, or that has more than 63 bits, raises InvalidTimestampError, which names the source.
     """
 
+    @abstractmethod
     def __call__(
         self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata, /
     ) -> int:

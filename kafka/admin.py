@@ -299,7 +299,7 @@ class ConfluentAdmin(Admin):
         self._unanswered_s.pop(group, None)
         given_up = [self._readers.pop(group, None)]
         if given_up[0] is not None:
-            logger(__name__).warning("committed offsets unknown, asking by a new client", group=group, error=str(error))
+            logger(__name__).info("committed offsets unknown, asking by a new client", group=group, error=str(error))
             # Another thread may still ask by it, so it ends with its last reference. A stuck client may take its time:
             # the last one must not be here, so only the list has it, which the new thread empties.
             threading.Thread(target=given_up.clear, name="close-reader", daemon=True).start()

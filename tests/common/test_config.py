@@ -232,6 +232,18 @@ def test_a_number_may_come_as_text_as_from_a_properties_file() -> None:
     assert config({"commit.interval.ms": "250"}).commit_interval_ms == 250
 
 
+def test_a_time_of_a_client_may_be_a_timedelta_too_and_none_leaves_the_clients_default() -> None:
+    given = {"consumer.session.timeout.ms": timedelta(seconds=7), "producer.linger.ms": None}
+    checked = config(given)
+    assert checked.client_entries("consumer.") == {"session.timeout.ms": 7000}
+    assert checked.client_entries("producer.") == {}
+    assert config({"topic.segment.ms": timedelta(hours=1)}).client_entries("topic.") == {"segment.ms": 3_600_000}
+    with pytest.raises(ConfigError, match=r"'consumer\.fetch\.wait\.max\.ms': the duration has a fraction"):
+        config({"consumer.fetch.wait.max.ms": timedelta(microseconds=1500)})
+    with pytest.raises(ConfigError, match=r"'producer\.batch\.size': only keys that end in '\.ms' take a timedelta"):
+        config({"producer.batch.size": timedelta(seconds=1)})
+
+
 def test_a_time_may_be_a_timedelta_of_whole_milliseconds() -> None:
     entries = {"application.id": "app", "commit.interval.ms": timedelta(seconds=2)}
     assert StreamsConfig.of(entries).commit_interval_ms == 2000

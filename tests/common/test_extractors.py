@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+import penstock as ps
 from penstock.common.errors import InvalidTimestampError
 from penstock.common.extractors import (
     FailOnInvalidTimestamp,
@@ -77,3 +78,12 @@ def test_the_wall_clock_is_the_time_of_every_record() -> None:
     before = time_ns() // 1_000_000
     times = [extract(WallclockTimestampExtractor(), broker_timestamp, 7) for broker_timestamp in (-1, 0, 1 << 62)]
     assert before <= times[0] <= times[1] <= times[2] <= time_ns() // 1_000_000
+
+
+def test_an_extractor_that_has_the_method_of_java_is_refused_when_it_is_made() -> None:
+    class FromJava(ps.TimestampExtractor):
+        def extract(self, record: Any, partition_time: int) -> int:
+            return 0
+
+    with pytest.raises(TypeError, match="__call__"):
+        FromJava()  # type: ignore[abstract]
