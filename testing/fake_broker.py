@@ -142,6 +142,7 @@ class FakeBroker:
     def topic_config(self, topic: str) -> dict[str, str]:
         """Returns the settings with which ``topic`` was created."""
         with self.changed:
+            self._answering()
             return dict(self._configs[topic])
 
     def create_topic(self, topic: NewTopic) -> None:

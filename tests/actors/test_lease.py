@@ -12,12 +12,14 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
+from penstock.actors.belonging import Belonging
 from penstock.actors.lease import LONGEST_S, Lease, Word, lease_s
+from penstock.actors.stream_actor import StreamActor
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.kafka.contracts import UndeliveredError
 from penstock.kafka.settings import member_settings
-from tests.actors.rig import STRING, Rig, count_of, producer_of, settle
+from tests.actors.rig import APPLICATION, STRING, Rig, count_of, producer_of, settle
 
 
 class Clock:
@@ -284,6 +286,31 @@ def test_when_the_lease_ends_within_a_record_nothing_more_is_sent_and_its_source
     assert [it.value for it in rig.broker.records("out")] == [b"quick", b"behind", b"slow", b"behind"]
     assert not loops[0].finished.done()
     assert rig.committed() == 2
+
+
+def test_a_thread_of_the_actor_looks_at_the_lease_while_its_loop_does_not_come_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, lease: Lease
+) -> None:
+    class EndedError(Exception):
+        """Of the thread."""
+
+    def sleep(seconds: float) -> None:
+        clock.now_s += seconds
+        if clock.now_s > 132.0:
+            raise EndedError
+
+    rig = Rig(tmp_path, statestore_cache_max_bytes=0)
+    rig.lease = lease
+    loop = rig.running()
+    producer_of(loop).most_at_once = 0
+    rig.write("in", ("a", "x", 1))
+    settle(loop)
+    actor = StreamActor(APPLICATION, "stream/1", b"")
+    monkeypatch.setattr("penstock.actors.stream_actor.time.sleep", sleep)
+    with pytest.raises(EndedError):
+        actor._look_at_lease(loop, Belonging("stream/1", actor._log))
+    with pytest.raises(UndeliveredError):
+        producer_of(loop).send("out", b"a", b"x", 1, None)
 
 
 def test_a_lease_that_returns_before_the_loop_comes_round_lets_the_actor_write_again(

@@ -74,11 +74,11 @@ def main(
 
 def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bool:
     """True if one of the seeds finds it."""
-    among = range(first, first + min(seeds, _SEEDS_FOR_A_MISTAKE))
-    numbers = [number for number in among if MISTAKES[mistake].shows(setting_of(number, ALL_FROM_THE_SEED, FAULTS))]
+    among, choice = range(first, first + min(seeds, _SEEDS_FOR_A_MISTAKE)), MISTAKES[mistake].choice
+    numbers = [number for number in among if MISTAKES[mistake].shows(setting_of(number, choice, FAULTS))]
     for begin in range(0, len(numbers), _AT_ONCE):
-        for result, _ in pool.map(partial(play_one, mistake=mistake), numbers[begin : begin + _AT_ONCE]):
-            if result.violation is not None and play_one(result.seed, None)[0].violation is None:
+        for result, _ in pool.map(partial(play_one, mistake=mistake, choice=choice), numbers[begin : begin + _AT_ONCE]):
+            if result.violation is not None and play_one(result.seed, None, choice)[0].violation is None:
                 typer.echo(f"{mistake}: found by seed {result.seed}: {result.violation[:200]}")
                 return True
     typer.echo(f"{mistake}: not found by the {len(numbers)} of {len(among)} seeds that could show it")

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from penstock.actors.belonging import Belonging
 from penstock.actors.lease import Lease, lease_s
 from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
 from penstock.actors.orders import Assign
-from penstock.actors.stream_actor import StreamActor
+from penstock.actors.process_watch import LOOK_EVERY_S
+from penstock.actors.stream_actor import _LOOK_AT_LEASE_EACH_S, StreamActor
 from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from tests.cluster.simulated_world import QUIET
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 """A frozen process that is thawed early wakes up within this time."""
 _SHORTEST_PREEMPTION_S = 0.001
+_LONGEST_THROTTLE_S = 2.0
 
 
 class SimulatedStreamActor(StreamActor):
@@ -48,7 +51,7 @@ class SimulatedStreamActor(StreamActor):
     @override
     async def start(self, coordinator: Any, slot: int) -> str:
         if self._loop is None:
-            self._loop = self._process.open_loop(coordinator, slot)
+            self._loop = self._process.open_loop(RemoteCoordinator(self._process), slot)
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
         self._lease.begin(lease_s(self._process.cluster.spec.config))
         return self._process.node
@@ -104,6 +107,8 @@ class ActorProcess:
         self.taken_for_dead, self.dead_since_s = False, math.inf
         """By Ray, though it may live."""
         self.frozen_until = self.cut_from_ray_until = self.cut_from_broker_until = 0.0
+        self.throttled_until = self.commits_held_until = 0.0
+        self._portion_at_s = 0.0
         self.troubled_until = 0.0
         """Until then nobody wonders if it does not answer."""
         self.actor = SimulatedStreamActor(self)
@@ -147,6 +152,16 @@ class ActorProcess:
         )
         return self.world.clock.monotonic_s() + self._worked_s
 
+    def portion(self, waiting: int) -> int:
+        """Returns how many of its waiting records the broker takes at once. A throttled one gets rid of one now and
+        then."""
+        if self.now() >= self.throttled_until:
+            return waiting if self.rng.random() < 0.7 else self.rng.randint(1, waiting)
+        if self.now() < self._portion_at_s:
+            return 0
+        self._portion_at_s = self.now() + self.rng.uniform(0.1, _LONGEST_THROTTLE_S)
+        return 1
+
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
@@ -170,7 +185,7 @@ class ActorProcess:
             here,
             self.name,
             clients,
-            self.actor.committer(RemoteCoordinator(self)),
+            self.actor.committer(coordinator),
             clock,
             self.node,
             slot,
@@ -179,7 +194,38 @@ class ActorProcess:
         )
         self._step = asyncio.get_running_loop().call_later(0.001, self._go_round)
         loop.finished.add_done_callback(self._loop_ended)
+        self.spawn(self._look_at_lease(loop))
+        self.spawn(self._belong(coordinator))
         return loop
+
+    async def _look_at_lease(self, loop: StreamLoop) -> None:
+        """The thread of the production shell: it runs also while the loop waits within a step."""
+        while True:
+            await self.sleep(_LOOK_AT_LEASE_EACH_S)
+            loop.standstill.watch()
+
+    async def _belong(self, coordinator: Any) -> None:
+        belonging = Belonging(self.name, QUIET, self._leave)
+        while True:
+            await belonging.ask(coordinator)
+            await self.sleep(LOOK_EVERY_S)
+
+    def _leave(self) -> None:
+        """It has heard that it is no longer part of the application."""
+        self.world.note(f"{self.name} leaves")
+        if self.is_well:
+            self.world.violation(f"{self.name} leaves the application, though nothing is wrong with it")
+        self.end()
+
+    @property
+    def is_well(self) -> bool:
+        """True if nothing is wrong with it, and it has work."""
+        loop = self.actor.loop
+        # One that was told to stop may be ended after 120 s, also while no broker answers.
+        working = loop is not None and not loop.finished.done() and bool(loop._tasks) and loop._stopped is None
+        # A late answer of an actor whose node is away for another one looks as if it were away, too.
+        well = self.now() > self.troubled_until and self.cluster.reaches_node(self.node)
+        return working and well and self.cluster.is_settled
 
     @property
     def disk(self) -> Path:
@@ -247,6 +293,15 @@ class ActorProcess:
 
     def cut_from_ray(self, seconds: float) -> None:
         self.cut_from_ray_until = self.now() + seconds
+        self._trouble(seconds)
+
+    def throttle(self, seconds: float) -> None:
+        self.throttled_until = self.now() + seconds
+        self._trouble(seconds)
+
+    def hold_commits(self, seconds: float) -> None:
+        """Those on their way and later ones reach the coordinator after this time."""
+        self.commits_held_until = self.now() + seconds
         self._trouble(seconds)
 
     def _trouble(self, seconds: float) -> None:

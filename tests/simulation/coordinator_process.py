@@ -14,6 +14,7 @@ from penstock.actors.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest
 from penstock.actors.rollout import Rollout
 from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator_actor import _BELONGING_S, ANSWER_WITHIN_S
 from penstock.cluster.cpu_watch import CpuUsage, CpuWatch
 from penstock.cluster.dispatch import Dispatcher
 from penstock.cluster.drain_watch import DrainWatch
@@ -78,6 +79,10 @@ class CoordinatorProcess(Environment):
 
     def block(self, seconds: float) -> None:
         """It asks in other threads."""
+
+    def portion(self, waiting: int) -> int:
+        """It writes no records."""
+        return waiting
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -162,11 +167,25 @@ class CoordinatorProcess(Environment):
         if self.dispatcher is not None:
             self.dispatcher.close()
 
-    async def take_commit(self, request: CommitRequest) -> CommitAnswer:
-        """As the shell does, which also answers None after ``ANSWER_WITHIN_S``: the simulation plays no such answer."""
+    async def take_commit(self, request: CommitRequest) -> CommitAnswer | None:
+        """As the shell does."""
+        try:
+            return await asyncio.wait_for(self._answer_to(request), ANSWER_WITHIN_S)
+        except TimeoutError:
+            return None
+
+    async def _answer_to(self, request: CommitRequest) -> CommitAnswer:
         await self._ready.wait()
         assert self.dispatcher is not None
         return await self.dispatcher.commit(request)
+
+    async def has_actor(self, actor_id: str) -> bool:
+        """As the shell does."""
+        try:
+            await asyncio.wait_for(self._ready.wait(), _BELONGING_S)
+        except TimeoutError:
+            return True
+        return self.dispatcher is not None and actor_id in self.dispatcher.handles
 
     # ---- the environment of its dispatcher ----
 

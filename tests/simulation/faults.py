@@ -49,6 +49,39 @@ def cut_an_actor_from_the_broker(world: World) -> None:
         actor.cut_from_broker(seconds)
 
 
+def throttle_an_actor(world: World) -> None:
+    """The quota of a broker, or a slow network, lets its records through one by one."""
+    if actor := world.choose(lambda it: it.living()):
+        seconds = world.swarm.length_s(world.rng, 3)
+        world.note(f"{actor.name} is throttled for {seconds:.1f} s")
+        actor.throttle(seconds)
+
+
+def hold_commits(world: World) -> None:
+    """They come to the coordinator late, while it asks the actor as before."""
+    if actor := world.choose(lambda it: it.living()):
+        seconds = world.swarm.length_s(world.rng, 3)
+        world.note(f"commits of {actor.name} are late by up to {seconds:.1f} s")
+        actor.hold_commits(seconds)
+
+
+def go_back_beside_a_commit(world: World) -> None:
+    """An actor loses its lease, but not its place, while a commit is under way. It reads again, and its records are let
+    through one by one. The commit comes late, then the actor dies."""
+    if actor := world.choose(lambda it: [actor for actor in it.living() if world.now() > actor.troubled_until]):
+        away_s, late_s = world.rng.uniform(31, 43), world.rng.uniform(0, 15)
+        world.note(f"cut {actor.name} from Ray for {away_s:.1f} s, its commits are late by {away_s + late_s:.1f} s")
+        actor.cut_from_ray(away_s)
+        actor.hold_commits(away_s + late_s)
+        actor.throttle(away_s + late_s + 20)
+        asyncio.get_running_loop().call_later(away_s + late_s + world.rng.uniform(0, 10), _die, world, actor)
+
+
+def _die(world: World, actor: ActorProcess) -> None:
+    if not world.is_calm:
+        actor.end()
+
+
 def cut_a_coordinator_from_the_broker(world: World) -> None:
     if coordinator := world.choose(lambda it: [it.coordinator] if it.coordinator else []):
         seconds = world.swarm.length_s(world.rng, 4)
@@ -155,7 +188,8 @@ FAULTS: dict[str, Callable[[World], None]] = {
     call.__name__: call
     for call in (
         kill_an_actor, kill_an_actor_and_lose_its_disk, freeze_an_actor, cut_an_actor_from_ray,
-        cut_an_actor_from_the_broker, lose_an_actor_bit_by_bit, cut_a_coordinator_from_the_broker,
+        cut_an_actor_from_the_broker, throttle_an_actor, hold_commits, go_back_beside_a_commit,
+        lose_an_actor_bit_by_bit, cut_a_coordinator_from_the_broker,
         isolate_a_coordinator, restart_a_coordinator, broker_outage, lose_a_leader, abort_transactions, rebalance,
         remove_a_member, resize,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.actors.exactly_once import ExactlyOnce
-from penstock.actors.guarantee import ANSWER_SLICE_S, RefusedError, answer_to
+from penstock.actors.guarantee import ANSWER_SLICE_S, AtLeastOnce, RefusedError, answer_to
 from penstock.actors.hosted_tasks import HostedTasks
 from penstock.actors.messages import CommitRequest
 from penstock.actors.replays import Replays
@@ -25,7 +25,7 @@ from penstock.cluster.overdue import OverdueOrders
 from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.state.disk.bulk_load import remove_tables
-from tests.simulation.setting import Setting
+from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, Setting
 
 Plant = Callable[[Any, str, Any], None]
 """Sets an attribute for as long as the mistake is planted, as ``pytest.MonkeyPatch.setattr`` does."""
@@ -155,6 +155,17 @@ def write_without_a_lease(plant: Plant) -> None:
     plant(Standstill, "enforce", lambda self: False)
 
 
+def go_back_while_a_commit_is_under_way(plant: Plant) -> None:
+    """At least once, the tasks read again behind an earlier commit than the one that Kafka takes meanwhile."""
+    go_back = AtLeastOnce.go_back
+
+    def without_the_answer(self: AtLeastOnce, error: UndeliveredError) -> Steps[None]:
+        self._asked = None
+        return go_back(self, error)
+
+    plant(AtLeastOnce, "go_back", without_the_answer)
+
+
 def give_away_what_a_lost_actor_may_write(plant: Plant) -> None:
     """The coordinator waits for no lease (at least once)."""
     plant(Leases, "give_up", lambda self, name: 0.0)
@@ -181,12 +192,27 @@ def _at_least_once_with_standbys(setting: Setting) -> bool:
     return not setting.exactly_once and setting.config["num.standby.replicas"] > 0
 
 
+BESIDE_A_COMMIT = Choice(
+    blocks=("latest",),
+    config=(
+        ("processing.guarantee", "at_least_once"),
+        ("commit.interval.ms", 8000),
+        ("statestore.cache.max.bytes", 0),
+    ),
+    faults=("go_back_beside_a_commit",),
+)
+"""Rows that are written at once, commits of several records, and an actor that reads again while its commit is under
+way."""
+
+
 @dataclass(frozen=True)
 class Mistake:
-    """``shows``: False if no run of this setting can show it, so that none needs to be played."""
+    """``shows``: False if no run of this setting can show it, so that none needs to be played. ``choice``: the parts of
+    a run without which it shows too seldom."""
 
     plant: Callable[[Plant], None]
     shows: Callable[[Setting], bool] = lambda _: True
+    choice: Choice = ALL_FROM_THE_SEED
 
 
 MISTAKES: dict[str, Mistake] = {
@@ -205,5 +231,6 @@ MISTAKES: dict[str, Mistake] = {
         Mistake(end_whoever_waits_for_a_broker),
         Mistake(write_without_a_lease, _ghosts_without_fences),
         Mistake(give_away_what_a_lost_actor_may_write, _ghosts_without_fences),
+        Mistake(go_back_while_a_commit_is_under_way, choice=BESIDE_A_COMMIT),
     )
 }

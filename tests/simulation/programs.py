@@ -24,6 +24,8 @@ from penstock.common.windows import Windowed
 
 STRING = ps.Serdes.string()
 KEYS = ["a", "b", "c", "d", "e", "f"]
+CHANGES = "changes"
+"""The topic of which each key has a few records, and then none any more."""
 SECOND = timedelta(seconds=1)
 _BEHIND_ALL_OUTAGES = timedelta(hours=2)
 _BEHIND_ALL_WINDOWS_MS = 60_000
@@ -206,6 +208,13 @@ def versioned(draft: Draft, name: str) -> None:
     draft.write_stream(draft.stream("left").left_join(table, both, how), name)
 
 
+def latest(draft: Draft, name: str) -> None:
+    """Each record replaces the row of its key, and no later one makes up for a wrong row: at least once, too, the last
+    one must be there."""
+    table = draft.stream(CHANGES).to_table(draft.kept(name))
+    draft.write_table(table.to_stream(), name)
+
+
 def expiring(draft: Draft, name: str) -> None:
     kept: Any = ps.Materialized.as_(name).with_ttl(SECOND * draft.rng.choice([10, 40])).with_caching_disabled()
     table = draft.stream("late-table").to_table(kept.with_key_serde(STRING).with_value_serde(STRING))
@@ -277,7 +286,7 @@ BLOCKS: dict[str, Callable[[Draft, str], None]] = {
     call.__name__: call
     for call in (
         aggregate, repartitioned, windowed, windowed_on_close, suppressed, stream_join, gathered_outer_join,
-        stream_table, versioned, expiring, table_join, foreign_key_join, deduplicated, global_join, punctuated,
+        stream_table, versioned, latest, expiring, table_join, foreign_key_join, deduplicated, global_join, punctuated,
     )
 }  # fmt: skip
 
@@ -296,7 +305,7 @@ def program(rng: Random, blocks: tuple[str, ...]) -> Program:
         draft.lookups,
         tuple(draft.let_go),
         tuple(topic for topic in ("left", "right") if topic in read),
-        tuple(topic for topic in ("late", "late-table") if topic in read),
+        tuple(topic for topic in ("late", "late-table", CHANGES) if topic in read),
         tuple(draft.global_topics),
     )
 
@@ -314,6 +323,8 @@ class Records:
         self._rng, self._program = rng, of
         self._now_ms = begin_ms
         self._number = 0
+        self._new_keys = 0
+        self._changing: list[str] = []
         self.facts = [Row("facts", key, f"f{key}", begin_ms) for key in KEYS] if of.global_topics else []
 
     def _token(self) -> str:
@@ -324,8 +335,10 @@ class Records:
         """The records that are written at one moment."""
         rng = self._rng
         self._now_ms += rng.choice([100, 500, 500, 2000, 2000, 12_000])
-        rows = []
+        rows = self._changes() if CHANGES in self._program.late else []
         for topic in self._program.late:
+            if topic == CHANGES:
+                continue
             for _ in range(rng.choice([0, 1, 2, 4])):
                 late_ms = rng.choice([0, 0, 0, 1000, 5000, 20_000])
                 value = None if topic == "late-table" and rng.random() < 0.1 else self._token()
@@ -335,6 +348,14 @@ class Records:
                 self._now_ms += rng.choice([1, 7, 40])
                 rows.append(Row(topic, rng.choice(KEYS), self._token(), self._now_ms))
         return rows
+
+    def _changes(self) -> list[Row]:
+        """Records of keys that had one in the last bunch, and of new keys."""
+        new = [f"n{self._new_keys + number}" for number in range(self._rng.choice([0, 1, 2, 4]))]
+        self._new_keys += len(new)
+        keys = [*self._changing, *new, *self._rng.sample(new, len(new) // 2)]
+        self._changing = new
+        return [Row(CHANGES, key, self._token(), self._now_ms) for key in keys]
 
     def each_key(self) -> list[Row]:
         """A record of each key in each topic."""

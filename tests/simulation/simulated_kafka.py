@@ -31,10 +31,14 @@ REQUEST_S = 10.0
 _INIT_S, _COMMIT_S, _ABORT_S = 10.0, 10.0, 5.0
 _ASK_AGAIN_S = 0.5
 _LONGEST_FLUSH_S = 0.05
-_ASKS = frozenset(
-    {"topics", "create_topic", "delete_topic", "delete_records", "init_producer", "end", "group", "committed", "join"}
-    | {"commit_from_outside", "range_assignment"}
+ASKING = frozenset(
+    {"topics", "topic_config", "create_topic", "delete_topic", "delete_records", "init_producer", "end", "group"}
+    | {"committed", "join", "commit_from_outside", "range_assignment", "log"}
 )
+"""The calls that fail where the broker does not answer."""
+LOCAL = frozenset({"answers", "changed", "begin", "metadata", "append"})
+"""Those that a client does not ask the broker for, and ``append``, before which a producer looks if the broker answers.
+A client has no others."""
 
 
 class SimulatedBroker(FakeBroker):
@@ -95,6 +99,9 @@ class Place(Protocol):
     def block(self, seconds: float) -> None:
         """Its thread waits for an answer that does not come."""
 
+    def portion(self, waiting: int) -> int:
+        """Returns how many of its waiting records the broker takes at once."""
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
         """Beside its thread; ended with the process."""
 
@@ -112,8 +119,10 @@ class Wire:
         self._broker, self._place = broker, place
 
     def __getattr__(self, name: str) -> Any:
-        if name in _ASKS:
+        if name in ASKING:
             self._answering()
+        elif name not in LOCAL:
+            raise AttributeError(f"{name} is neither of the calls that ask the broker nor of those that do not")
         return getattr(self._broker, name)
 
     @property
@@ -177,7 +186,7 @@ class SimulatedProducer(FakeProducer):
     def poll(self) -> None:
         waiting = len(self._queue)
         if self._failure is None and waiting and self._wire.answers:
-            self._deliver(waiting if self._place.rng.random() < 0.7 else self._place.rng.randint(1, waiting))
+            self._deliver(self._place.portion(waiting))
         if len(self._queue) < waiting or not self._queue:
             self._undelivered_since = None
         elif self._undelivered_since is None:

@@ -126,12 +126,7 @@ class SimulatedActorHandle(StreamActorHandle):
         if not process.reaches_ray:
             process.be_taken_for_dead(process.world.ghost_s())
             return
-        loop = process.actor.loop
-        # One that was told to stop may be ended after 120 s, also while no broker answers.
-        working = loop is not None and not loop.finished.done() and bool(loop._tasks) and loop._stopped is None
-        # A late answer of an actor whose node is away for another one looks as if it were away, too.
-        well = process.now() > process.troubled_until and process.cluster.reaches_node(process.node)
-        if working and well and process.cluster.is_settled:
+        if process.is_well:
             process.world.violation(f"{process.name} is killed, though nothing is wrong with it")
         process.end()
 
@@ -143,8 +138,53 @@ class RemoteCoordinator:
         self._process = process
 
     @property
-    def commit(self) -> RemoteCoordinator:
+    def commit(self) -> _Commit:
+        return _Commit(self._process)
+
+    @property
+    def has_actor(self) -> _HasActor:
+        return _HasActor(self._process)
+
+
+class _HasActor:
+    """Asked once: a call fails while there is no coordinator, or when it dies."""
+
+    def __init__(self, process: ActorProcess) -> None:
+        self._process, self._answer = process, Future[bool]()
+
+    def options(self, **_: int) -> _HasActor:
         return self
+
+    def remote(self, actor_id: str) -> _HasActor:
+        self._process.spawn(self._travel(actor_id))
+        return self
+
+    def future(self) -> Future[bool]:
+        return self._answer
+
+    async def _travel(self, actor_id: str) -> None:
+        process, cluster = self._process, self._process.cluster
+        await process.travel()
+        # Of one that Ray takes for dead the calls may be lost for as long as it lives.
+        if process.taken_for_dead or not process.reaches_ray:
+            return
+        if (coordinator := cluster.coordinator) is None:
+            self._answer.set_exception(ActorUnavailableError("it is being restarted", bytes(16)))
+            return
+        called = coordinator.spawn(coordinator.has_actor(actor_id))
+        await asyncio.wait({called})
+        await process.travel()
+        if self._answer.cancelled() or process.taken_for_dead or not process.reaches_ray:
+            return
+        if called.cancelled():
+            self._answer.set_exception(ActorUnavailableError("it has died", bytes(16)))
+        else:
+            self._answer.set_result(called.result())
+
+
+class _Commit:
+    def __init__(self, process: ActorProcess) -> None:
+        self._process = process
 
     def remote(self, request: CommitRequest) -> _CommitCall:
         return _CommitCall(self._process, request)
@@ -154,17 +194,17 @@ class _CommitCall:
     def __init__(self, process: ActorProcess, request: CommitRequest) -> None:
         self._process, self._request = process, request
 
-    def future(self) -> Future[CommitAnswer]:
-        answer: Future[CommitAnswer] = Future()
+    def future(self) -> Future[CommitAnswer | None]:
+        answer: Future[CommitAnswer | None] = Future()
         self._process.spawn(self._travel(answer))
         return answer
 
-    async def _travel(self, answer: Future[CommitAnswer]) -> None:
+    async def _travel(self, answer: Future[CommitAnswer | None]) -> None:
         process, cluster = self._process, self._process.cluster
         while not answer.cancelled():
             await process.travel()
             coordinator = cluster.coordinator
-            if coordinator is None or not process.reaches_ray:
+            if coordinator is None or not process.reaches_ray or process.now() < process.commits_held_until:
                 await process.sleep(0.5)
                 continue
             called = coordinator.spawn(coordinator.take_commit(self._request))

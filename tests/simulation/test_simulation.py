@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from tests.simulation.mistakes import MISTAKES
+from tests.simulation.mistakes import BESIDE_A_COMMIT, MISTAKES
 from tests.simulation.play import play, quiet
 from tests.simulation.setting import Choice
 
@@ -20,10 +20,11 @@ SHORT = ["kill_an_actor", "kill_an_actor_and_lose_its_disk", "restart_a_coordina
 """Faults after which a run is soon at rest; `make simulate` plays all."""
 EXACTLY_ONCE = (("processing.guarantee", "exactly_once_v2"),)
 FOUND_FAST = {
-    "forget_without_a_fence": ("cut_an_actor_from_ray", "resize"),
-    "go_on_after_an_abort": ("abort_transactions", "rebalance"),
+    "forget_without_a_fence": Choice(config=EXACTLY_ONCE, faults=("cut_an_actor_from_ray", "resize")),
+    "go_on_after_an_abort": Choice(config=EXACTLY_ONCE, faults=("abort_transactions", "rebalance")),
+    "go_back_while_a_commit_is_under_way": BESIDE_A_COMMIT,
 }
-"""Mistakes with the faults that show them; `make simulate PLANTED=1` finds these and the others among all faults."""
+"""Mistakes with the runs that show them; `make simulate PLANTED=1` finds these and the others among all faults."""
 
 
 @pytest.fixture(autouse=True)
@@ -55,5 +56,4 @@ def test_the_same_seed_is_the_same_run() -> None:
 @pytest.mark.parametrize("mistake", FOUND_FAST)
 def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MISTAKES[mistake].plant(monkeypatch.setattr)
-    choice = Choice(config=EXACTLY_ONCE, faults=FOUND_FAST[mistake])
-    assert any(play(seed, choice).violation for seed in range(60)), "not found by 60 seeds"
+    assert any(play(seed, FOUND_FAST[mistake]).violation for seed in range(60)), "not found by 60 seeds"

@@ -124,6 +124,8 @@ class World:
         self.exactly_once = setting.exactly_once
         self.trace: list[str] = []
         self.steps = 0
+        self.is_calm = False
+        """True when the faults have ended."""
         self.bunches: list[list[Row]] = []
         self.records = Records(self.rng, program, BEGIN_MS)
         self.violations: list[str] = []
@@ -234,6 +236,7 @@ class World:
     def calm(self) -> None:
         """All that was cut off is connected again; what died is dead."""
         self.note("calm")
+        self.is_calm = True
         self.late = 0.0
         self.longest_message_s = min(self.longest_message_s, _LONGEST_CALM_MESSAGE_S)
         self.broker.down = False
@@ -250,6 +253,7 @@ class World:
             for actor in cluster.actors.values():
                 actor.frozen_until = min(actor.frozen_until, self.now())
                 actor.cut_from_ray_until = actor.cut_from_broker_until = 0.0
+                actor.throttled_until = actor.commits_held_until = 0.0
 
     async def pass_time(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
