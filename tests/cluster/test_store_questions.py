@@ -435,7 +435,7 @@ def test_what_is_no_whole_question_is_refused_with_what_one_is() -> None:
     builder.stream("in", STRINGS).to("out", ps.Produced.with_(STRING, STRING))
     app = ps.KafkaStreams(builder.build(), {"application.id": "app"})
     half: Any = ps.StateQueryRequest.in_store("all")
-    with pytest.raises(TypeError, match=r"query needs .*with_query\(query\).*not InStore\(name='all'\)"):
+    with pytest.raises(TypeError, match=r"query takes a request .*with_query\(query\).*not InStore\(name='all'\)"):
         app.query(half)
     with pytest.raises(TypeError, match=r"with_query needs a query, such as KeyQuery\('k'\), not 'k' \(str\)"):
         half.with_query("k")
