@@ -46,7 +46,7 @@ def _run(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
     take_over: Annotated[
         bool,
-        typer.Option(help="End an application of the same id and state.dir in another Ray cluster, if there is one"),
+        typer.Option(help="End the application first if it runs in another Ray cluster here, or with this state.dir"),
     ] = False,
     leave_group: Annotated[
         bool, typer.Option("--leave-group", help="Leave the consumer group at the end, as for a Kafka Streams in Java")
@@ -120,7 +120,7 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: Cl
         # without a commit.
         with _awaiting(console) as awaits:
             _check(app, awaits)
-            _connect(app, connected, awaits)
+            _connect(app, take_over, connected, awaits)
             stop = connected.enter_context(_signals())
             awaits(f"Starting application {app.application_id}: its coordinator and HTTP server")
             app.start(take_over=take_over)
@@ -157,13 +157,14 @@ def _check(app: KafkaStreams, awaits: Callable[[str], None]) -> None:
         ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
 
 
-def _connect(app: KafkaStreams, connected: ExitStack, awaits: Callable[[str], None]) -> None:
+def _connect(app: KafkaStreams, take_over: bool, connected: ExitStack, awaits: Callable[[str], None]) -> None:
     from penstock.cluster import starting
     from penstock.cluster.rays_lines import plain_rays_lines
 
-    awaits("Connecting to Ray, or starting it on this machine")
+    first = f"Stopping application {app.application_id} if it runs in another Ray cluster here; then c" * take_over
+    awaits(f"{first or 'C'}onnecting to Ray, or starting it on this machine")
     plain_rays_lines()
-    connected.enter_context(starting.connection(app.application_id))
+    connected.enter_context(starting.connection(app.application_id, take_over))
 
 
 @contextmanager

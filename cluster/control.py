@@ -97,14 +97,17 @@ def pause_application(application_id: str, coordinator: Any, paused: bool) -> Ap
     return status
 
 
-_OTHERWISE = ", replace its program while it runs with 'penstock deploy', or give this one another application.id"
+_DEPLOY = ", replace its program while it runs with 'penstock deploy'"
+_RENAME = ", or give this one another application.id"
 
 
-def remove_ended(application_id: str, where: str = "this Ray cluster", topology: str | None = None) -> None:
+def remove_ended(
+    application_id: str, where: str = "this Ray cluster", topology: str | None = None, otherwise: str = ""
+) -> None:
     """End what an application that has ended left behind. Raises ApplicationStateError when it runs, with what differs
-    when that is another ``topology`` than the one described."""
+    when that is another ``topology`` than the one described; ``otherwise`` names one more way out."""
     coordinator = find_coordinator(application_id)
-    _refuse_live(application_id, coordinator, where, _OTHERWISE, topology)
+    _refuse_live(application_id, coordinator, where, f"{_DEPLOY}{otherwise}{_RENAME}", topology)
     end_actors(application_id, coordinator)
 
 

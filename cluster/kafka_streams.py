@@ -134,8 +134,9 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster that ``ray start``
         started on this machine, else to a new one that lives as long as this process. Serves HTTP at
         ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
-        ``status().http_address`` says where. ``take_over`` ends, in ERROR, an application of the same id and state
-        directory in another Ray cluster; else the start is refused.
+        ``status().http_address`` says where. ``take_over`` ends an application of the same id in another Ray cluster,
+        else the start is refused: where this start makes a new Ray cluster, one on this machine is stopped there as by
+        ``penstock stop`` (120 s at most); one of the same state directory elsewhere ends in ERROR.
 
         When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
         (within 10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an
@@ -153,7 +154,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
             server = self._server() if serve and self.config.application_server else None
             settings = None if server is None else ServerSettings.of(self.config)
             self.check()
-            starting.connect(self.application_id)
+            starting.connect(self.application_id, take_over)
             control.remove_ended(self.application_id, topology=self.describe())
             self._spec = replace(self._spec, take_over=take_over)
             self._coordinator = self._start_actors(server, settings)

@@ -14,7 +14,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec
 from penstock.cluster.connections import cluster_to_start_in, connect_to_cluster, each_cluster_with
-from penstock.cluster.control import remove_ended
+from penstock.cluster.control import remove_ended, stop_application
 from penstock.cluster.coordinator_actor import CoordinatorActor
 from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.pickled_program import pickled_program
@@ -25,23 +25,24 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 
 _START_S = 60.0
+_END_ELSEWHERE_S = 120.0
 _PIECE_BYTES = 64 * 1024
 _ALL_PIECES_BYTES = 9 << 20
 
 
-def connect(application_id: str) -> None:
+def connect(application_id: str, take_over: bool = False) -> None:
     """Connect to Ray to start ``application_id``, unless this process is connected: to ``RAY_ADDRESS``, to the cluster
     that ``ray start`` started last on this machine, else to a new one that lives as long as this process.
 
     Raises ApplicationStateError, within seconds, when the cluster does not answer or wants a token, and instead of a
-    new cluster when the application runs in another one on this machine.
+    new cluster when the application runs in another one on this machine; ``take_over`` stops it there.
     """
     if ray.is_initialized():
         return
     if (cluster := cluster_to_start_in()) is not None:
         connect_to_cluster(cluster, log_to_driver=True)
         return
-    _remove_ended_elsewhere(application_id)
+    _leave_none_elsewhere(application_id, take_over)
     # What Ray advises of its token is for clusters that others can reach.
     logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
     # A cluster that ends with this process reports to nobody.
@@ -51,10 +52,10 @@ def connect(application_id: str) -> None:
 
 
 @contextmanager
-def connection(application_id: str) -> Iterator[None]:
+def connection(application_id: str, take_over: bool = False) -> Iterator[None]:
     """:func:`connect`, and disconnect at the end if this process was not connected before: then Ray prints no more."""
     was = ray.is_initialized()
-    connect(application_id)
+    connect(application_id, take_over)
     try:
         yield
     finally:
@@ -62,10 +63,26 @@ def connection(application_id: str) -> Iterator[None]:
             ray.shutdown()
 
 
-def _remove_ended_elsewhere(application_id: str) -> None:
+def _leave_none_elsewhere(application_id: str, take_over: bool) -> None:
     """On one machine two Ray clusters would find one process id in ``state.dir``, and take the seat from each other."""
     for where in each_cluster_with(application_id):
-        remove_ended(application_id, where)
+        if take_over:
+            _stop_in(where, application_id)
+        else:
+            remove_ended(application_id, where, otherwise=", end it by --take-over (start(take_over=True))")
+
+
+def _stop_in(where: str, application_id: str) -> None:
+    """Let it drain and commit as by ``penstock stop``: a cluster that can be asked need not be fenced."""
+    log = logger(__name__).bind(application=application_id, where=where)
+    log.info("taking over: the application is stopped where it runs", within_s=_END_ELSEWHERE_S)
+    try:
+        last = stop_application(application_id, _END_ELSEWHERE_S)
+    except ApplicationStateError as error:  # its actors are ended all the same
+        log.warning("taking over: the application did not stop in good order", error=str(error))
+        return
+    if last is None:
+        log.warning("taking over: the application did not stop in time and was ended without a commit")
 
 
 def _pieces(pickled: bytes) -> list[bytes]:

@@ -37,7 +37,7 @@ class FakeCluster:
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.answer())
         for module in (control, kafka_streams):
             patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
-        patch.setattr(starting, "connect", lambda application_id: self.calls.append("connect"))
+        patch.setattr(starting, "connect", self.connect)
         patch.setattr(control, "remove_ended", lambda application_id, topology: self.calls.append("remove ended"))
         patch.setattr(starting, "start_coordinator", self.start_coordinator)
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
@@ -65,6 +65,9 @@ class FakeCluster:
             waiting=self.waiting,
             paused=self.paused,
         )
+
+    def connect(self, application_id: str, take_over: bool) -> None:
+        self.calls.append("connect, end others" if take_over else "connect")
 
     def start_coordinator(self, spec: ApplicationSpec, address: str | None = None) -> object:
         self.calls.append(f"start coordinator, HTTP at {address}")

@@ -113,6 +113,12 @@ def test_start_serves_http_before_anything_joins_the_group(cluster: FakeCluster)
     assert cluster.calls == ["connect", "remove ended", "start http", "start coordinator, HTTP at http://here"]
 
 
+def test_a_start_that_takes_over_ends_others_before_anything_of_it_begins(cluster: FakeCluster) -> None:
+    KafkaStreams(counting(), {"application.id": "app"}).start(take_over=True)
+    assert cluster.calls == ["connect, end others", "remove ended", "start coordinator, HTTP at None"]
+    assert cluster.spec.take_over
+
+
 def test_a_server_that_others_could_reach_without_protection_starts_nothing(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -278,14 +278,15 @@ def start_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     monkeypatch.setattr(connections, "started_here", lambda: None)
     monkeypatch.setattr(control, "find_coordinator", lambda _: "coordinator")
 
-    def connect(state: ApplicationState, *found: RayCluster) -> list[str]:
+    def connect(state: ApplicationState, *found: RayCluster, take_over: bool = False) -> list[str]:
         connected: list[str] = []
         monkeypatch.setattr(connections, "clusters", lambda: list(found))
         monkeypatch.setattr(control, "status_of", lambda _: ApplicationStatus("app", state, 1, (), {}))
         monkeypatch.setattr(control, "end_actors", lambda name, _: connected.append(f"{name} is ended"))
         monkeypatch.setattr("penstock.cluster.connections.ray.init", lambda address, **_: connected.append(address))
         monkeypatch.setattr("penstock.cluster.connections.ray.shutdown", lambda: connected.append("left"))
-        starting.connect("app")
+        monkeypatch.setattr(starting, "stop_application", lambda name, _: connected.append(f"{name} is stopped"))
+        starting.connect("app", take_over)
         return connected
 
     return connect
@@ -296,6 +297,53 @@ def test_an_application_that_runs_in_another_cluster_of_this_machine_is_not_star
 ) -> None:
     with pytest.raises(ApplicationStateError, match=r"already running in the Ray cluster at h:2 .*penstock stop app"):
         start_app(ApplicationState.RUNNING, RayCluster("h:1", ("other",)), RayCluster("h:2", ("app",)))
+
+
+def test_the_refusal_names_the_flag_that_ends_the_other(start_app: Callable[..., list[str]]) -> None:
+    with pytest.raises(ApplicationStateError, match=r"penstock deploy', end it by --take-over \(start\(take_over=True"):
+        start_app(ApplicationState.RUNNING, RayCluster("h:2", ("app",)))
+
+
+def test_a_start_that_takes_over_first_stops_the_application_in_each_cluster_of_this_machine(
+    start_app: Callable[..., list[str]],
+) -> None:
+    found = RayCluster("h:1", ("other",)), RayCluster("h:2", ("app",)), RayCluster("h:3", ("app", "other"))
+    assert start_app(ApplicationState.RUNNING, *found, take_over=True) == [
+        *("h:2", "app is stopped", "left", "h:3", "app is stopped", "left", "local")
+    ]
+
+
+DRAINED = ApplicationStatus("app", ApplicationState.NOT_RUNNING, 1, (), {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "warned"),
+    [
+        (DRAINED, ""),
+        (None, "was ended without a commit"),
+        (ApplicationStateError("its coordinator was ended by force"), "was ended by force"),
+    ],
+)
+def test_one_that_is_taken_over_need_not_stop_in_good_order(
+    start_app: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: ApplicationStatus | Exception | None,
+    warned: str,
+) -> None:
+    def stop_application(application_id: str, timeout_s: float) -> ApplicationStatus | None:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert start_app(ApplicationState.RUNNING) == ["local"]
+    monkeypatch.setattr(starting, "stop_application", stop_application)
+    monkeypatch.setattr(connections, "clusters", lambda: [RayCluster("h:2", ("app",))])
+    starting.connect("app", take_over=True)
+    said = capsys.readouterr().err
+    assert "stopped where it runs" in said
+    assert ("warning" in said) == bool(warned)
+    assert warned in said
 
 
 def test_an_application_that_has_ended_in_another_cluster_is_cleared_away_and_started(
