@@ -365,3 +365,12 @@ def test_ray_gives_no_advice_on_the_token_of_a_cluster_that_ends_with_the_proces
     authentication_token_setup.logger.setLevel(logging.NOTSET)
     start_app(ApplicationState.RUNNING)
     assert not authentication_token_setup.logger.isEnabledFor(logging.WARNING)
+
+
+def test_a_cluster_of_another_version_of_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(*_: object, **__: object) -> None:
+        raise RuntimeError("Version mismatch: The cluster was started with:\n  Ray: 2.60.0\n  Python: 3.12.1")
+
+    monkeypatch.setattr("ray.init", init)
+    with pytest.raises(ApplicationStateError, match=r"cannot connect to the Ray cluster at 127\.0\.0\.1:1: .*3\.12\.1"):
+        connections.connect_to_cluster(RayCluster("127.0.0.1:1", ()), log_to_driver=False)
