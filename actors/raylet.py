@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import psutil
 
@@ -33,21 +34,19 @@ class Raylet:
 
 
 def _between(raylet_pid: str) -> list[Callable[[], int]]:
-    """The processes between this one and the raylet; none if the raylet is not above it, as in a container."""
+    """Returns the parents of the processes between this one and the raylet; none if the raylet is not above it, as in a
+    container."""
     between: list[Callable[[], int]] = []
     for process in psutil.Process().parents():
         if str(process.pid) == raylet_pid:
             return between
-        between.append(_ParentOf(process))
+        between.append(partial(_parent_of, process))
     return []
 
 
-class _ParentOf:
-    def __init__(self, process: psutil.Process) -> None:
-        self._process = process
-
-    def __call__(self) -> int:
-        try:
-            return self._process.ppid()
-        except psutil.NoSuchProcess:
-            return 0
+def _parent_of(process: psutil.Process) -> int:
+    """Returns the pid of its parent; 0 if the process has ended."""
+    try:
+        return process.ppid()
+    except psutil.NoSuchProcess:
+        return 0

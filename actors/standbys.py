@@ -186,7 +186,7 @@ class Standbys:
             self._log.info("committed offsets known again, standbys follow", away_s=away_s)
             self._unanswered_s = None
         for standby in self._asked_for:
-            # Others, opened meanwhile, would take it that nothing of theirs is committed. Who has left is closed.
+            # Others, opened meanwhile, would take it that nothing of theirs is committed. One that has left is closed.
             if self.by_id.get(standby.id) is not standby or not standby.take_committed(committed, self._asked):
                 continue
             if standby.id in self._begun:

@@ -161,8 +161,12 @@ def _connect(app: KafkaStreams, take_over: bool, connected: ExitStack, awaits: C
     from penstock.cluster import starting
     from penstock.cluster.rays_lines import plain_rays_lines
 
-    first = f"Stopping application {app.application_id} if it runs in another Ray cluster here; then c" * take_over
-    awaits(f"{first or 'C'}onnecting to Ray, or starting it on this machine")
+    if take_over:
+        awaits(
+            f"Stopping application {app.application_id} in other Ray clusters of this machine, then connecting to Ray"
+        )
+    else:
+        awaits("Connecting to Ray, or starting it on this machine")
     plain_rays_lines()
     connected.enter_context(starting.connection(app.application_id, take_over))
 

@@ -108,11 +108,8 @@ def connect_to_cluster(cluster: RayCluster, log_to_driver: bool) -> None:
         use_token()
     try:
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=log_to_driver, logging_level=logging.WARNING)
-    except (
-        ConnectionError,
-        RayError,
-        RuntimeError,
-    ) as error:  # Ray raises the last for other versions of Ray or Python
+    except (ConnectionError, RayError, RuntimeError) as error:
+        # Ray raises RuntimeError if the cluster has another version of Ray or Python.
         raise ApplicationStateError(
             f"cannot connect to the Ray cluster at {cluster.address}: {last_line(error)}"
         ) from error

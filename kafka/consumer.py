@@ -147,7 +147,7 @@ class ConfluentConsumer(RecordConsumer):
     def _start_anew(self, stalls: Sequence[Stall]) -> None:
         for stall in stalls:
             self._log.warning(
-                "partition gave nothing, fetching anew",
+                "partition gave nothing, fetching again",
                 topic=stall.partition.topic, partition=stall.partition.partition, position=stall.position,
                 end=stall.end, silent_s=round(stall.silent_s, 1),
             )  # fmt: skip

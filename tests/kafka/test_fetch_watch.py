@@ -256,7 +256,7 @@ def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_rep
     with capture_logs() as said:
         read = poll_until(consumer, {stuck: 7, busy: 7})
     assert read == {stuck: [3, 4, 5, 6], busy: [3, 4, 5, 6]}
-    [line] = [line for line in said if line["event"] == "partition gave nothing, fetching anew"]
+    [line] = [line for line in said if line["event"] == "partition gave nothing, fetching again"]
     assert line["log_level"] == "warning"
     assert (line["topic"], line["partition"], line["position"], line["end"]) == (topic, 0, 3, 7)
     assert line["silent_s"] >= 1.0

@@ -21,7 +21,7 @@ OF_TESTS = {
     "address", "down", "error", "loses_answers", "records", "uncommitted_records", "expire_transactions",
     "forget_producers",
 }  # fmt: skip
-"""What no client calls: a simulated one does not reach it."""
+"""Names that no client uses: a simulated one does not reach them."""
 ADMIN_CALLS: dict[str, Callable[[Any], Any]] = {
     "reach": lambda admin: admin.reach(),
     "topics": lambda admin: admin.topics(),
