@@ -142,12 +142,14 @@ class Following:
             self._as_of_ms[standby.id] = now_ms if heard is None else min(now_ms, heard.wall_ms)
 
     def knows(self, standby: StandbyTask) -> bool:
-        """Returns False while it is unknown how much ``standby`` lacks: before its changelogs have answered, and while
-        nobody answers how far the active task has committed."""
+        """Returns False while it is unknown how much ``standby`` lacks: before its changelogs have answered, while it
+        waits to begin again, and while nobody answers how far the active task has committed."""
         if standby.held and standby.heard is not None:
             silent_s = self._clock.monotonic_s() - standby.heard.monotonic_s
             if silent_s > _LAG_KNOWN_S:
                 return False
+        if any(self._lacks(replay) is None for replay in self._replays_of(standby)):
+            return False
         return self._replays.has(standby) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:
@@ -155,13 +157,20 @@ class Following:
         return StandbyStatus(standby.id, self._lag(standby), self._replays.progress(standby).total)
 
     def _lag(self, standby: StandbyTask) -> int:
-        consumer, lag = self._replays.consumer, 0
-        for tp, replay in self._replays.by_partition.items():
-            if replay.task is standby:
-                end = self._end_of(replay)
-                position = max(replay.position, consumer.position(tp))
-                lag += max(0, end - position) if end is not None else 0
-        return lag
+        return sum(self._lacks(replay) or 0 for replay in self._replays_of(standby))
+
+    def _replays_of(self, standby: StandbyTask) -> list[Replay[StandbyTask]]:
+        return [replay for replay in self._replays.by_partition.values() if replay.task is standby]
+
+    def _lacks(self, replay: Replay[StandbyTask]) -> int | None:
+        """Returns the number of offsets that it has not read; None if that is unknown."""
+        tp = replay.partition
+        if tp in self._replays.overtaken:
+            return None
+        end = self._end_of(replay)
+        if end is None:  # after an error of its leader the last one counts, so that the standby can still be promoted
+            end = self._ends.get(tp)
+        return None if end is None else max(0, end - max(replay.position, self._replays.consumer.position(tp)))
 
     def _end_of(self, replay: Replay[StandbyTask]) -> int | None:
         """Returns the offset up to which there is something to follow; None before the first fetch."""

@@ -78,7 +78,8 @@ def _stop_in(where: str, application_id: str) -> None:
     log.info("taking over: the application is stopped where it runs", within_s=_END_ELSEWHERE_S)
     try:
         last = stop_application(application_id, _END_ELSEWHERE_S)
-    except ApplicationStateError as error:  # its actors are ended all the same
+    except (ApplicationStateError, RayError, ConnectionError) as error:
+        # Its actors are ended all the same, or they have ended with their cluster.
         log.warning("taking over: the application did not stop in good order", error=str(error))
         return
     if last is None:

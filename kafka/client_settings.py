@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import difflib
+import re
 from collections.abc import Mapping
 from functools import cache
 
@@ -18,6 +19,7 @@ from penstock.common.secrets import shown_value, without_secrets
 
 _OK, _UNKNOWN = 0, -2
 _TEXT_BYTES = 512
+_LEADING_DIGITS = re.compile(r"\s*[-+]?\d+")
 _SCOPES = {"consumer.": "C", "producer.": "P"}
 _PEM_STORE = (
     "librdkafka reads no Java key stores: 'ssl.ca.location' names a PEM file with the certificates to trust, "
@@ -83,12 +85,22 @@ class _Library:
         if found != _OK:
             said = without_secrets(text.value.decode().strip(), {key: value})
             raise ConfigError(f"configuration key {key!r}: {said} (got {shown_value(key, value)})")
-        if isinstance(value, float) and not value.is_integer() and self._read(conf, name) == str(int(value)):
-            raise ConfigError(f"configuration key {key!r}: a whole number is expected (got {value!r})")
+        if isinstance(value, str | float) and self._cut(conf, name, str(value)):
+            raise ConfigError(f"configuration key {key!r}: a whole number is expected (got {shown_value(key, value)})")
         scope, wanted = self._scopes.get(name, "*"), _SCOPES.get(prefix, "*")
         if "*" not in (scope, wanted) and scope != wanted:
             other = next(each for each, letter in _SCOPES.items() if letter == scope)
             raise ConfigError(f"configuration key {key!r}: librdkafka has this for the other client: {other + name!r}")
+
+    def _cut(self, conf: ctypes.c_void_p, name: str, given: str) -> bool:
+        """True if librdkafka took the first digits of ``given`` alone: it reads "2x" and 2.5 as 2."""
+        digits = _LEADING_DIGITS.match(given)
+        if digits is None or self._read(conf, name) != str(int(digits[0])):
+            return False
+        try:
+            return float(given) != int(digits[0])
+        except ValueError:
+            return True
 
     def _read(self, conf: ctypes.c_void_p, name: str) -> str | None:
         text, size = ctypes.create_string_buffer(_TEXT_BYTES), ctypes.c_size_t(_TEXT_BYTES)

@@ -52,13 +52,14 @@ class ConfluentClients(KafkaClients):
         """The clients that ``config`` describes. Raises ConfigError for an entry that penstock must set itself, and for
         one that librdkafka refuses."""
         from penstock.kafka.client_settings import check_client_settings
-        from penstock.kafka.settings import check_exactly_once, check_overrides
+        from penstock.kafka.settings import check_exactly_once, check_heartbeat, check_overrides
 
         check_client_settings("", config.security_entries)
         entries = {prefix: config.client_entries(prefix) for prefix in CLIENTS}
         for prefix, overrides in entries.items():
             check_overrides(prefix, overrides)
             check_client_settings(prefix, overrides)
+        check_heartbeat(entries["consumer."])
         if config.processing_guarantee == "exactly_once_v2":
             check_exactly_once(entries["consumer."], entries["producer."], config.commit_interval_ms)
             entries["consumer."] = Entries({**entries["consumer."], "isolation.level": "read_committed"})

@@ -53,9 +53,8 @@ class ConfluentConsumer(RecordConsumer):
             self._client = Consumer(self._settings)
         self._fetcher = open_fetcher(self._client, overrides)
         self._positions: dict[TopicPartition, int] = {}
-        # The high watermark when the partition's end was last reached: while it stands there, nothing is left to read
-        # even if the position is behind it (transaction markers, open transactions).
-        self._drained_at: dict[TopicPartition, int] = {}
+        self._heard: set[TopicPartition] = set()  # a fetch has answered since they were assigned
+        self._drained: set[TopicPartition] = set()  # the last that came of them was their end
         self._lost: set[TopicPartition] = set()  # until lost_positions() has told of them
         self._wait_for_seek: set[TopicPartition] = set()  # the same, until somebody has sought
         self._paused: set[TopicPartition] = set()
@@ -80,7 +79,8 @@ class ConfluentConsumer(RecordConsumer):
             del self._positions[tp]
             self._lost.discard(tp)
             self._wait_for_seek.discard(tp)
-            self._drained_at.pop(tp, None)
+        self._heard.difference_update(gone)
+        self._drained.difference_update(gone)
         self._watch.forget(gone)
         self._positions.update(new)
         self._missing.keep({tp.topic for tp in self._positions})
@@ -122,7 +122,8 @@ class ConfluentConsumer(RecordConsumer):
         last, tp = batch.offsets[-1], batch.partition
         if last >= self._positions.get(tp, _NOWHERE):
             self._positions[tp] = last + 1
-            self._drained_at.pop(tp, None)
+            self._heard.add(tp)
+            self._drained.discard(tp)
 
     def _look(self) -> None:
         """Start the fetch anew when a partition gives nothing that the broker has. Nothing is left in the queue now."""
@@ -170,7 +171,8 @@ class ConfluentConsumer(RecordConsumer):
         tp = TopicPartition(event.topic or "", event.partition)
         if tp in self._positions:
             self._positions[tp] = event.offset
-            self._drained_at[tp] = self._watermark(tp)
+            self._heard.add(tp)
+            self._drained.add(tp)
             self._watch.at_end(tp)
 
     def _failed(self, event: Event) -> None:
@@ -195,11 +197,11 @@ class ConfluentConsumer(RecordConsumer):
     def end_offset(self, partition: TopicPartition) -> int | None:
         """For a reader of committed records it is the last stable offset, as in Kafka Streams."""
         watermark = self._watermark(partition)
-        if watermark < 0:
+        # librdkafka keeps the watermark of a partition that was assigned before, however long ago. It forgets it when
+        # a leader answers with an error.
+        if partition not in self._heard or watermark < 0:
             return None
-        if self._drained_at.get(partition) == watermark:
-            return self._positions[partition]
-        if self._stable is not None and partition in self._drained_at:
+        if self._stable is not None and partition in self._drained and watermark > self._positions[partition]:
             # Read to its end before, and what was written since may be an open transaction: nothing to wait for.
             stable = self._stable.end(partition)
             if stable is not None and stable <= self._positions[partition]:
@@ -244,7 +246,7 @@ class ConfluentConsumer(RecordConsumer):
             now_s = time.monotonic()
             if self._unanswered_s is None:
                 self._unanswered_s = now_s
-            elif now_s - self._unanswered_s >= _ANSWER_PATIENCE_S and not self._wait_for_seek:
+            elif now_s - self._unanswered_s >= _ANSWER_PATIENCE_S:
                 self._log.warning("broker does not answer, asking by a new client", error=str(error))
                 self._unanswered_s = now_s
                 self._renew()

@@ -48,8 +48,8 @@ class RecordConsumer(Protocol):
         """The offset of the next record that ``poll`` would return; BEGINNING or END until that is known."""
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """The partition's end as of the last fetch, without waiting for the broker; None before the first fetch. For a
-        reader of committed records the last stable offset."""
+        """The partition's end as of the last fetch, without waiting for the broker. For a reader of committed records
+        the last stable offset. None before the first fetch since the partition was assigned or ``seek`` was called."""
 
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The ends as of now: asks the broker."""

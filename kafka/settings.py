@@ -85,6 +85,17 @@ def session_timeout_ms(consumer: Mapping[str, Any]) -> int:
         raise ConfigError(f"configuration key 'consumer.session.timeout.ms': {given!r} is no number of ms") from error
 
 
+def check_heartbeat(consumer: Mapping[str, Any]) -> None:
+    """Raise ConfigError when the user's settings let a session end before its first heartbeat, as Java's consumer does.
+    librdkafka accepts them, and the coordinator would lose its session again and again."""
+    heartbeat_ms = consumer.get("heartbeat.interval.ms")
+    if heartbeat_ms is not None and int(heartbeat_ms) >= (session_ms := session_timeout_ms(consumer)):
+        raise ConfigError(
+            f"configuration key 'consumer.heartbeat.interval.ms': {heartbeat_ms} ms, and a session ends after "
+            f"session.timeout.ms = {session_ms} ms without a heartbeat: lower the former to a third of the latter"
+        )
+
+
 def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
     """Raise ConfigError when ``overrides`` (without their ``prefix``) touch what penstock must set itself."""
     for key in overrides:

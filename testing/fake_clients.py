@@ -54,6 +54,7 @@ class FakeConsumer(RecordConsumer):
     @override
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._positions[partition] = offset
+        self._fetched.discard(partition)
         self._stuck.discard(partition)
         self._lost.pop(partition, None)
 

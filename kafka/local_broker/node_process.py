@@ -16,15 +16,25 @@ from penstock.kafka.local_broker.node_files import NodeFiles
 
 _FORMAT_FLAGS = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SERVER_FLAGS = ("-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+FORMAT_TIMEOUT_S = 120.0
 _POLL_S = 0.05
 _SETTLE_S = 5.0
 
 
 def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: str) -> None:
-    """Prepare the node's data folder for this cluster; one that is prepared already stays as it is."""
+    """Prepare the node's data folder for this cluster; one that is prepared already stays as it is.
+
+    Raises LocalBrokerError if Kafka refuses, or takes longer than two minutes.
+    """
     command = [*_java_command(java, jars, files, _FORMAT_FLAGS), "kafka.tools.StorageTool", "format"]
     command += ["--ignore-formatted", "--cluster-id", cluster_id, "--config", str(files.properties)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise LocalBrokerError(
+            f"Kafka did not prepare its folder {files.data} within {FORMAT_TIMEOUT_S:.0f} s: this machine is too busy. "
+            "Start the broker again when it is less so."
+        ) from None
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines() or ["it gave no reason"]
         raise LocalBrokerError(f"Kafka could not prepare its folder {files.data}: {said[-1]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from subprocess import PIPE
 
 import psutil
@@ -27,19 +28,42 @@ print(raylet.has_ended(), flush=True)
 """
 
 
+@dataclass
+class Clock:
+    now_s: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 def test_without_others_between_it_is_the_parent() -> None:
-    parents = iter([4711, 4711, 1])
-    raylet = Raylet([lambda: next(parents)])
+    clock, above = Clock(), [4711]
+    raylet = Raylet([lambda: above[0]], clock)
     assert not raylet.has_ended()
+    above[0] = 1
+    assert not raylet.has_ended(), "it looked a moment ago"
+    clock.now_s += 0.05
     assert raylet.has_ended()
 
 
 def test_it_has_ended_if_the_process_between_has_another_parent() -> None:
-    above = [4711]
-    raylet = Raylet([lambda: 4712, lambda: above[0]])
+    clock, above = Clock(), [4711]
+    raylet = Raylet([lambda: 4712, lambda: above[0]], clock)
     assert not raylet.has_ended()
     above[0] = 1
+    clock.now_s += 0.05
     assert raylet.has_ended()
+
+
+def test_a_system_that_hides_processes_of_others_does_not_keep_an_actor_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hidden(process: psutil.Process) -> None:
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setenv("RAY_RAYLET_PID", "1")
+    monkeypatch.setattr(psutil.Process, "parent", hidden)
+    assert not Raylet.above_this_process().has_ended()
 
 
 def test_a_number_in_the_environment_that_is_no_ancestor_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

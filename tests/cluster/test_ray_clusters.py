@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from ray._private.authentication import authentication_token_setup
+from ray.exceptions import GetTimeoutError
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster import connections, control, ray_clusters, starting
@@ -322,6 +323,7 @@ DRAINED = ApplicationStatus("app", ApplicationState.NOT_RUNNING, 1, (), {})
         (DRAINED, ""),
         (None, "was ended without a commit"),
         (ApplicationStateError("its coordinator was ended by force"), "was ended by force"),
+        (GetTimeoutError("the cluster has ended"), "the cluster has ended"),
     ],
 )
 def test_one_that_is_taken_over_need_not_stop_in_good_order(

@@ -235,6 +235,24 @@ def test_ends_are_known_without_asking_once_something_was_fetched(rig: Rig, even
         assert consumer.position(tp) == 4
 
 
+@pytest.mark.parametrize("how", ["assigned again", "sought"])
+def test_an_end_of_before_is_forgotten(rig: Rig, eventually: Eventually, how: str) -> None:
+    topic = rig.topic()
+    tp = TopicPartition(topic, 0)
+    write(rig, topic, (None, b"v", 1))
+    with reading(rig, {tp: BEGINNING}) as consumer:
+        read(consumer, 1, eventually)
+        if how == "sought":
+            consumer.seek(tp, 1)
+        else:
+            consumer.assign({})
+            consumer.assign({tp: 1})
+        write(rig, topic, (None, b"w", 1))
+        assert consumer.end_offset(tp) is None
+        read(consumer, 1, eventually)
+        assert consumer.end_offset(tp) == 2
+
+
 def test_an_empty_partition_is_at_its_end(rig: Rig, eventually: Eventually) -> None:
     tp = TopicPartition(rig.topic(), 0)
     with reading(rig, {tp: BEGINNING}) as consumer:

@@ -94,17 +94,12 @@ def test_markers_behind_the_last_record_are_passed_when_the_end_comes_with_the_r
     assert consumer.position(TP) == consumer.end_offset(TP) == 3
 
 
-def test_an_open_transaction_at_the_end_is_nothing_to_wait_for(client: Client, consumer: ConfluentConsumer) -> None:
-    client.high = 9
-    client.ready = [record(0), record(1), end(2)]
-    consumer.poll(10, 0)
-    assert consumer.position(TP) == consumer.end_offset(TP) == 2
-
-
 def test_an_end_that_more_records_follow_is_not_the_end_any_more(client: Client, consumer: ConfluentConsumer) -> None:
     client.high = 6
     client.ready = [record(0), end(1), *map(record, range(1, 6))]
-    consumer.poll(3, 0)
+    consumer.poll(2, 0)
+    assert (consumer.position(TP), consumer.end_offset(TP)) == (1, 6), "the others are fetched, and still queued"
+    consumer.poll(1, 0)
     assert (consumer.position(TP), consumer.end_offset(TP)) == (2, 6)
     consumer.poll(10, 0)
     assert (consumer.position(TP), consumer.end_offset(TP)) == (6, 6)
@@ -207,6 +202,27 @@ class Stable:
         return self.known
 
 
+def test_an_open_transaction_at_the_end_is_nothing_to_wait_for(client: Client, consumer: ConfluentConsumer) -> None:
+    consumer._stable = stable = Stable()  # type: ignore[assignment]  # all of it that is used here
+    client.high = 9
+    client.ready = [record(0), record(1), end(2)]
+    consumer.poll(10, 0)
+    assert consumer.end_offset(TP) == 9, "nobody knows yet that it is open"
+    stable.known = 2
+    assert consumer.position(TP) == consumer.end_offset(TP) == 2
+
+
+def test_at_the_high_watermark_nobody_is_asked_for_the_last_stable_offset(
+    client: Client, consumer: ConfluentConsumer
+) -> None:
+    consumer._stable = stable = Stable()  # type: ignore[assignment]  # all of it that is used here
+    stable.known = 1
+    client.high = 2
+    client.ready = [record(0), end(2)]
+    consumer.poll(10, 0)
+    assert consumer.position(TP) == consumer.end_offset(TP) == 2
+
+
 def test_an_open_transaction_that_grows_is_nothing_to_wait_for_when_only_committed_records_are_read(
     client: Client, consumer: ConfluentConsumer
 ) -> None:
@@ -300,14 +316,15 @@ class Clock:
         return self.now
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["", "while a position is lost"])
 def test_a_client_that_nobody_answers_for_long_is_replaced_at_the_same_positions(
-    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
+    client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch, lost: bool
 ) -> None:
     clock, other = Clock(), Client()
     monkeypatch.setattr("penstock.kafka.consumer.time", clock)
     monkeypatch.setattr("penstock.kafka.consumer.Consumer", lambda settings: other)
     monkeypatch.setattr("penstock.kafka.consumer.open_fetcher", lambda made, overrides: MessageFetcher(made))
-    client.ready = [record(0), record(1)]
+    client.ready = [record(0), record(1), *([failure(KafkaError.OFFSET_OUT_OF_RANGE)] if lost else [])]
     consumer.poll(10, 0)
     client.answers = False
 

@@ -82,6 +82,8 @@ def test_a_client_setting_that_librdkafka_does_not_know_is_refused_at_once_and_t
         ("consumer.fetch.max.bytes", "much", "Invalid value"),
         ("consumer.fetch.max.bytes", True, "Invalid value"),
         ("consumer.fetch.max.bytes", 1.5, "a whole number is expected"),
+        ("consumer.fetch.max.bytes", "2000x", "a whole number is expected"),
+        ("consumer.fetch.max.bytes", "1e6", "a whole number is expected"),
         ("consumer.isolation.level", "some", 'Invalid value "some"'),
         ("admin.socket.timeout.ms", "soon", "Invalid value"),
     ],
@@ -109,6 +111,9 @@ def test_where_reading_begins_is_said_topic_by_topic() -> None:
         ("consumer.fetch.max.bytes", 1_000_000),
         ("consumer.check.crcs", True),
         ("producer.linger.ms", 0.5),
+        ("producer.linger.ms", "0.5"),
+        ("consumer.fetch.max.bytes", "1000000"),
+        ("consumer.client.id", "2x"),
         ("producer.compression.type", "zstd"),
         ("admin.ssl.ca.location", "/only/on/the/nodes.pem"),
     ],
@@ -122,6 +127,14 @@ def test_settings_that_contradict_each_other_are_refused_when_the_clients_are_tr
     clients(consumer__session__timeout__ms=9_000).try_out()
     with pytest.raises(ConfigError, match=r"max\.poll\.interval\.ms"):
         made.try_out()
+
+
+@pytest.mark.parametrize("heartbeat_ms", [6_000, "7000"])
+def test_a_session_that_would_end_before_its_first_heartbeat_is_refused(heartbeat_ms: object) -> None:
+    entries = {"consumer__session__timeout__ms": 6_000, "consumer__heartbeat__interval__ms": heartbeat_ms}
+    with pytest.raises(ConfigError, match=r"lower the former to a third of the latter"):
+        clients(**entries)
+    clients(**{**entries, "consumer__heartbeat__interval__ms": 2_000})
 
 
 def test_overrides_reach_the_clients_they_are_meant_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,8 +16,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.common.errors import LocalBrokerError
+from penstock.kafka.local_broker import node_process
 from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker, Node, free_port, new_cluster_id
 from penstock.kafka.local_broker.disturbances import elect_preferred_leaders
+from penstock.kafka.local_broker.java import Java
 from penstock.kafka.local_broker.node_files import Listener, NodeAddress, NodeFiles, write_node_files
 from penstock.kafka.local_broker.node_process import is_node
 from penstock.testing.chaos.proxy import Proxy
@@ -128,6 +131,18 @@ def test_properties_of_a_caller_go_before_its_own(tmp_path: Path) -> None:
     lines = files.properties.read_text().splitlines()
     assert [line for line in lines if line.startswith("offsets.topic.num")] == ["offsets.topic.num.partitions=7"]
     assert "log.roll.ms=1" in lines
+
+
+def test_a_folder_that_is_not_prepared_in_time_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "java"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(node_process, "FORMAT_TIMEOUT_S", 0.01)
+    files = NodeFiles(tmp_path / "node-1")
+    with pytest.raises(LocalBrokerError, match=rf"did not prepare its folder {re.escape(str(files.data))} within"):
+        node_process.format_node(Java(slow, 17, "JAVA_HOME"), [], files, new_cluster_id())
 
 
 def test_a_topic_is_not_created_by_naming_it(broker: str) -> None:
