@@ -179,8 +179,13 @@ class Following:
     def forget(self, standby: StandbyTask, reason: SuspendReason) -> None:
         """Follow it no more; what was written of it is on disk."""
         # A client remembers that a partition is paused, and the standby may come back.
-        self._resume({tp for tp, replay in self._replays.by_partition.items() if replay.task is standby})
+        replays = self._replays_of(standby)
+        self._resume({replay.partition for replay in replays})
+        wrong = [replay.store for replay in replays if replay.partition in self._replays.overtaken]
         self._replays.forget(standby, reason)
+        # The changelog may be another one by now and reach beyond their offsets, and then nothing else would tell.
+        for store in wrong:
+            standby.state_manager.wipe(store)
 
     def close(self) -> None:
         """Close the consumer; what was restored is on disk."""

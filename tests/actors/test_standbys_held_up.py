@@ -13,7 +13,7 @@ from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin, FakeConsumer
-from tests.actors.rig import CHANGELOG, Rig, follow, settle
+from tests.actors.rig import CHANGELOG, Rig, count_of, follow, settle
 from tests.actors.test_standbys import RESUMES_WITHIN_MS, TASK, lag, raising, standby_of
 from tests.actors.test_standbys import probed_at_once as probed_at_once
 
@@ -36,10 +36,10 @@ def following_both(rig: Rig) -> StreamLoop:
     return loop
 
 
-def log(rig: Rig, task: TaskId, count: int) -> None:
+def log(rig: Rig, task: TaskId, count: int, key: bytes = b"ada") -> None:
     """Write to the changelog, as the active task would."""
     producer = rig.clients.producer()
-    producer.send(CHANGELOG, b"ada", count.to_bytes(8, "big"), 1, None, task.partition)
+    producer.send(CHANGELOG, key, count.to_bytes(8, "big"), 1, None, task.partition)
     producer.flush(1)
 
 
@@ -119,6 +119,24 @@ def test_one_that_waits_to_begin_again_does_not_count_as_up_to_date(rig: Rig, mo
     pass_time(rig, standby)
     ages_ms = {task: it.directory.age_ms(rig.clock.wall_ms()) for task, it in standby._standbys.by_id.items()}
     assert (ages_ms[TASK] or 0) >= 30_000 > (ages_ms[OTHER] or 0)
+
+
+def test_a_standby_that_is_promoted_while_it_waits_to_begin_again_keeps_nothing_of_what_was_deleted(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standby = following_both(rig)
+    gone = without_leader(monkeypatch, TASK)
+    rig.broker.delete_topic(CHANGELOG)
+    rig.broker.create_topic(NewTopic(CHANGELOG, 2))
+    settle(standby)
+    assert lags(standby) == {}
+    gone.clear()
+    # Its new changelog reaches beyond the offset that the store had.
+    for _ in range(3):
+        log(rig, TASK, 7, key=b"bob")
+    standby.assign(2, {TASK: READS[TASK]}, {})
+    settle(standby)
+    assert (count_of(standby, "bob"), count_of(standby, "ada")) == (7, None)
 
 
 def test_the_loop_tries_once_to_open_one_if_only_the_controller_does_not_answer(
