@@ -204,6 +204,14 @@ BESIDE_A_COMMIT = Choice(
 """Rows that are written at once, commits of several records, and an actor that reads again while its commit is under
 way."""
 
+BESIDE_A_FENCE = Choice(
+    config=(("processing.guarantee", "exactly_once_v2"),),
+    faults=(
+        "cut_an_actor_from_ray", "isolate_a_coordinator", "broker_outage", "hold_commits", "throttle_an_actor",
+    ),
+)  # fmt: skip
+"""Actors that work although they are taken for lost, commits that come late, coordinators that no broker answers."""
+
 
 @dataclass(frozen=True)
 class Mistake:
@@ -219,7 +227,7 @@ MISTAKES: dict[str, Mistake] = {
     mistake.plant.__name__: mistake
     for mistake in (
         Mistake(forget_without_a_fence, _exactly_once),
-        Mistake(call_it_fenced_when_no_broker_answers, _exactly_once),
+        Mistake(call_it_fenced_when_no_broker_answers, choice=BESIDE_A_FENCE),
         Mistake(give_a_seat_for_the_partitions_of_others, _shared),
         Mistake(give_a_seat_under_an_old_assignment, _shared),
         Mistake(go_on_after_an_abort, _exactly_once),
