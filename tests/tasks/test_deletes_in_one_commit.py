@@ -81,6 +81,26 @@ def test_without_caches_each_deletion_is_told_as_it_comes() -> None:
     assert told(it.commit()) == []
 
 
+@pytest.mark.parametrize(
+    "derived",
+    [
+        lambda table: table,
+        lambda table: table.outer_join(table, pair),
+        lambda table: table.to_stream().to_table(),
+    ],
+    ids=["itself", "a join with itself", "its stream as a table"],
+)
+def test_a_table_and_one_that_comes_from_it_keep_the_result_as_in_kafka_streams(
+    derived: Callable[[Table], Table],
+) -> None:
+    """One record deletes the rows of both. Found by the fuzzer (seed 2611)."""
+    it = bench(lambda left, right, other: left.join(derived(left), pair))
+    it.feed("l", ("k", "a", 1))
+    assert told(it.commit())
+    it.feed("l", ("k", None, 2))
+    assert told(it.commit()) == []
+
+
 @pytest.mark.parametrize("cached", [(True, False, True), (False, True, True)])
 def test_a_side_without_a_cache_deletes_no_result_that_never_was(cached: tuple[bool, bool, bool]) -> None:
     """It may get and lose a row several times before the cache of the other side is flushed."""

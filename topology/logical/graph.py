@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import heapq
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -297,6 +297,23 @@ def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> Lo
         seen.add(current)
         todo += reversed(current.parents)
     return None
+
+
+def share_an_origin(nodes: Collection[LogicalNode]) -> bool:
+    """True if ``nodes`` is one node, or another one than the root is above each of them, or among them."""
+    origins = [_ancestors(node) for node in nodes]
+    return len(origins) == 1 or bool(set[LogicalNode].intersection(*origins))
+
+
+def _ancestors(node: LogicalNode) -> set[LogicalNode]:
+    found: set[LogicalNode] = set()
+    todo = [node]
+    while todo:
+        current = todo.pop()
+        if current.parents and current not in found:  # only the root has none
+            found.add(current)
+            todo += current.parents
+    return found
 
 
 def come_from_versions(nodes: Iterable[LogicalNode]) -> bool:
