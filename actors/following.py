@@ -148,9 +148,10 @@ class Following:
             silent_s = self._clock.monotonic_s() - standby.heard.monotonic_s
             if silent_s > _LAG_KNOWN_S:
                 return False
-        if any(self._lacks(replay) is None for replay in self._replays_of(standby)):
+        replays = self._replays_of(standby)
+        if any(self._lacks(replay) is None for replay in replays):
             return False
-        return self._replays.has(standby) or not standby.changelogs
+        return bool(replays) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:
         """Returns how far the stores of ``standby`` have come."""

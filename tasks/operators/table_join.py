@@ -21,8 +21,8 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
     In an inner join, if caches hold deletions of both sides back, neither finds a value of the other when it is
     flushed, and in Kafka Streams the result stays for ever. Here the side that is flushed first looks behind the other
     one's cache, and deletes the result. A side without a cache does not look: it may delete a row several times before
-    the other side is flushed, and would delete the same result each time. Tables of one origin do not look either: in
-    Kafka Streams one record that deletes a row of both leaves the result, with caches and without.
+    the other side is flushed, and would delete the same result each time. A table and one that comes from it do not
+    look either: in Kafka Streams their result stays without caches, too.
     """
     forward, context, name = wiring.forward_change, wiring.context, wiring.name
     failed = wiring.failed_at(*wiring.stores.values())
@@ -30,7 +30,7 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
     keeps_own, keeps_other = spec.keeps_own, spec.keeps_other
     look_up: Getter = make_closure(spec.other, wiring)
     is_flushed = wiring.cached_stores.issuperset(spec.own_stores)
-    looks_behind = is_flushed and not keeps_own and not keeps_other and not spec.share_an_origin
+    looks_behind = is_flushed and not keeps_own and not keeps_other and not spec.of_related_tables
     look_behind = getter_behind_caches(spec.other, wiring) if looks_behind else None
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:

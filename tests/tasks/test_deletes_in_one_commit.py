@@ -18,6 +18,8 @@ Rows = dict[str, str]
 Table = ps.KTable[Any, Any]
 
 
+KEPT: ps.Materialized[Any, Any] = ps.Materialized.with_(STRING, STRING)
+BY_A_TOPIC: ps.Repartitioned[Any, Any] = ps.Repartitioned.with_(STRING, STRING).with_name("by-a-topic")
 GROUPED = ps.Grouped.with_(STRING, STRING)
 
 
@@ -99,6 +101,25 @@ def test_a_table_and_one_that_comes_from_it_keep_the_result_as_in_kafka_streams(
     assert told(it.commit())
     it.feed("l", ("k", None, 2))
     assert told(it.commit()) == []
+
+
+def test_one_record_that_deletes_a_row_of_two_tables_of_one_stream_deletes_their_result() -> None:
+    """As it does in Kafka Streams without caches."""
+    it = bench(lambda left, *_: left.to_stream().to_table(KEPT).join(left.to_stream().to_table(KEPT), pair))
+    it.feed("l", ("k", "a", 1))
+    assert told(it.commit())[-1] == ("(a,a)", 1)
+    it.feed("l", ("k", None, 2))
+    assert told(it.commit()) == [(None, 2)]
+
+
+def test_a_table_and_one_that_comes_from_it_by_a_topic_lose_their_result_together() -> None:
+    it = bench(lambda left, *_: left.join(left.to_stream().repartition(BY_A_TOPIC).to_table(KEPT), pair))
+    for topic in ("l", "app-by-a-topic-repartition"):
+        it.feed(topic, ("k", "a", 1))
+    assert told(it.commit())[-1] == ("(a,a)", 1)
+    for topic in ("l", "app-by-a-topic-repartition"):
+        it.feed(topic, ("k", None, 2))
+    assert told(it.commit()) == [(None, 2)]
 
 
 @pytest.mark.parametrize("cached", [(True, False, True), (False, True, True)])

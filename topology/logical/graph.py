@@ -34,6 +34,8 @@ class LogicalNode:
     """Records leave with another key: a repartition may be needed, and may be pulled up to here."""
     value_changing = False
     merging = False
+    reads_a_topic = False
+    """What it sends on comes from a topic, also if its parents have written that."""
     relaxes_null_keys = False
     """A join that keeps records with a null key: repartitions above it must not drop them."""
     of_versions: bool | None = None
@@ -162,6 +164,8 @@ class Repartition(LogicalNode):
 
     ``optimizable`` marks one that Kafka Streams put in by itself, and may merge with others.
     """
+
+    reads_a_topic = True
 
     def __init__(
         self,
@@ -299,20 +303,21 @@ def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> Lo
     return None
 
 
-def share_an_origin(nodes: Collection[LogicalNode]) -> bool:
-    """True if ``nodes`` is one node, or another one than the root is above each of them, or among them."""
-    origins = [_ancestors(node) for node in nodes]
-    return len(origins) == 1 or bool(set[LogicalNode].intersection(*origins))
+def one_comes_from_the_other(nodes: Collection[LogicalNode]) -> bool:
+    """True if a record of one node follows from the same record as one of another, with no topic between; also if
+    ``nodes`` is one node, and so its own twin."""
+    return len(nodes) == 1 or any(other in _sources_of(node) for node in nodes for other in nodes if other is not node)
 
 
-def _ancestors(node: LogicalNode) -> set[LogicalNode]:
+def _sources_of(node: LogicalNode) -> set[LogicalNode]:
+    """Returns ``node`` and all that is above it in its sub-topology."""
     found: set[LogicalNode] = set()
     todo = [node]
     while todo:
-        current = todo.pop()
-        if current.parents and current not in found:  # only the root has none
+        if (current := todo.pop()) not in found:
             found.add(current)
-            todo += current.parents
+            if not current.reads_a_topic:
+                todo += current.parents
     return found
 
 

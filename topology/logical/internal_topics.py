@@ -44,6 +44,8 @@ class InternalSink(LogicalNode):
 class InternalSource(LogicalNode):
     """The source that reads it."""
 
+    reads_a_topic = True
+
     def __init__(
         self,
         name: str,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from typing_extensions import override
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.logical.graph import LogicalNode, share_an_origin
+from penstock.topology.logical.graph import LogicalNode, one_comes_from_the_other
 from penstock.topology.logical.tables import TableDefinition
-from penstock.topology.physical.operator import Operator, ValueGetter
+from penstock.topology.physical.operator import ValueGetter
 from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.physical.writer import TopologyWriter
@@ -66,29 +66,19 @@ class JoinedTable(TableDefinition):
             parent.enable_sending_old_values(force=True)
         return True
 
-    def this_side(self, share_an_origin: bool) -> Operator:
-        """The operator that joins the updates of the left table. ``share_an_origin``: an update of one table may be an
-        update of the other one, too."""
+    def this_side(self) -> TableTableJoin:
+        """The operator that joins the updates of the left table."""
         left, _ = self._parents
-        keeps = self._kind.keeps_left, self._kind.keeps_right
-        return self._side(left, self._right, keeps, share_an_origin, is_reversed=False)
+        return self._side(left, self._right, self._kind.keeps_left, self._kind.keeps_right, is_reversed=False)
 
-    def other_side(self, share_an_origin: bool) -> Operator:
-        """The operator that joins the updates of the right table; likewise."""
+    def other_side(self) -> TableTableJoin:
+        """The operator that joins the updates of the right table."""
         _, right = self._parents
-        keeps = self._kind.keeps_right, self._kind.keeps_left
-        return self._side(right, self._left, keeps, share_an_origin, is_reversed=True)
+        return self._side(right, self._left, self._kind.keeps_right, self._kind.keeps_left, is_reversed=True)
 
     def _side(
-        self,
-        own: TableDefinition,
-        other: ValueGetter,
-        keeps: tuple[bool, bool],
-        share_an_origin: bool,
-        *,
-        is_reversed: bool,
-    ) -> Operator:
-        keeps_own, keeps_other = keeps
+        self, own: TableDefinition, other: ValueGetter, keeps_own: bool, keeps_other: bool, *, is_reversed: bool
+    ) -> TableTableJoin:
         return TableTableJoin(
             other,
             self._joiner,
@@ -98,7 +88,6 @@ class JoinedTable(TableDefinition):
             is_reversed,
             self.sends_old_values,
             (self._right if is_reversed else self._left).stores,
-            share_an_origin,
             of_versions=own.history_retention_ms is not None,
         )
 
@@ -117,9 +106,9 @@ class TableJoinNode(LogicalNode):
     @override
     def write(self, writer: TopologyWriter) -> None:
         (this, left), (other, right) = self.sides
-        related = share_an_origin(self.parents)
-        writer.add_processor(ProcessorNode(this, (left,), self.table.this_side(related)))
-        writer.add_processor(ProcessorNode(other, (right,), self.table.other_side(related)))
+        related = one_comes_from_the_other(self.parents)
+        for name, parent, side in ((this, left, self.table.this_side()), (other, right, self.table.other_side())):
+            writer.add_processor(ProcessorNode(name, (parent,), replace(side, of_related_tables=related)))
         for store in self.table.stores():
             writer.add_store(store)
         writer.add_processor(ProcessorNode(self.name, (this, other), self.table.operator()))

@@ -20,6 +20,8 @@ class TableRepartition(LogicalNode):
     front of it takes part in the aggregation.
     """
 
+    reads_a_topic = True
+
     def __init__(
         self,
         sink_name: str,

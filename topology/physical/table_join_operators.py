@@ -36,10 +36,10 @@ class TableTableJoin(Operator):
     send_old_values: bool
     own_stores: tuple[str, ...]
     """The stores of the task in which its own table is kept. The operator itself does not look into them."""
-    share_an_origin: bool
-    """True if both tables come from one node: then one record may delete a row of both."""
     of_versions: bool = False
     """True if its own table is versioned: then updates that are not the latest of their key are dropped."""
+    of_related_tables: bool = False
+    """True if one table comes from the other: then one record changes a row of both."""
 
     keeps_key, keeps_value = True, False
 
