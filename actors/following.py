@@ -37,7 +37,8 @@ class Following:
         self._listener = listener
         self._replays = Replays[StandbyTask](make_consumer, clock, log, self._events_of)
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
-        self._ends: dict[TopicPartition, int] = {}  # of the changelogs, at this time
+        self._last_ends: dict[TopicPartition, int] = {}  # of the changelogs, as far as they were ever known
+        self._ends: dict[TopicPartition, int] = {}  # the same ten seconds ago at most
         self._as_of_ms: dict[TaskId, int] = {}  # the standbys that have these ends have all commits before this time
 
     def _events_of(self, standby: StandbyTask, store: str, tp: TopicPartition) -> RestoreEvents:
@@ -98,6 +99,8 @@ class Following:
         ends = self._replays.consumer.fetch_end_offsets(followed)
         self._resume(changelogs)
         self._replays.begin_again(changelogs, ends)
+        for tp in changelogs:  # it may be another changelog
+            self._last_ends.pop(tp, None)
 
     def committed(self, standby: StandbyTask) -> None:
         """Its active task has committed more, or told more of it."""
@@ -170,23 +173,27 @@ class Following:
             return None
         end = self._end_of(replay)
         if end is None:  # after an error of its leader the last one counts, so that the standby can still be promoted
-            end = self._ends.get(tp)
+            end = self._last_ends.get(tp)
         return None if end is None else max(0, end - max(replay.position, self._replays.consumer.position(tp)))
 
     def _end_of(self, replay: Replay[StandbyTask]) -> int | None:
-        """Returns the offset up to which there is something to follow; None before the first fetch."""
-        return self._replays.consumer.end_offset(replay.partition) if replay.goes_on else replay.end
+        """Returns the offset up to which there is something to follow; None before the first fetch, and after an error
+        of the leader until the next fetch."""
+        if not replay.goes_on:
+            return replay.end
+        end = self._replays.consumer.end_offset(replay.partition)
+        if end is not None:
+            self._last_ends[replay.partition] = end
+        return end
 
     def forget(self, standby: StandbyTask, reason: SuspendReason) -> None:
         """Follow it no more; what was written of it is on disk."""
         # A client remembers that a partition is paused, and the standby may come back.
         replays = self._replays_of(standby)
         self._resume({replay.partition for replay in replays})
-        wrong = [replay.store for replay in replays if replay.partition in self._replays.overtaken]
         self._replays.forget(standby, reason)
-        # The changelog may be another one by now and reach beyond their offsets, and then nothing else would tell.
-        for store in wrong:
-            standby.state_manager.wipe(store)
+        for replay in replays:
+            self._last_ends.pop(replay.partition, None)
 
     def close(self) -> None:
         """Close the consumer; what was restored is on disk."""

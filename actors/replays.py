@@ -239,6 +239,13 @@ class Replays(Generic[Stored]):
         replay.load = None
         replay.events.suspended(reason)
 
+    def _leave(self, replay: Replay[Stored], reason: SuspendReason = SuspendReason.MIGRATED) -> None:
+        self._abandon(replay, reason)
+        if replay.partition in self.overtaken:
+            # The changelog may be another one by now. When that reaches beyond the offset of the store, nothing would
+            # tell any more that the store does not belong to it.
+            replay.task.state_manager.wipe(replay.store)
+
     # ---- progress ----
 
     def tell_if_due(self) -> bool:
@@ -290,7 +297,7 @@ class Replays(Generic[Stored]):
         if self.has(task):
             for replay in self.by_partition.values():
                 if replay.task is task:
-                    self._abandon(replay, reason)
+                    self._leave(replay, reason)
             self.by_partition = {tp: replay for tp, replay in self.by_partition.items() if replay.task is not task}
             self.overtaken &= self.by_partition.keys()
             self.assign()
@@ -300,7 +307,7 @@ class Replays(Generic[Stored]):
         replays, self.by_partition = self.by_partition, {}
         try:
             for replay in replays.values():
-                self._abandon(replay)
+                self._leave(replay)
         finally:
             if self._made is not None:
                 self._made.close()

@@ -203,7 +203,7 @@ class ConfluentConsumer(RecordConsumer):
             return None
         if self._stable is not None and partition in self._drained and watermark > self._positions[partition]:
             # Read to its end before, and what was written since may be an open transaction: nothing to wait for.
-            stable = self._stable.end(partition)
+            stable = self._stable.end(partition, watermark)
             if stable is not None and stable <= self._positions[partition]:
                 return self._positions[partition]
         return watermark

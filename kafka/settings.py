@@ -50,6 +50,7 @@ _TRANSACTIONS: Mapping[str, Any] = {
     # group's coordinator: the next commit waits for a dropped broker for good.
     "metadata.recovery.strategy": "none",
 }
+_HEARTBEAT_MS = 3_000  # Kafka's default
 SESSION_TIMEOUT_MS = 45_000
 """``session.timeout.ms`` of members, if the user does not set it. As Kafka's own default."""
 _MEMBER: Mapping[str, Any] = {
@@ -76,23 +77,27 @@ _SEAT_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll
 def session_timeout_ms(consumer: Mapping[str, Any]) -> int:
     """Returns the session time-out of members in ms. ``consumer`` has the user's entries; None there means Kafka's
     default. Raises ConfigError if the entry is not a whole number."""
-    given = consumer.get("session.timeout.ms")
+    return _whole_ms(consumer, "session.timeout.ms", SESSION_TIMEOUT_MS)
+
+
+def _whole_ms(consumer: Mapping[str, Any], key: str, default: int) -> int:
+    given = consumer.get(key)
     if given is None:
-        return SESSION_TIMEOUT_MS
+        return default
     try:
         return int(given)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"configuration key 'consumer.session.timeout.ms': {given!r} is no number of ms") from error
+        raise ConfigError(f"configuration key 'consumer.{key}': {given!r} is no number of ms") from error
 
 
 def check_heartbeat(consumer: Mapping[str, Any]) -> None:
     """Raise ConfigError when the user's settings let a session end before its first heartbeat, as Java's consumer does.
     librdkafka accepts them, and the coordinator would lose its session again and again."""
-    heartbeat_ms = consumer.get("heartbeat.interval.ms")
-    if heartbeat_ms is not None and int(heartbeat_ms) >= (session_ms := session_timeout_ms(consumer)):
+    heartbeat_ms = _whole_ms(consumer, "heartbeat.interval.ms", _HEARTBEAT_MS)
+    if heartbeat_ms >= (session_ms := session_timeout_ms(consumer)):
         raise ConfigError(
             f"configuration key 'consumer.heartbeat.interval.ms': {heartbeat_ms} ms, and a session ends after "
-            f"session.timeout.ms = {session_ms} ms without a heartbeat: lower the former to a third of the latter"
+            f"session.timeout.ms = {session_ms} ms without a heartbeat: set the former to a third of the latter"
         )
 
 

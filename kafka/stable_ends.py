@@ -21,49 +21,72 @@ _AGE_S = 0.1
 _REFRESH_S = 1.0
 
 
+class _Question:
+    """One that is under way: ``watermark`` was known when it was asked."""
+
+    def __init__(self, watermark: int, answer: Future[Any]) -> None:
+        self.watermark = watermark
+        self.answer = answer
+        self.answered_s = 0.0
+        answer.add_done_callback(self._note_time)
+
+    def _note_time(self, _: Future[Any]) -> None:
+        self.answered_s = time.monotonic()
+
+
 class StableEnds:
-    """Asks in the background. An answer counts until 100 ms after the question, as the ends of a fetch do."""
+    """Asks in the background. An answer counts as long as the high watermark stays the same: then nothing was written
+    since, no end of a transaction either. It also counts for 100 ms after it has come, as the ends of a fetch do:
+    while others write all the time, no answer would ever count otherwise."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
         self._settings = admin_settings(bootstrap_servers, overrides)
         self._client = self._new_client()
-        self._asked: dict[TopicPartition, tuple[float, Future[Any]]] = {}
-        self._known: dict[TopicPartition, tuple[float, int]] = {}
+        self._asked: dict[TopicPartition, _Question] = {}
+        self._known: dict[TopicPartition, tuple[_Question, int]] = {}
 
     def _new_client(self) -> AdminClient:
         with client_configuration("consumer."):
             return AdminClient(self._settings)
 
-    def end(self, partition: TopicPartition) -> int | None:
-        """The last stable offset as of a moment ago; None while that is not known. Does not wait for it: only a look-up
-        of leaders, after an answer that they have changed, takes up to 1 s."""
-        now = time.monotonic()
-        asked_at, asked = self._asked.get(partition, (0.0, None))
-        if asked is not None and asked.done():
-            del self._asked[partition]
-            try:
-                # It may have lain here for long: what it says is as old as the question.
-                self._known[partition] = asked_at, known(asked.result().offset)
-            except KafkaException as error:
-                self._known.pop(partition, None)  # not known, so it is asked again below
-                if code_of(error) in LEADERS_OUTDATED:
-                    with suppress(KafkaException):  # asked again after the next answer that says so
-                        refresh_leaders(self._client, _REFRESH_S)
-                elif code_of(error) in UNREACHABLE:
-                    # The broker is away, or the client is what is stuck (``fetch_watch.py`` says how), with whatever
-                    # else it was asked.
-                    self._asked.clear()
-                    self._client = self._new_client()
-        at, offset = self._known.get(partition, (0.0, 0))
-        if partition not in self._asked and now - at > _AGE_S / 2:
-            answers = self._client.list_offsets(
-                {Tpo(*partition): LATEST},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=REQUEST_TIMEOUT_S,
-            )
-            [answer] = answers.values()
-            self._asked[partition] = now, answer
-        return offset if now - at <= _AGE_S else None
+    def end(self, partition: TopicPartition, watermark: int) -> int | None:
+        """Returns the last stable offset as of a moment ago; None while that is not known. Does not wait for it: only a
+        look-up of leaders, after an answer that they have changed, takes up to 1 s.
+
+        ``watermark``: the high watermark as the consumer knows it."""
+        self._take_answer(partition)
+        now_s = time.monotonic()
+        question, offset = self._known.get(partition, (None, 0))
+        unchanged = question is not None and question.watermark == watermark
+        age_s = 0.0 if question is None else now_s - question.answered_s
+        if partition not in self._asked and not unchanged and (question is None or age_s > _AGE_S / 2):
+            self._ask(partition, watermark)
+        return offset if question is not None and (unchanged or age_s <= _AGE_S) else None
+
+    def _ask(self, partition: TopicPartition, watermark: int) -> None:
+        answers = self._client.list_offsets(
+            {Tpo(*partition): LATEST}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=REQUEST_TIMEOUT_S
+        )
+        [answer] = answers.values()
+        self._asked[partition] = _Question(watermark, answer)
+
+    def _take_answer(self, partition: TopicPartition) -> None:
+        question = self._asked.get(partition)
+        if question is None or not question.answer.done():
+            return
+        del self._asked[partition]
+        try:
+            self._known[partition] = question, known(question.answer.result().offset)
+        except KafkaException as error:
+            self._known.pop(partition, None)  # not known, so it is asked again
+            if code_of(error) in LEADERS_OUTDATED:
+                with suppress(KafkaException):  # asked again after the next answer that says so
+                    refresh_leaders(self._client, _REFRESH_S)
+            elif code_of(error) in UNREACHABLE:
+                # The broker is away, or the client is what is stuck (``fetch_watch.py`` says how), with whatever else
+                # it was asked.
+                self._asked.clear()
+                self._client = self._new_client()
 
 
 def open_stable_ends(bootstrap_servers: str, overrides: Mapping[str, Any]) -> StableEnds | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from penstock.common.errors import TaskNotReadyError
+from penstock.common.errors import StreamsError, TaskNotReadyError
 
 T = TypeVar("T")
 
@@ -21,14 +21,14 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 120.
         time.sleep(look_each_s)
 
 
-def once_ready(ask: Callable[[], T]) -> T:
-    """Returns the answer to a look-up; asks again while a task moves, as to an actor that has come up later."""
+def once_ready(ask: Callable[[], T], not_ready: type[StreamsError] = TaskNotReadyError) -> T:
+    """Returns the answer to a question; asks again after ``not_ready``: a task moves, or a leader is not known yet."""
     found: list[T] = []
 
     def answered() -> bool:
-        with suppress(TaskNotReadyError):
+        with suppress(not_ready):
             found.append(ask())
         return bool(found)
 
-    eventually(answered, "tasks stay where they are")
+    eventually(answered, f"an answer without {not_ready.__name__}")
     return found[0]

@@ -139,6 +139,50 @@ def test_a_standby_that_is_promoted_while_it_waits_to_begin_again_keeps_nothing_
     assert (count_of(standby, "bob"), count_of(standby, "ada")) == (7, None)
 
 
+@pytest.mark.parametrize("active", [False, True], ids=["standby", "task that is restored"])
+@pytest.mark.parametrize("stops", [False, True], ids=["moves away", "its actor stops"])
+def test_a_store_that_waits_to_begin_again_keeps_nothing_of_what_was_deleted(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, active: bool, stops: bool
+) -> None:
+    log(rig, TASK, 1)
+    rig.stop(standby_of(rig))
+    log(rig, TASK, 2)
+    loop = rig.loop(2)
+    given: tuple[Sources, Sources] = ({TASK: READS[TASK]}, {}) if active else ({}, {TASK: READS[TASK]})
+    with monkeypatch.context() as patch:
+        # The restore has begun, and read nothing yet, when the changelog is created again and nobody leads it.
+        patch.setattr(FakeConsumer, "poll", lambda *_: [])
+        loop.assign(1, *given)
+        for _ in range(5):
+            loop.step()
+    gone = without_leader(monkeypatch, TASK)
+    rig.broker.delete_topic(CHANGELOG)
+    rig.broker.create_topic(NewTopic(CHANGELOG, 2))
+    pass_time(rig, loop)
+    if stops:
+        rig.stop(loop)
+        loop = rig.loop(2)
+    else:
+        loop.assign(2, {}, {})
+        settle(loop)
+    gone.clear()
+    for _ in range(3):  # the new changelog reaches beyond the offset of the store
+        log(rig, TASK, 7, key=b"bob")
+    loop.assign(3, {TASK: READS[TASK]}, {})
+    settle(loop)
+    assert (count_of(loop, "bob"), count_of(loop, "ada")) == (7, None)
+
+
+def test_the_lag_stays_known_while_a_leader_is_away(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise no standby could be promoted then. An error of a leader makes librdkafka forget the end."""
+    standby = following_both(rig)
+    rig.clock.now_ms += 15_000
+    settle(standby)
+    monkeypatch.setattr(FakeConsumer, "end_offset", lambda *_: None)
+    pass_time(rig, standby)
+    assert lags(standby) == {TASK: 0, OTHER: 0}
+
+
 def test_the_loop_tries_once_to_open_one_if_only_the_controller_does_not_answer(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

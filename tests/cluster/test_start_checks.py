@@ -75,7 +75,10 @@ def test_a_program_that_can_start_passes(broker: str, tmp_path: Path) -> None:
         ({"topic.cleanup.policy": "shred"}, r"refuse to create topic 'checked-counts-changelog': .*shred"),
         ({"topic.segment.bytes": "much"}, r"refuse to create topic 'checked-counts-changelog'.*prefix 'topic\.'"),
         ({"replication.factor": 3}, r"refuse to create topic 'checked-counts-changelog'.*replication\.factor"),
-        ({"consumer.session.timeout.ms": 1_000}, r"'consumer\.session\.timeout\.ms': the brokers accept \d+ to \d+ ms"),
+        (
+            {"consumer.session.timeout.ms": 1_000, "consumer.heartbeat.interval.ms": 300},
+            r"'consumer\.session\.timeout\.ms': the brokers accept \d+ to \d+ ms",
+        ),
     ],
     ids=["cleanup policy", "segment size", "replication factor", "session time-out"],
 )

@@ -18,11 +18,13 @@ from ray.cluster_utils import Cluster
 
 import penstock as ps
 from penstock.cluster.names import NAMESPACE
+from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.testing.chaos.rays_lines import leave_out_rays_lines
+from tests.waiting import once_ready
 
 PARTITIONS = 8
 KEYS = 50
@@ -133,7 +135,8 @@ class SlowCount:
         """Of each key all counts that were written, in their order."""
         consumer = self.clients.consumer()
         here = TopicPartition(self.output, 0)
-        end = consumer.fetch_end_offsets([here])[here]
+        # After a leader has died, a broker of another epoch may answer.
+        end = once_ready(lambda: consumer.fetch_end_offsets([here])[here], BrokerUnreachableError)
         consumer.assign({here: BEGINNING})
         found: dict[str, list[int]] = {}
         while end and consumer.position(here) < end:

@@ -198,7 +198,7 @@ class Stable:
 
     known: int | None = None
 
-    def end(self, partition: TopicPartition) -> int | None:
+    def end(self, partition: TopicPartition, watermark: int) -> int | None:
         return self.known
 
 

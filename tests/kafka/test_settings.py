@@ -132,9 +132,20 @@ def test_settings_that_contradict_each_other_are_refused_when_the_clients_are_tr
 @pytest.mark.parametrize("heartbeat_ms", [6_000, "7000"])
 def test_a_session_that_would_end_before_its_first_heartbeat_is_refused(heartbeat_ms: object) -> None:
     entries = {"consumer__session__timeout__ms": 6_000, "consumer__heartbeat__interval__ms": heartbeat_ms}
-    with pytest.raises(ConfigError, match=r"lower the former to a third of the latter"):
+    with pytest.raises(ConfigError, match=r"set the former to a third of the latter"):
         clients(**entries)
     clients(**{**entries, "consumer__heartbeat__interval__ms": 2_000})
+
+
+def test_the_default_of_the_heartbeat_counts_too() -> None:
+    with pytest.raises(ConfigError, match=r"heartbeat.interval.ms': 3000 ms, and a session ends after .* = 3000 ms"):
+        clients(consumer__session__timeout__ms=3_000)
+
+
+@pytest.mark.parametrize("heartbeat_ms", ["2000.0", "0x7d0"])
+def test_a_heartbeat_that_is_no_whole_number_is_refused(heartbeat_ms: str) -> None:
+    with pytest.raises(ConfigError, match=r"heartbeat.interval.ms': .* no number of ms"):
+        clients(consumer__heartbeat__interval__ms=heartbeat_ms)
 
 
 def test_overrides_reach_the_clients_they_are_meant_for() -> None:

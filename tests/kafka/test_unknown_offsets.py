@@ -90,8 +90,8 @@ def test_a_consumer_calls_the_leader_unknown_and_looks_it_up(monkeypatch: pytest
 def test_the_last_stable_offset_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = StableEnds(ADDRESS, {})
     monkeypatch.setattr(ends, "_client", HalfDead())
-    assert [ends.end(B), ends.end(B)] == [None, None]
-    assert [ends.end(A), ends.end(A)] == [None, 7]
+    assert [ends.end(B, 9), ends.end(B, 9)] == [None, None]
+    assert [ends.end(A, 9), ends.end(A, 9)] == [None, 7]
 
 
 def test_a_watch_over_fetches_hears_of_no_end() -> None:

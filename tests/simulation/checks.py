@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from penstock.common.windows import Window
+from penstock.state.windowed.keys import SessionKeySchema
 from penstock.testing.fake_broker import FakeBroker
 from tests.simulation.programs import Program
 
 Tokens = tuple[str, ...]
+_SESSION_KEYS = SessionKeySchema()
 
 
 def tokens(value: bytes | None) -> Tokens | None:
@@ -47,7 +50,9 @@ def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly
     """The results that are lost or too low; under exactly once also what is too much."""
     for topic in program.tables:
         if topic in wanted.topics():
-            yield from _table(topic, last_values(wanted, topic), last_values(found, topic), exactly_once)
+            changelog = None if exactly_once else program.sessions.get(topic)
+            excused = set() if changelog is None else _names_of_lost_sessions(found, changelog)
+            yield from _table(topic, last_values(wanted, topic), last_values(found, topic), exactly_once, excused)
     for topic in program.streams:
         if topic in wanted.topics():
             if topic in program.lookups and not exactly_once:
@@ -57,9 +62,13 @@ def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly
                 yield from _stream(topic, all_values(wanted, topic), all_values(found, topic), exactly_once)
 
 
-def _table(topic: str, wanted: dict[str, Tokens], found: dict[str, Tokens], exactly_once: bool) -> Iterator[str]:
+def _table(
+    topic: str, wanted: dict[str, Tokens], found: dict[str, Tokens], exactly_once: bool, excused: set[str]
+) -> Iterator[str]:
     for key, value in wanted.items():
         other = found.get(key)
+        if key.partition("@")[0] in excused:
+            continue
         if not exactly_once and _is_in_a_larger_session(key, value, found):
             continue
         if other is None:
@@ -69,6 +78,21 @@ def _table(topic: str, wanted: dict[str, Tokens], found: dict[str, Tokens], exac
     if exactly_once:
         for key in found.keys() - wanted.keys():
             yield f"{topic}: key {key} is {' '.join(found[key])}, and is not there without faults"
+
+
+def _names_of_lost_sessions(broker: FakeBroker, changelog: str) -> set[str]:
+    """Returns the keys of sessions that were deleted for a merged one which never reached the changelog: the producer
+    ended between two requests. Kafka Streams has the same gap at least once (docs/RELIABILITY.md)."""
+    lost: set[str] = set()
+    deleted: dict[str, list[Window]] = {}
+    for record in broker.records(changelog):
+        assert record.key is not None
+        name, window = record.key[: -_SESSION_KEYS.suffix_bytes].decode(), _SESSION_KEYS.window(record.key)
+        if record.value is None:
+            deleted.setdefault(name, []).append(window)
+        elif any(window.start > it.start or window.end < it.end for it in deleted.pop(name, ())):
+            lost.add(name)
+    return lost | deleted.keys()
 
 
 def _is_in_a_larger_session(key: str, value: Tokens, found: dict[str, Tokens]) -> bool:

@@ -24,6 +24,7 @@ from penstock.common.windows import Windowed
 
 STRING = ps.Serdes.string()
 KEYS = ["a", "b", "c", "d", "e", "f"]
+APPLICATION = "app"
 CHANGES = "changes"
 """The topic of which each key has a few records, and then none any more."""
 SECOND = timedelta(seconds=1)
@@ -44,11 +45,14 @@ class Row:
 
 @dataclass
 class Program:
-    """A topology with what it reads and writes. ``tables``: topics of which the last value of a key counts;
-    ``streams``: those of which every record counts; ``lookups``: streams of which each record is a stream record and
-    the value of a table that it met, with the topic of that table; ``let_go``: topics of results
-    whose rows are deleted at the same moment; ``joined``: topics that are written in order of time; ``late``: topics
-    with records out of order; ``global_topics``: topics that are full before the program begins."""
+    """A topology with what it reads and writes.
+
+    ``tables``: topics of which the last value of a key counts; ``streams``: those of which every record counts;
+    ``lookups``: streams of which each record is a stream record and the value of a table that it met, with the topic of
+    that table; ``let_go``: topics of results whose rows are deleted at the same moment; ``sessions``: topics of the
+    sessions in a store, with its changelog; ``joined``: topics that are written in order of time; ``late``: topics with
+    records out of order; ``global_topics``: topics that are full before the program begins.
+    """
 
     blocks: tuple[str, ...]
     topology: ps.Topology
@@ -56,6 +60,7 @@ class Program:
     streams: tuple[str, ...]
     lookups: dict[str, str]
     let_go: tuple[str, ...]
+    sessions: dict[str, str]
     joined: tuple[str, ...]
     late: tuple[str, ...]
     global_topics: tuple[str, ...]
@@ -71,6 +76,7 @@ class Draft:
     streams: list[str] = field(default_factory=list)
     lookups: dict[str, str] = field(default_factory=dict)
     let_go: list[str] = field(default_factory=list)
+    sessions: dict[str, str] = field(default_factory=dict)
     sources: dict[str, Any] = field(default_factory=dict)
     global_topics: list[str] = field(default_factory=list)
 
@@ -146,6 +152,7 @@ def _windows(draft: Draft, name: str, on_close: bool) -> Any:
         if kept.caching:  # the flush of a session that has expired leaves a result: that depends on when commits come
             kept = kept.with_retention(_BEHIND_ALL_OUTAGES)
         sessions = ps.SessionWindows.of_inactivity_gap_and_grace(size, grace)
+        draft.sessions[f"out-{name}"] = f"{APPLICATION}-{name}-changelog"
         return grouped.windowed_by(sessions).emit_strategy(emit).aggregate(str, gathered, put_together, kept)
     if kind == "sliding":
         if on_close:  # at least once a crash may lose the result of one that has expired (docs/RELIABILITY.md)
@@ -304,6 +311,7 @@ def program(rng: Random, blocks: tuple[str, ...]) -> Program:
         tuple(draft.streams),
         draft.lookups,
         tuple(draft.let_go),
+        draft.sessions,
         tuple(topic for topic in ("left", "right") if topic in read),
         tuple(topic for topic in ("late", "late-table", CHANGES) if topic in read),
         tuple(draft.global_topics),

@@ -25,13 +25,12 @@ from tests.simulation.coordinator_process import CoordinatorProcess
 from tests.simulation.ghosts import Writers
 from tests.simulation.one_host import write
 from tests.simulation.operations import become_paused
-from tests.simulation.programs import Records, Row
+from tests.simulation.programs import APPLICATION, Records, Row
 from tests.simulation.setting import Setting
 from tests.simulation.simulated_group import Group
 from tests.simulation.simulated_kafka import SimulatedBroker
 from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
 
-APPLICATION = "app"
 _REST_WITHIN_S = 900.0
 _STILL_BESIDE_COMMIT_S = 3.0
 _LONGEST_CALM_MESSAGE_S = 0.05

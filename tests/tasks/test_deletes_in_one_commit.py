@@ -103,6 +103,22 @@ def test_a_table_and_one_that_comes_from_it_keep_the_result_as_in_kafka_streams(
     assert told(it.commit()) == []
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_table_computed_at_each_look_up_comes_from_where_its_values_are_kept(order: int) -> None:
+    """As the test above, where the store of ``left`` is looked into through ``map_values``."""
+
+    def join(left: Table, *_: Table) -> Table:
+        derived = left.to_stream().to_table()
+        one, other = (left.map_values(str.upper), derived)[::order]
+        return one.join(other, pair)
+
+    it = bench(join)
+    it.feed("l", ("k", "a", 1))
+    assert told(it.commit())
+    it.feed("l", ("k", None, 2))
+    assert told(it.commit()) == []
+
+
 def test_one_record_that_deletes_a_row_of_two_tables_of_one_stream_deletes_their_result() -> None:
     """As it does in Kafka Streams without caches."""
     it = bench(lambda left, *_: left.to_stream().to_table(KEPT).join(left.to_stream().to_table(KEPT), pair))

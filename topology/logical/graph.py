@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import heapq
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +56,10 @@ class LogicalNode:
         """Erase an edge."""
         self.children.pop(child, None)
         child.parents.pop(self, None)
+
+    def kept_stores(self) -> tuple[AnyStoreBuilder, ...]:
+        """Returns the stores that its operator fills."""
+        return ()
 
     @property
     def parent_names(self) -> tuple[str, ...]:
@@ -105,6 +109,10 @@ class Operation(LogicalNode):
         super().__init__(name)
         self.operator = operator
         self.stores = stores
+
+    @override
+    def kept_stores(self) -> tuple[AnyStoreBuilder, ...]:
+        return self.stores()
 
     @override
     def write(self, writer: TopologyWriter) -> None:
@@ -301,24 +309,6 @@ def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> Lo
         seen.add(current)
         todo += reversed(current.parents)
     return None
-
-
-def one_comes_from_the_other(nodes: Collection[LogicalNode]) -> bool:
-    """True if a record of one node follows from the same record as one of another, with no topic between; also if
-    ``nodes`` is one node, and so its own twin."""
-    return len(nodes) == 1 or any(other in _sources_of(node) for node in nodes for other in nodes if other is not node)
-
-
-def _sources_of(node: LogicalNode) -> set[LogicalNode]:
-    """Returns ``node`` and all that is above it in its sub-topology."""
-    found: set[LogicalNode] = set()
-    todo = [node]
-    while todo:
-        if (current := todo.pop()) not in found:
-            found.add(current)
-            if not current.reads_a_topic:
-                todo += current.parents
-    return found
 
 
 def come_from_versions(nodes: Iterable[LogicalNode]) -> bool:

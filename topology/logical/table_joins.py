@@ -9,7 +9,8 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.logical.graph import LogicalNode, one_comes_from_the_other
+from penstock.topology.logical.graph import LogicalNode
+from penstock.topology.logical.related_tables import keeper_of, one_comes_from_the_other
 from penstock.topology.logical.tables import TableDefinition
 from penstock.topology.physical.operator import ValueGetter
 from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
@@ -66,6 +67,11 @@ class JoinedTable(TableDefinition):
             parent.enable_sending_old_values(force=True)
         return True
 
+    @property
+    def stores_of_sides(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The stores that are looked into for a value of the left table, and of the right one."""
+        return self._left.stores, self._right.stores
+
     def this_side(self) -> TableTableJoin:
         """The operator that joins the updates of the left table."""
         left, _ = self._parents
@@ -104,9 +110,14 @@ class TableJoinNode(LogicalNode):
         self.table = table
 
     @override
+    def kept_stores(self) -> tuple[AnyStoreBuilder, ...]:
+        return self.table.stores()
+
+    @override
     def write(self, writer: TopologyWriter) -> None:
         (this, left), (other, right) = self.sides
-        related = one_comes_from_the_other(self.parents)
+        stores = self.table.stores_of_sides
+        related = one_comes_from_the_other({keeper_of(node, stores[node.name == right]) for node in self.parents})
         for name, parent, side in ((this, left, self.table.this_side()), (other, right, self.table.other_side())):
             writer.add_processor(ProcessorNode(name, (parent,), replace(side, of_related_tables=related)))
         for store in self.table.stores():
