@@ -8,7 +8,7 @@ no latest row, but a history that ends there. The rules are Kafka Streams' (``Ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from struct import Struct
@@ -24,7 +24,7 @@ from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE
 from penstock.state.sections import SectionBatch, SectionRows
 from penstock.state.versioned.history import HISTORY, History
 from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED, LatestBuffer
-from penstock.state.windowed.segments import NOTHING_OBSERVED, pack_segment
+from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, pack_segment, with_rows
 from penstock.state.write_buffer import WriteBuffer
 
 _LATEST_ROWS = b"\xfe"
@@ -117,7 +117,7 @@ class Versions:
             latest.set_latest(key, value, timestamp, headers)
             return VALID_TO_UNDEFINED
         found = None if before is None else since
-        for segment in range(self._segment(self.stream_time), self._segment(timestamp) - 1, -1):
+        for segment in reversed(self._segments(timestamp, self.stream_time)):
             history = self._history(segment, key)
             if history is None:
                 continue
@@ -242,7 +242,8 @@ class Versions:
         if timestamp is None:
             return None
         history_of = partial(self._peek_history, committed=committed)
-        return self._find(key, timestamp, self._committed_time() if committed else self.stream_time, history_of)
+        stream_time = self._committed_time() if committed else self.stream_time
+        return self._find(key, timestamp, stream_time, history_of, committed)
 
     def peek_all(
         self, key: bytes, time_from: int, time_to: int, committed: bool, descending: bool
@@ -253,7 +254,7 @@ class Versions:
             return
         stream_time = self._committed_time() if committed else self.stream_time
         time_from = max(time_from, stream_time - self.retention_ms, 0)
-        segments = range(self._segment(time_from), self._segment(stream_time) + 1 if time_from <= time_to else 0)
+        segments = self._segments(time_from, stream_time, committed) if time_from <= time_to else ()
         entry = looked_up(self.latest, key, committed)
         latest = [Version(entry[0], entry[1], None)] if entry is not None and entry[1] <= time_to else []
         if descending:
@@ -270,16 +271,28 @@ class Versions:
         if not descending:
             yield from latest
 
+    def _segments(self, time_from: int, time_to: int, committed: bool = False) -> Sequence[int]:
+        """Returns the segments of these times, oldest first; if they are many, only those with rows."""
+        segments = range(self._segment(time_from), self._segment(time_to) + 1)
+        if len(segments) <= FEW:
+            return segments
+        return with_rows(segments, partial(self.history.scan, committed=committed, limit=1))
+
     def _peek_history(self, segment: int, key: bytes, committed: bool) -> History | None:
         entry = looked_up(self.history, pack_segment(segment) + key, committed)
         return None if entry is None else entry[0]
 
     def _find(
-        self, key: bytes, timestamp: int, stream_time: int, history_of: Callable[[int, bytes], History | None]
+        self,
+        key: bytes,
+        timestamp: int,
+        stream_time: int,
+        history_of: Callable[[int, bytes], History | None],
+        committed: bool = False,
     ) -> Version | None:
         if timestamp < 0 or timestamp < min(stream_time, self.expiry_time) - self.retention_ms:
             return None
-        for segment in range(self._segment(stream_time), self._segment(timestamp) - 1, -1):
+        for segment in reversed(self._segments(timestamp, stream_time, committed)):
             history = history_of(segment, key)
             if history is None:
                 continue

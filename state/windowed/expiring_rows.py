@@ -10,6 +10,7 @@ expired, and would take what is too late.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from struct import Struct
 from typing import Any, NamedTuple
@@ -22,17 +23,15 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, last_row_key
-from penstock.state.windowed.segments import NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment
+from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment, with_rows
 from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
 """Behind all rows: the number of a segment does not begin with this byte."""
-_WINDOWS_KEPT = 1000
-"""How many windows are kept at hand."""
+_WINDOWS_KEPT = 1000  # at hand
 _READ_AT_ONCE = 1000
-_PROGRESS = Struct(">qi")
-"""Observed stream time, last sequence number."""
+_PROGRESS = Struct(">qi")  # observed stream time, last sequence number
 
 
 class _Progress(NamedTuple):
@@ -286,13 +285,16 @@ class ExpiringRows:
 
     def visible(
         self, time_from: int, time_to: int, committed: bool = False, expired_too: bool = False
-    ) -> tuple[int, int, range]:
+    ) -> tuple[int, int, Sequence[int]]:
         """What of these times is shown, and the segments in which it lies. ``committed``: as of the last commit."""
         stream_time = self.committed_time if committed else self.stream_time
         expiry_time = min(stream_time, self.expiry_time)
         begin = max(time_from, 0 if expired_too else self.segments.first_visible(expiry_time))
         end = min(time_to, stream_time)
-        return begin, end, range(self.segments.of(begin), self.segments.of(end) + 1) if begin <= end else range(0)
+        segments = range(self.segments.of(begin), self.segments.of(end) + 1 if begin <= end else 0)
+        if len(segments) <= FEW:
+            return begin, end, segments
+        return begin, end, with_rows(segments, partial(self.buffer.scan, committed=committed, limit=1))
 
     # ---- commit and restore ----
 

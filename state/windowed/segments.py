@@ -7,6 +7,7 @@ from a clock. The rules are Kafka Streams' (``AbstractSegments``).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct
@@ -18,9 +19,28 @@ _SHORTEST_INTERVAL_MS = 60_000
 # A segment's number, in front of each row of it. Times are not negative, so the order of bytes is that of time.
 pack_segment = Struct(">q").pack
 SEGMENT_BYTES = 8
+_unpack_segment = Struct(">q").unpack_from
+FEW = 64
+"""More segments than a store has while its rows expire."""
 
 NOTHING_OBSERVED = -1
 """The observed stream time of a store that was given nothing yet."""
+
+
+def with_rows(segments: range, scan: Callable[[bytes, bytes], Iterator[tuple[bytes, object]]]) -> list[int]:
+    """Returns those of ``segments`` that have rows, oldest first. ``scan`` returns the rows between two keys, in order.
+
+    There may be millions of segments, although few have rows. This happens if the changelog is ahead of the commit that
+    its task continues from: nothing expires until records have come as far as before. Without a commit, all time since
+    1970 counts.
+    """
+    found: list[int] = []
+    start, behind = segments.start, pack_segment(segments.stop)
+    while (row := next(scan(pack_segment(start), behind), None)) is not None:
+        (segment,) = _unpack_segment(row[0])
+        found.append(segment)
+        start = segment + 1
+    return found
 
 
 @dataclass(frozen=True)

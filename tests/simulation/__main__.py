@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
+import signal
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +31,8 @@ from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, setting_of
 _TRACE_LINES = 60
 _SEEDS_FOR_A_MISTAKE = 500
 _AT_ONCE = 10
+_LONGEST_CPU_S = 300
+_MOST_BYTES = 6 << 30
 
 
 @contextmanager
@@ -41,14 +46,41 @@ def planted(mistake: str | None) -> Iterator[None]:
         yield
 
 
+class EndlessError(BaseException):
+    """A run took more CPU time than any should. No ``Exception``: the code that is played catches some."""
+
+
+def limit_memory() -> None:
+    """Have a run that takes all memory break its promise, instead of taking the machine along."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+
+
+@contextmanager
+def limited_time() -> Iterator[None]:
+    """Raise EndlessError where the run is, when it has taken too much CPU time."""
+
+    def give_up(*_: object) -> None:
+        raise EndlessError(f"has taken {_LONGEST_CPU_S} s of CPU")
+
+    signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
 def play_one(seed: int, mistake: str | None, choice: Choice = ALL_FROM_THE_SEED) -> tuple[Result, float]:
     """One run, and the CPU seconds it took."""
     quiet()
     gc.collect()
     gc.freeze()  # what a run leaves is small: only that is looked at when memory is collected
     begun_s = time.process_time()
-    with planted(mistake):
-        result = play(seed, choice)
+    try:
+        with planted(mistake), limited_time():
+            result = play(seed, choice)
+    except EndlessError as error:
+        result = Result(seed, str(error), [traceback.format_exc()], 0.0, 0)
     return result, time.process_time() - begun_s
 
 
@@ -64,7 +96,7 @@ def main(
     """Play random runs; exit 1 if one of them breaks a promise, or if a planted mistake is not found."""
     first = SystemRandom().randrange(1_000_000_000) if seed is None else seed
     typer.echo(f"seeds from {first}")
-    with ProcessPoolExecutor(processes) as pool:
+    with ProcessPoolExecutor(processes, initializer=limit_memory) as pool:
         if mistakes or mistake is not None:
             missed = [name for name in ([mistake] if mistake else MISTAKES) if not _find(pool, name, first, seeds)]
             raise typer.Exit(1 if missed else 0)
