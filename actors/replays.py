@@ -80,7 +80,7 @@ class Replays(Generic[Stored]):
     ) -> None:
         self.by_partition: dict[TopicPartition, Replay[Stored]] = {}
         self.overtaken: set[TopicPartition] = set()
-        """Changelogs that have deleted records before they were read: see :meth:`begin_again`."""
+        """Changelogs that have deleted records before they were read; their stores are wiped: :meth:`begin_again`."""
         self._make_consumer = make_consumer
         self._clock = clock
         self._log = log
@@ -165,12 +165,20 @@ class Replays(Generic[Stored]):
             replay = self.by_partition.get(batch.partition)
             if replay is not None:
                 self._take(replay, batch)
-        self.overtaken.update(consumer.lost_positions().keys() & self.by_partition.keys())
+        for tp in consumer.lost_positions().keys() & self.by_partition.keys() - self.overtaken:
+            self._overtake(self.by_partition[tp])
         spent_s = clock() - begun_s
         if spent_s > 0 and sum(map(len, batches)) * 2 >= size:
             wanted = int(size * slice_s / spent_s)
             self._slice_records = max(_FIRST_SLICE // 5, min(max(wanted, size // 2), size * 2, _LARGEST_SLICE))
         return bool(batches)
+
+    def _overtake(self, replay: Replay[Stored]) -> None:
+        """Wipe its store. The changelog may be another one by now. When that reaches beyond the offset of the store,
+        nothing would tell any more that the store does not belong to it: also after a crash, or elsewhere."""
+        replay.load = None
+        replay.task.state_manager.wipe(replay.store)
+        self.overtaken.add(replay.partition)
 
     def _take(self, replay: Replay[Stored], read: RecordBatch) -> None:
         batch = read if replay.followed else _in_front_of(replay.end, read)
@@ -192,7 +200,8 @@ class Replays(Generic[Stored]):
         if self._writing is not None:
             return []
         position, replays = self.consumer.position, self.by_partition
-        reached = [it for tp, it in replays.items() if not it.goes_on and not it.waits and position(tp) >= it.end]
+        left = [(tp, it) for tp, it in replays.items() if tp not in self.overtaken and not it.goes_on and not it.waits]
+        reached = [it for tp, it in left if position(tp) >= it.end]
         for replay in reached:
             if replay.load is not None:
                 self._begin_to_write(replay)
@@ -238,13 +247,6 @@ class Replays(Generic[Stored]):
             self._writing = None
         replay.load = None
         replay.events.suspended(reason)
-
-    def _leave(self, replay: Replay[Stored], reason: SuspendReason = SuspendReason.MIGRATED) -> None:
-        self._abandon(replay, reason)
-        if replay.partition in self.overtaken:
-            # The changelog may be another one by now. When that reaches beyond the offset of the store, nothing would
-            # tell any more that the store does not belong to it.
-            replay.task.state_manager.wipe(replay.store)
 
     # ---- progress ----
 
@@ -297,7 +299,7 @@ class Replays(Generic[Stored]):
         if self.has(task):
             for replay in self.by_partition.values():
                 if replay.task is task:
-                    self._leave(replay, reason)
+                    self._abandon(replay, reason)
             self.by_partition = {tp: replay for tp, replay in self.by_partition.items() if replay.task is not task}
             self.overtaken &= self.by_partition.keys()
             self.assign()
@@ -307,7 +309,7 @@ class Replays(Generic[Stored]):
         replays, self.by_partition = self.by_partition, {}
         try:
             for replay in replays.values():
-                self._leave(replay)
+                self._abandon(replay)
         finally:
             if self._made is not None:
                 self._made.close()

@@ -386,9 +386,9 @@ class StreamLoop:
 
     def _finish(self, error: str | None, told: Future[None] | None = None) -> None:
         self._commits.abandon()  # whose steps hold on to stores
-        closing: list[Callable[[], None]] = [self._restoration.close]  # which may wipe stores of tasks
-        closing += [hosted.close for hosted in self._tasks.values()]
-        closing += [self._globals.close, self._standbys.close, self._consumer.close, self._guarantee.close]
+        closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
+        closing += [self._globals.close, self._restoration.close, self._standbys.close]
+        closing += [self._consumer.close, self._guarantee.close]
         close_all(closing, self._log)
         self._tasks.clear()
         self._running.clear()

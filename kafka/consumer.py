@@ -82,6 +82,8 @@ class ConfluentConsumer(RecordConsumer):
         self._heard.difference_update(gone)
         self._drained.difference_update(gone)
         self._watch.forget(gone)
+        if self._stable is not None:
+            self._stable.forget(gone)
         self._positions.update(new)
         self._missing.keep({tp.topic for tp in self._positions})
 
@@ -203,7 +205,8 @@ class ConfluentConsumer(RecordConsumer):
             return None
         if self._stable is not None and partition in self._drained and watermark > self._positions[partition]:
             # Read to its end before, and what was written since may be an open transaction: nothing to wait for.
-            stable = self._stable.end(partition, watermark)
+            # What is paused is not fetched, so its watermark stays as it was.
+            stable = self._stable.end(partition, -1 if partition in self._paused else watermark)
             if stable is not None and stable <= self._positions[partition]:
                 return self._positions[partition]
         return watermark

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -53,15 +53,21 @@ class StableEnds:
         """Returns the last stable offset as of a moment ago; None while that is not known. Does not wait for it: only a
         look-up of leaders, after an answer that they have changed, takes up to 1 s.
 
-        ``watermark``: the high watermark as the consumer knows it."""
+        ``watermark``: the high watermark as the consumer knows it; -1 if it may have changed since."""
         self._take_answer(partition)
         now_s = time.monotonic()
         question, offset = self._known.get(partition, (None, 0))
-        unchanged = question is not None and question.watermark == watermark
+        unchanged = question is not None and question.watermark == watermark >= 0
         age_s = 0.0 if question is None else now_s - question.answered_s
         if partition not in self._asked and not unchanged and (question is None or age_s > _AGE_S / 2):
             self._ask(partition, watermark)
         return offset if question is not None and (unchanged or age_s <= _AGE_S) else None
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """They are not read any more, or from elsewhere."""
+        for partition in partitions:
+            self._asked.pop(partition, None)
+            self._known.pop(partition, None)
 
     def _ask(self, partition: TopicPartition, watermark: int) -> None:
         answers = self._client.list_offsets(

@@ -58,6 +58,7 @@ class Versions:
         self.name = name
         self.retention_ms = history_retention_ms
         self.interval_ms = segment_interval_ms
+        self._live_segments = max(FEW, history_retention_ms // segment_interval_ms + 2)
         # Both log nothing by themselves: the changelog has one record for each put, whatever rows it changes.
         rows = replace(context, log=None, caching=False)
         latest_rows = replace(rows, committed=SectionRows(rows.committed, _LATEST_ROWS))
@@ -272,9 +273,9 @@ class Versions:
             yield from latest
 
     def _segments(self, time_from: int, time_to: int, committed: bool = False) -> Sequence[int]:
-        """Returns the segments of these times, oldest first; if they are many, only those with rows."""
+        """Returns the segments of these times, oldest first; only those with rows if they are more than can be live."""
         segments = range(self._segment(time_from), self._segment(time_to) + 1)
-        if len(segments) <= FEW:
+        if len(segments) <= self._live_segments:
             return segments
         return with_rows(segments, partial(self.history.scan, committed=committed, limit=1))
 

@@ -19,7 +19,7 @@ from tests.state.windowed_rig import Rig
 
 HOUR = 3_600_000
 NOW = 1_000_000_000_000
-_ENOUGH = 100
+_ENOUGH = 1000
 
 
 def counted(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ def test_only_segments_with_rows_are_read(monkeypatch: pytest.MonkeyPatch, commi
 def test_only_segments_with_versions_are_looked_into(monkeypatch: pytest.MonkeyPatch, committed: bool) -> None:
     string = Serdes.string()
     builder = VersionedKeyValueStoreBuilder(
-        "store", string, string, False, history_retention_ms=HOUR, segment_interval_ms=10
+        "store", string, string, False, history_retention_ms=10 * HOUR, segment_interval_ms=HOUR // 50
     )
     stores = InMemoryTaskStores([builder])
     store = builder.open(a_context(stores.store("store")))

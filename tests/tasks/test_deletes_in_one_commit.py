@@ -119,6 +119,22 @@ def test_a_table_computed_at_each_look_up_comes_from_where_its_values_are_kept(o
     assert told(it.commit()) == []
 
 
+def test_a_cogrouped_table_comes_from_each_of_its_streams() -> None:
+    def kept_or_gone(key: str, value: str, aggregate: str) -> str | None:
+        return None if value == "gone" else value
+
+    def join(left: Table, right: Table, _: Table) -> Table:
+        one = right.to_stream().group_by_key(GROUPED)
+        other = left.to_stream().map_values(lambda value: value or "gone").group_by_key(GROUPED)
+        return left.join(one.cogroup(kept_or_gone).cogroup(other, kept_or_gone).aggregate(str, KEPT), pair)
+
+    it = bench(join)
+    it.feed("l", ("k", "a", 1))
+    assert told(it.commit())
+    it.feed("l", ("k", None, 2))
+    assert told(it.commit()) == []
+
+
 def test_one_record_that_deletes_a_row_of_two_tables_of_one_stream_deletes_their_result() -> None:
     """As it does in Kafka Streams without caches."""
     it = bench(lambda left, *_: left.to_stream().to_table(KEPT).join(left.to_stream().to_table(KEPT), pair))

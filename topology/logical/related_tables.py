@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from penstock.topology.logical.graph import LogicalNode, first_ancestor
+from penstock.topology.logical.graph import LogicalNode
 
 
 def keeper_of(node: LogicalNode, stores: Collection[str]) -> LogicalNode:
-    """Returns the node whose store is looked into for the table of ``node``. This is a node above it if the table is
-    computed from another one at each look-up. If there are several ``stores``, returns ``node``."""
+    """Returns the node that keeps the rows of the table of ``node``. If the table is computed from another one at each
+    look-up, this is a node above it. ``stores``: those that are looked into; if they are several, returns ``node``."""
     if len(stores) != 1:
         return node
-    return first_ancestor(node, lambda each: any(it.name in stores for it in each.kept_stores())) or node
+    # The merge of a cogrouped table has several parents; the store comes with the first of them.
+    while len(node.parents) == 1 and not any(it.name in stores for it in node.kept_stores()):
+        [node] = node.parents
+    return node
 
 
 def one_comes_from_the_other(nodes: Collection[LogicalNode]) -> bool:
