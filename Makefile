@@ -24,10 +24,11 @@ test: environment jars  ## run all tests, in two processes
 test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
 
-check: environment  ## lint, format, types
+check: environment  ## lint, format, types, style of texts
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
+	@$(RUN) -m tests.architecture.style
 
 SECONDS ?= 300
 chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray, ONLY=… faults, PROGRAM=timed; then prove that nothing was lost
@@ -72,7 +73,7 @@ bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s a
 	@$(RUN) -m benchmarks.latency $(if $(RATE),--rate $(RATE)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) \
 		$(if $(REPEAT),--repeat $(REPEAT)) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
 
-lock: environment  ## make requirements/*.txt anew from pyproject.toml
+lock: environment  ## write requirements/*.txt again from pyproject.toml
 	@$(RUN) requirements/lock.py
 
 clean:  ## remove the environment and all caches of this folder

@@ -1,4 +1,4 @@
-"""What an actor says of its tasks and of itself, when it is asked."""
+"""The status of an actor and of its tasks, for a caller that asks."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def statuses(
     ended: bool,
     now_s: float,
 ) -> tuple[tuple[TaskStatus, ...], Measured]:
-    """Of each task, and what is measured of all together. ``stopping``: the actor was asked to stop."""
+    """Returns the status of each task, and measurements of all together. ``stopping``: the actor was asked to stop."""
     restored = [restoration.progress(hosted) for hosted in tasks]
     state = _state(tasks, stopping, ended)
     restore_rate = sum(figures.rate for figures in restored)
     counted = [(hosted.meters, hosted.counted()) for hosted in tasks]
-    # Before the tasks' own, which begin their maxima anew.
+    # Before the tasks' own measurements, which reset their maxima.
     measured = meters.measured(counted, reader, commits.stops, commits.accepted, state, restore_rate, now_s)
     reported = tuple(
         hosted.status(reader.consumer, figures, now_s) for hosted, figures in zip(tasks, restored, strict=True)

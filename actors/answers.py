@@ -20,17 +20,17 @@ from penstock.state.row_formats import UNCHANGEABLE
 from penstock.tasks.state_manager import StateManager
 
 CHUNK_ROWS = 500
-"""A range gives way to records and to other queries after so many rows, about 2 ms of work."""
+"""A range gives way to records and to other queries after this number of rows, about 2 ms of work."""
 CHUNK_BYTES = 1 << 18
-"""Or after so many bytes."""
+"""Or after this number of bytes."""
 KEYS_A_STEP = 16
-"""So many keys' rows are read at once where they are few: those of a window store are looked for in every task."""
+"""Most ranges of one key that a step reads, if they have few rows: all tasks are asked for a key of a window store."""
 ANSWER_BYTES = 4 << 20
 """The answer to a call of ranges comes to this; a range ends at its share of it, with ``more`` set."""
 MOST_CHUNKS = 200
-"""And an answer that has passed over so many chunks of rows to find few ends there, with ``more`` set."""
+"""An answer that has passed over this number of chunks to find few rows ends there, with ``more`` set."""
 LEAST_BYTES = 1 << 16
-"""But a range gives this much, however many others travel in its call."""
+"""Bytes that a range gives at least, however many others travel in its call."""
 MOST_WAITING_CALLS = 64
 """The ranges of further calls are refused as BUSY until one of these is answered.
 
@@ -57,10 +57,10 @@ class Answering(Protocol):
         """Position of ``store``: the records that it has seen, or those that are ``committed``."""
 
     def topics_of(self, store: str) -> Collection[str]:
-        """The topics of whose records it speaks."""
+        """Returns the topics whose records ``store`` may have seen."""
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """True if ``seen`` has not reached that part of ``bound`` that is its own."""
+        """Returns True if ``seen`` has not reached that part of ``bound`` that is its own."""
 
 
 class AnsweringGlobally(Protocol):
@@ -68,7 +68,7 @@ class AnsweringGlobally(Protocol):
 
     @property
     def answering(self) -> Mapping[TaskId, Answering]:
-        """By the ids they are asked under."""
+        """The global stores by the ids under which they are asked."""
 
 
 class QueryExecutor:
@@ -162,7 +162,7 @@ class QueryExecutor:
         return _failed(error)
 
     def _position(self, query: StoreQuery) -> Position:
-        """Position of the store. All look-ups of a call find it at the same one."""
+        """Returns the position of the store. All look-ups of a call find it at the same one."""
         which = query.task_id, query.store, query.committed
         seen = self._seen.get(which)
         if seen is None:
@@ -239,7 +239,7 @@ class _Range:
     position: Position | None = None
 
     def go_on(self, hosted: Answering, position: Position) -> StoreAnswer | None:
-        """Read one chunk; the answer, once it is whole. ``position`` is where the store stands now."""
+        """Read one chunk. Returns the answer when it is complete, else None. ``position``: that of the store now."""
         if self.position is None:
             self.position, self.reached = position, self.query.after
         query, rows = self.query, self.rows
@@ -271,13 +271,13 @@ def _failed(error: Exception) -> StoreAnswer:
 
 
 def _copied(row: QueryRow) -> QueryRow:
-    # The answer is pickled in another thread while this one goes on processing: an aggregate that a user function
+    # The answer is pickled in another thread while this one continues to process: an aggregate that a user function
     # changes in place must not change on its way.
     return row if type(row.value) in UNCHANGEABLE else row._replace(value=copy.deepcopy(row.value))
 
 
 def _size(value: Any, store_serialize: Serialize) -> int:
-    """About how many bytes ``value`` takes in an answer."""
+    """Returns about how many bytes ``value`` takes in an answer."""
     if isinstance(value, str | bytes):
         return len(value)
     if type(value) in UNCHANGEABLE:

@@ -46,7 +46,7 @@ class Assignment:
         for hosted in released:
             self._tasks.drop(tasks.get(hosted.id, hosted))
             yield 0.0
-        yield from self._guarantee.reopening()  # whoever gets what was released must find no commit in doubt
+        yield from self._guarantee.reopening()  # the actor that gets what was released must find no commit in doubt
         self._standbys.close_others(standbys, sources)
         self.epoch = epoch
         self._unopened = {task_id: sources[task_id] for task_id in sorted(sources.keys() - tasks.keys())}
@@ -82,7 +82,7 @@ class Assignment:
             yield from self.drop_refused(tasks, answer.reason)
 
     def drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
-        """Their commit was refused: another has them, or will have."""
+        """Drop tasks whose commit was refused: another actor has them, or will have."""
         tasks = list(self._tasks.by_id.values() if self._guarantee.exactly_once else tasks)
         self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
         for hosted in tasks:

@@ -16,8 +16,8 @@ _ANSWER_S = 10.0
 
 
 class Belonging:
-    """Of one actor. Ray, which would end its process, may not reach it any more, and a process that lives on keeps the
-    directories of its stores locked. ``end`` ends the process at once: nothing that it has may be written."""
+    """Watches one actor. Ray, which would end its process, may not reach it any more, and a process that lives on keeps
+    the directories of its stores locked. ``end`` ends the process at once: nothing that it has may be written."""
 
     def __init__(self, actor_id: str, log: BoundLogger, end: Callable[[], None] = lambda: os._exit(1)) -> None:
         self._actor_id = actor_id

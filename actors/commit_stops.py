@@ -47,7 +47,7 @@ class StopWatch:
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     def stop(self) -> None:
-        """Records wait from here on, if they did not already."""
+        """Records wait from now on, if they did not already."""
         if self._since is None:
             self._since = self._clock_s()
             if self._begun is None:
@@ -63,7 +63,7 @@ class StopWatch:
             self._stops.append(waited)
 
     def finished(self, accepted: bool) -> None:
-        """The commit is through; what follows belongs to the next. One that was refused has no latency."""
+        """Closes the figures of a commit; what follows belongs to the next. A refused commit has no latency."""
         self.resume()
         self._commits.append(self._of_commit)
         self._of_commit = 0.0
@@ -72,7 +72,7 @@ class StopWatch:
         self._begun = None
 
     def summary(self) -> CommitStops:
-        """As of now."""
+        """Returns the figures of the last commits until now."""
         return CommitStops(
             len(self._commits),
             len(self._stops),
@@ -87,12 +87,12 @@ class StopWatch:
 
 
 def _average(seconds: deque[float]) -> float:
-    """In ms; 0 of nothing."""
+    """Returns the average in ms; 0.0 if there are no values."""
     return 1000 * sum(seconds) / max(1, len(seconds))
 
 
 def _percentile(seconds: deque[float], share: float) -> float:
-    """In ms; 0 of nothing."""
+    """Returns the percentile in ms; 0.0 if there are no values."""
     if not seconds:
         return 0.0
     return sorted(seconds)[min(len(seconds) - 1, int(len(seconds) * share))] * 1000

@@ -54,7 +54,7 @@ class Commit:
         self._beside_records = beside_records
 
     def forget(self, broken: HostedTask) -> None:
-        """Go on without this task: what it did does not count."""
+        """Continue without this task: what it did does not count."""
         self.tasks = [hosted for hosted in self.tasks if hosted is not broken]
 
     def steps(self) -> Steps[CommitAnswer]:
@@ -144,7 +144,7 @@ class Commits:
                 tasks.append(hosted)
             else:
                 # It lacks nothing of its changelogs, although they may not end where it does: markers of transactions
-                # stand behind the last record. After days without one that must not look like missed deletions.
+                # are behind the last record. After days without one that must not look like missed deletions.
                 hosted.directory.note_commit(self._clock.wall_ms())
         if tasks:
             self.under_way = self._commit(tasks, running, self._guarantee.beside_records and may_run_beside_records)
@@ -158,7 +158,7 @@ class Commits:
         return frozenset() if self.under_way is None else self.under_way.held
 
     def step(self, blocks_records: bool) -> tuple[float, CommitAnswer | None]:
-        """One step of the commit under way: how long the next one may wait; the answer if there is no next one."""
+        """Take a step of the commit under way. Returns the seconds that the next may wait; the answer at its end."""
         assert self.under_way is not None
         assert self._steps is not None
         self.under_way.blocks_records = blocks_records
@@ -186,7 +186,7 @@ class Commits:
         return answer
 
     def forget(self, broken: HostedTask) -> None:
-        """Have the commit under way, if there is one, go on without this task."""
+        """Have the commit under way, if there is one, continue without this task."""
         if self.under_way is not None:
             self.under_way.forget(broken)
 

@@ -33,17 +33,17 @@ _ABORT_AT_THE_END_S = 2.0
 
 
 def transactional_id(application_id: str, process_id: str, slot: int) -> str:
-    """Of the actor in this slot; as in Kafka Streams ``<application.id>-<who>-<number>``."""
+    """Returns the id of the actor in this slot; as in Kafka Streams ``<application.id>-<process id>-<number>``."""
     return f"{application_id}-{process_id}-{slot}"
 
 
 class ExactlyOnce(Guarantee):
     """One transaction of the actor's producer for all its tasks: results, changelogs and offsets.
 
-    What keeps two owners of a task apart: the coordinator takes the ``transactional.id`` of an actor before it gives a
-    task elsewhere that the actor did not release; and the group takes offsets only from its member of now. So the actor
-    takes its id first, then asks the coordinator as which member it may commit, and only then reads where its tasks go
-    on from. Whatever happens after that makes Kafka refuse the commit, and all three are done again.
+    Two rules keep two owners of a task apart. The coordinator takes the ``transactional.id`` of an actor before it
+    gives a task elsewhere that the actor did not release. The group takes offsets only from its current member. So the
+    actor takes its id first, then asks the coordinator as which member it may commit, and only then reads where its
+    tasks continue. Whatever happens after that makes Kafka refuse the commit, and all three are done again.
     """
 
     beside_records = False  # what they send would be committed with the transaction, and what they read would not
@@ -52,7 +52,7 @@ class ExactlyOnce(Guarantee):
     def __init__(
         self, make: Callable[[], TransactionalProducer], ask: Ask, is_awaited: Callable[[], bool], clock: Clock
     ) -> None:
-        """``is_awaited``: whether the coordinator has asked for something else meanwhile."""
+        """``is_awaited``: returns True if the coordinator has asked for something else meanwhile."""
         self.in_doubt = False
         self._make = make
         self._ask = ask
@@ -69,7 +69,7 @@ class ExactlyOnce(Guarantee):
         return [self._take_id()]
 
     def _take_id(self) -> Steps[None]:
-        """Make a producer and take the id: whoever had it before us can write nothing any more."""
+        """Make a producer and take the id: the producer that had it before can write nothing any more."""
         wait = WaitLog("the transactional id is not taken yet", self._clock)
         while True:
             producer = self._make()
@@ -125,7 +125,7 @@ class ExactlyOnce(Guarantee):
             else:
                 return
         self._close_when_free(self.producer)
-        del self.producer  # should the actor end now, there is nothing to abort
+        del self.producer  # if the actor ends now, there is nothing to abort
         yield from self._hear_whether_it_may()
         yield from self._take_id()
 
@@ -156,7 +156,8 @@ class ExactlyOnce(Guarantee):
         yield from answer_to(asked)
 
     def _close_when_free(self, producer: TransactionalProducer) -> None:
-        """A client that a call is in must not be destroyed: it stays until that comes back, if it does."""
+        """Close ``producer`` when no call uses it. A client in use must not be destroyed: it remains open until the
+        call returns, if it does."""
         if self._asked.done():
             close_aside(producer)
         else:

@@ -31,10 +31,10 @@ class UncaughtErrors:
         self._log = log
 
     def hear(self, error: BaseException) -> str:
-        """From now on ``response`` is the answer to ``error``. The first error counts: another is not told. Returns
-        what is to be said of the handler itself, behind the error: nothing where it has answered.
+        """From now on ``response`` is the answer to ``error``. The handler gets the first error only. Returns what is
+        to be reported of the handler itself, behind the error: nothing if it has answered.
 
-        Nobody is asked about stores that can be restored, as in Kafka Streams: whoever replaces the actor does that."""
+        It is not asked about stores that can be restored, as in Kafka Streams: the actor's successor restores them."""
         self.disk_failed = self.disk_failed or is_of_the_disk(error)
         handler, self._handler = self._handler, None
         if isinstance(error, StateStoreCorruptError) and error.restorable:

@@ -57,7 +57,8 @@ class Following:
         return bool(self._replays.by_partition)
 
     def begin(self, standby: StandbyTask) -> bool:
-        """Follow its changelogs; False if no commit tells yet how far. May be called again, also after an error."""
+        """Follow its changelogs. Returns False if no commit reports yet how far. May be called again, also after an
+        error."""
         if not standby.changelogs:
             return True
         starts, untold = self._starts.find(standby, self._replays.consumer), standby.untold
@@ -70,7 +71,7 @@ class Following:
         return True
 
     def step(self) -> bool:
-        """Follow for one slice; whether there were records."""
+        """Follow for one slice. Returns True if there were records."""
         busy, reached = self._replays.step()
         for replay in reached:
             if not replay.caught_up:
@@ -103,7 +104,7 @@ class Following:
             self._last_ends.pop(tp, None)
 
     def committed(self, standby: StandbyTask) -> None:
-        """Its active task has committed more, or told more of it."""
+        """Its active task has committed more, or reported more of it."""
         limits = standby.limits
         for tp, replay in self._replays.by_partition.items():
             if replay.task is standby and not replay.followed and (end := limits.get(tp, 0)) > replay.end:
@@ -140,7 +141,7 @@ class Following:
         now_ms = self._clock.wall_ms()
         self._as_of_ms = {}
         for standby in {replay.task for replay in replays.values()}:
-            # The limit of a held standby tells nothing of commits since the last answer: deletions may be among them.
+            # The limit of a held standby knows nothing of commits since the last answer: deletions may be among them.
             heard = standby.heard if standby.held else None
             self._as_of_ms[standby.id] = now_ms if heard is None else min(now_ms, heard.wall_ms)
 

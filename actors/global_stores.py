@@ -87,13 +87,13 @@ class GlobalStores:
 
     @property
     def state_manager(self) -> GlobalStateManager:
-        """For queries, once they are open."""
+        """The state manager of the stores, for queries once they are open."""
         assert self._opened is not None
         return self._opened.task.state_manager
 
     @property
     def answering(self) -> dict[TaskId, GlobalStores]:
-        """By which task ids they are asked, once they are open: each is the only one of its sub-topology."""
+        """The stores by the task ids under which they are asked, once open: each the only one of its sub-topology."""
         return {TaskId(sub.id, 0): self for sub in self._subtopologies if self._opened is not None}
 
     def seen(self, store: str, committed: bool) -> Position:
@@ -129,7 +129,7 @@ class GlobalStores:
         return self.ready
 
     def forget(self, hosted: HostedTask) -> None:
-        """It does not wait any more."""
+        """Note that ``hosted`` does not wait any more."""
         self._waiting = [waiting for waiting in self._waiting if waiting is not hosted]
 
     # ---- beginning ----
@@ -163,7 +163,7 @@ class GlobalStores:
         raise AssertionError("unreachable")
 
     def _begin(self) -> None:
-        """Read on where the copy has come to, or anew from the beginning. May be called again after an error."""
+        """Read on from the position of the copy, or from the beginning. May be called again after an error."""
         opened = self._open_ones
         partitions = opened.partitions = self._partitions()
         beginnings = opened.consumer.fetch_beginning_offsets(partitions)
@@ -230,7 +230,7 @@ class GlobalStores:
     # ---- following ----
 
     def step(self) -> tuple[bool, list[HostedTask]]:
-        """Take in what has come, or go on with a commit; whether there was anything, and the tasks that may begin."""
+        """Take in what has come, or continue a commit. Returns True if there was anything, and the tasks to begin."""
         if self._opened is None or self.state is TaskState.CREATED:
             return False, []
         busy = self._read(self._opened) if self._commit is None else self._go_on_committing()
@@ -269,7 +269,7 @@ class GlobalStores:
         return bool(self._overtaken)
 
     def begin_again(self) -> None:
-        """Fill the stores of such topics anew; tasks wait meanwhile. May be called again after an error."""
+        """Fill the stores of such topics again; tasks wait meanwhile. May be called again after an error."""
         opened = self._open_ones
         again = [tp for tp in self._partitions() if tp.topic in self._overtaken]
         beginnings = opened.consumer.fetch_beginning_offsets(again)
@@ -282,7 +282,7 @@ class GlobalStores:
             store = opened.task.store_of[topic]
             self._log.error(
                 "global store wiped, filled again from the beginning",
-                why="its topic has deleted records before they were read, or was created anew",
+                why="its topic has deleted records before they were read, or was created again",
                 store=store, topic=topic,
             )  # fmt: skip
             opened.task.state_manager.begin(store, {tp: beginnings[tp] for tp in again if tp.topic == topic})

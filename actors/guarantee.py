@@ -1,4 +1,4 @@
-"""``processing.guarantee``: what an actor writes by, and how Kafka takes the offsets of a commit."""
+"""``processing.guarantee``: the producer of an actor, and the way in which Kafka takes the offsets of a commit."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class Guarantee(Protocol):
         """Returns the steps that must be taken before any task is opened."""
 
     def reopening(self) -> Steps[None]:
-        """The same once more, where :meth:`go_back` has raised RefusedError."""
+        """Take the steps of :meth:`opening` again, if :meth:`go_back` has raised RefusedError."""
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
         """Have Kafka take the offsets of what was sent. Raises TransactionAbortedError."""
 
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        """Have a producer that can send again: the same, or another. What was sent since the last commit is not waited
-        for any more. Raises RefusedError when this actor is to do nothing any more: then there is no producer."""
+        """Make sending possible again, with the same producer or another. What was sent since the last commit is not
+        waited for any more. Raises RefusedError if this actor is to do nothing any more: then there is no producer."""
 
     def find_seat(self) -> Steps[CommitAnswer]:
-        """Before it is read where tasks go on from: whether the actor may commit for them."""
+        """Find out if the actor may commit for its tasks. Comes before their positions are read."""
 
     def withhold(self) -> None:
         """The actor may write nothing now: give up what is not delivered, and refuse what is sent. Any thread may call
@@ -173,12 +173,12 @@ class Pauses:
         return 0.0 if self.failures == 1 else min(_AGAIN_S * 2 ** min(self.failures - 2, 8), _LONGEST_PAUSE_S)
 
     def reset(self) -> None:
-        """One has succeeded."""
+        """A try has succeeded."""
         self.failures = 0
 
 
 def close_aside(producer: RecordProducer) -> None:
-    """Close it in a thread of its own: one that has come to its end may take its time."""
+    """Close ``producer`` in a thread of its own: one that has come to its end may take its time."""
     threading.Thread(target=producer.close, name="close-producer", daemon=True).start()
 
 

@@ -1,4 +1,4 @@
-"""One task on its actor: the task, where its sources stand, and how far its life has come."""
+"""One task on its actor: the task, the positions of its sources, and its state."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class HostedTask(StoredTask):
         self._covered: Mapping[str, int] = {}
         """The offset behind the last changelog record of each store that the commit under way covers."""
         self._told: Mapping[str, int] = {}
-        """The same of the last commit, as far as it told standbys."""
+        """Changelog offsets of the commit from which the task continues, as far as that names them for standbys."""
         self._said_not_covered = False
         self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
     def has_several_inputs(self) -> bool:
-        """True if the task must be told what was fetched of each: it waits for one source partition while it has
-        records of another, or watches for idle ones."""
+        """True if the task must hear what was fetched of each source partition: it waits for one while it has records
+        of another, or watches for idle ones."""
         return len(self.sources) > 1 or self.task.watches_idleness
 
     @property
@@ -78,7 +78,7 @@ class HostedTask(StoredTask):
         return {tp: self.starts[tp].offset for store, tp in self.changelogs.items() if store in self.source_changelogs}
 
     def seen(self, store: str, committed: bool) -> Position:
-        """The records of its sources that ``store`` has seen; as of the last commit the ``committed`` ones."""
+        """Returns the records of its sources that ``store`` has seen; if ``committed``, as of the last commit."""
         if not committed and store not in self.task.written_by_flushes:
             return Position.of(self.task.positions())
         # What is behind a cache has seen what the last snapshot flushed.
@@ -86,7 +86,7 @@ class HostedTask(StoredTask):
         return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """True if ``seen`` has not reached ``bound`` in the task's own partition."""
+        """Returns True if ``seen`` has not reached ``bound`` in the task's own partition."""
         number = self.id.partition
         return any(
             seen.get_partition_positions(topic).get(partition, -1) < offset
@@ -101,11 +101,11 @@ class HostedTask(StoredTask):
         self.state = state
 
     def begin(self, starts: Mapping[TopicPartition, Start], exactly_once: bool) -> None:
-        """Its sources begin here; restoring comes next. May be called again before that.
+        """Set the positions at which its sources begin; restoring comes next. May be called again before that.
 
         ``exactly_once``: all that a changelog shows is committed, perhaps by an actor of another Ray cluster after
         these starts were found. So nothing of it may be left out, since the stores outlive this task. The exception is
-        a last commit that was made at least once, which alone tells how far changelogs were written: then records
+        a last commit that was made at least once, which alone records how far changelogs were written: then records
         behind it come again, as they do at least once."""
         self.starts = starts
         found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
@@ -132,7 +132,7 @@ class HostedTask(StoredTask):
 
     @property
     def _knows_what_standbys_do_not(self) -> bool:
-        """True if the last commit, perhaps of a process that crashed or of Kafka Streams, tells less of the changelogs
+        """True if the last commit, perhaps of a process that crashed or of Kafka Streams, covers less of the changelogs
         than was restored from them."""
         if self._exactly_once:
             return False
@@ -147,7 +147,7 @@ class HostedTask(StoredTask):
         self.task.add(batch)
 
     def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
-        """Process about 2 ms' worth of records; how many there were. ``more`` tells whether it stopped for the time."""
+        """Process about 2 ms' worth of records; returns their number. ``more`` is set if the batch was full."""
         size = self.batch_size
         begun = clock()
         done = self.task.process(size, wall_ms)
@@ -166,7 +166,7 @@ class HostedTask(StoredTask):
         return done
 
     def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
-        """:meth:`Task.punctuate`."""
+        """Like :meth:`Task.punctuate`."""
         begun = clock()
         if self.task.punctuate(wall_ms):
             self.touched = True
@@ -195,9 +195,9 @@ class HostedTask(StoredTask):
         return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
     def has_logged(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The broker has the records of the changelogs in front of ``ends``; what else stands there is not ours.
+        """The broker has the records of the task's changelogs in front of ``ends``; its other partitions are ignored.
 
-        An end that is in front of one told before (:meth:`~penstock.kafka.contracts.Mark.ends`) says nothing.
+        An end that is in front of an earlier one (:meth:`~penstock.kafka.contracts.Mark.ends`) changes nothing.
         """
         logged = self._logged
         logged.update((tp, max(ends[tp], logged.get(tp, 0))) for tp in self.changelogs.values() if tp in ends)
@@ -207,14 +207,14 @@ class HostedTask(StoredTask):
         yield from self.task.take_snapshot()
         self.snapshot = self.task.offsets()
         if self._exactly_once:
-            # Of a transaction without offsets the group would not look at who commits it.
+            # For a transaction without offsets the group would not check the member that commits it.
             for tp, start in self.starts.items():
                 self.snapshot.setdefault(tp, CommittedOffset(start.offset, ""))
         self.touched = False
 
     def to_commit(self, flushed: Mapping[TopicPartition, int]) -> Offsets:
-        """The offsets of the snapshot, once the broker has all that was sent before; at least once with what they cover
-        of the changelogs. ``flushed``: as for :meth:`has_logged`, of what was sent since the snapshot."""
+        """Returns the offsets of the snapshot, once the broker has all that was sent before; at least once with what
+        they cover of the changelogs. ``flushed``: as for :meth:`has_logged`, of what was sent since the snapshot."""
         behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
         self._covered = {store: offset for store, offset in behind.items() if offset is not None}
         told = {store: offset for store, offset in self._covered.items() if store in self._own_changelogs}
@@ -240,7 +240,7 @@ class HostedTask(StoredTask):
         yield from self.state_manager.release_flushed()
 
     def _restored_from(self, store: str, tp: TopicPartition, flushed: Mapping[TopicPartition, int]) -> int | None:
-        """The offset behind the last record of changelog ``tp`` that is among the rows of this commit."""
+        """Returns the offset behind the last record of changelog ``tp`` that is among the rows of this commit."""
         if store in self.source_changelogs:
             return self.snapshot[tp].offset if tp in self.snapshot else None
         ends = [self._logged.get(tp), self.state_manager.changelog_offset(store)]
@@ -259,11 +259,11 @@ class HostedTask(StoredTask):
                 self.task.close()
 
     def buffered(self) -> dict[str, int]:
-        """Number of records of each topic that wait."""
+        """Returns the number of records of each topic that wait."""
         return {tp.topic: self.task.buffered(tp) for tp in self.sources}
 
     def counted(self) -> TaskMetrics:
-        """The task's counters, which go on where an aborted transaction has the task begin anew."""
+        """Returns the task's counters, which continue when the task begins again after an aborted transaction."""
         return self.meters.totals(self.task.metrics())
 
     def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
@@ -335,7 +335,7 @@ def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
 def promote(
     standby: StandbyTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
-    """The active task over the stores of ``standby``, which is one no more."""
+    """Make the active task over the stores of ``standby``, which is no standby any more."""
     program, stores = standby.state_manager.program, standby.state_manager.detach()
     meters = _meters_of(program, standby.id)
     try:
@@ -350,8 +350,8 @@ def promote(
 def renew_hosted_task(
     hosted: HostedTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
-    """Close ``hosted``, but not its stores; the same task over them, as they were committed, that has done nothing. May
-    be called again after an error."""
+    """Close ``hosted``, but not its stores. Returns a new task over them, as they were committed, which has done
+    nothing yet. May be called again after an error."""
     stores, program = hosted.state_manager.detach(), hosted.state_manager.program
     hosted.close()
     manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters

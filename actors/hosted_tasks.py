@@ -24,7 +24,7 @@ from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
 
 class HostedTasks:
-    """``by_id`` are all of them, ``running`` those that are restored and may process records."""
+    """``by_id`` has all tasks of the actor, ``running`` those that are restored and may process records."""
 
     def __init__(
         self,
@@ -54,46 +54,47 @@ class HostedTasks:
         self._log = log
         self.meters = ThreadMeters(clock.wall_ms())
         self.aborted = 0
-        """So many transactions."""
+        """Number of transactions that were aborted."""
         self.paused = False
-        """True if none may process records or punctuate; they are opened, restored and committed all the same."""
+        """True if no task may process records or punctuate; they are opened, restored and committed all the same."""
         self._suspended = False
         self._suspended_under = 0  # only an assignment above this epoch ends it
 
     @property
     def may_process(self) -> bool:
-        """True if there is a task that may."""
+        """True if there is a task that may process records."""
         return bool(self.running) and not self.paused and not self._suspended
 
     def suspend(self, epoch: int) -> None:
-        """Let none process anything until an assignment above ``epoch`` comes: the group rebalances, and whoever gets
-        their partitions goes on where the last commit is. Other than a pause, which a user wants."""
+        """Let no task process anything until an assignment above ``epoch`` comes: the group rebalances, and the actor
+        that gets their partitions continues from the last commit. Unlike a pause, no user asks for it."""
         self._suspended, self._suspended_under = True, max(epoch, self._suspended_under)
 
     def assigned(self, epoch: int) -> None:
-        """The assignment of this epoch has come: what was suspended may go on, if it was before that."""
+        """The assignment of this epoch has come: tasks may continue that were suspended under an earlier epoch."""
         self._suspended = self._suspended and epoch <= self._suspended_under
 
     def pause(self, paused: bool) -> None:
-        """Stop processing, or go on."""
+        """Stop processing if ``paused``, else continue."""
         self.paused = paused
 
     @property
     def directories(self) -> set[Path]:
-        """Of these tasks, and of the standbys."""
+        """The directories of these tasks, and of the standbys."""
         return {it.directory.path for it in (*self.by_id.values(), *self._standbys.by_id.values())}
 
     def open(self, sources: Sources) -> Steps[None]:
-        """Open these; :meth:`begin` must follow. Opens none if the actor stops before it could read global stores."""
+        """Open the tasks of ``sources``; :meth:`begin` must follow. Opens none if the actor stops before it could read
+        global stores."""
         if self._globals.given_up:
             return
         opened = yield from self._opening.open(sources, self.by_id, self._is_superseded)
         self.meters.tasks_created += len(opened)
 
     def abort(self, error: UndeliveredError) -> Steps[None]:
-        """All go back to the last commit: what each has done since then is forgotten, what is committed stays in its
-        stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow. Where the
-        coordinator has given them to others all are dropped."""
+        """Take all tasks back to the last commit: what each has done since then is forgotten, what is committed stays
+        in its stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow. If
+        the coordinator has given the tasks to other actors, all are dropped."""
         self.starting = None
         while True:
             tasks = list(map(str, self.by_id))
@@ -123,8 +124,8 @@ class HostedTasks:
             self.by_id[hosted.id] = renewed
 
     def begin(self) -> Steps[CommitAnswer]:
-        """Those that are open and did nothing yet: find out where they continue, restore what their stores lack, start
-        those that lack nothing. Or the refusal to commit for the actor's tasks: then they must be dropped.
+        """Begin the tasks that are open and have done nothing yet: find their positions, restore what their stores
+        lack, start those that lack nothing. Returns the coordinator's answer: after a refusal they must be dropped.
 
         Waits for a broker without limit. An order that arrives meanwhile ends the wait, and begins the rest or is
         followed by an assignment that does.
@@ -166,7 +167,7 @@ class HostedTasks:
         return None
 
     def start(self, hosted: HostedTask) -> None:
-        """It lacks nothing: let it process records, unless it waits for global stores."""
+        """Let ``hosted``, which lacks nothing, process records, unless it waits for global stores."""
         if not self._globals.admits(hosted):
             return
         self.starting = hosted
@@ -176,7 +177,7 @@ class HostedTasks:
         self._reader.assign(self.running)
 
     def drop(self, hosted: HostedTask) -> None:
-        """Close it; what it has not committed is gone. Nothing if it is dropped already."""
+        """Close ``hosted``; what it has not committed is gone. Does nothing if it is dropped already."""
         if self.by_id.pop(hosted.id, None) is None:
             return
         self._restoration.forget(hosted)
@@ -188,11 +189,11 @@ class HostedTasks:
         hosted.close()
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:
-        """Restore, and follow global topics and what standbys follow, for about 2 ms; whether there were records, and
-        what must be done before it can continue: read something from its beginning, or tell of partitioners."""
+        """Restore, and follow global topics and the changelogs of standbys, for about 2 ms. Returns True if there were
+        records, and the jobs to do before it can continue: read a log from its beginning, or report partitioners."""
         if self._restoration.active:
             busy, ready = self._restoration.step(alone=not self.running)
-        else:  # those that nobody works on come after those that all wait for
+        else:  # tasks wait for the end of a restore, nobody for a standby
             busy, ready = self._standbys.step(), []
         followed, admitted = self._globals.step()
         for hosted in [*ready, *admitted]:

@@ -1,4 +1,4 @@
-"""What a loop does beside records, one thing after the other, and who waits for the end of it."""
+"""The jobs that a loop does beside records, one after the other, and the callers that wait for their ends."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Jobs(deque[Steps[None]]):
         self._mailbox = mailbox
         self._confirmations: list[Future[None]] = []
         self.promised = 0
-        """How many of them were queued by :meth:`promise`: somebody waits for their end."""
+        """Number of these jobs that were queued by :meth:`promise`: a caller waits for the end of each."""
 
     def is_awaited(self) -> bool:
-        """Whether somebody waits for the end of one that has not begun."""
+        """Returns True if a caller waits for the end of a job that has not begun."""
         return self.promised > 0
 
     def promise(self, job: Callable[[Future[None]], Steps[None]]) -> Future[None]:
@@ -44,7 +44,7 @@ class Jobs(deque[Steps[None]]):
         return done
 
     def reject(self, error: Exception, but: Future[None] | None = None) -> None:
-        """Nothing more is done: tell all who wait, ``but`` this one."""
+        """Drop the jobs that have not begun, and fail the futures of all waiting callers, except ``but``."""
         self.clear()
         for waiting in self._confirmations:
             if not waiting.done() and waiting is not but:
@@ -52,6 +52,6 @@ class Jobs(deque[Steps[None]]):
 
 
 def reject(done: Future[Any], begun: Future[None]) -> None:
-    """The command that was to see to ``done`` could not even begin."""
+    """Fails ``done`` if the command that was to resolve it could not begin."""
     if error := begun.exception():
         done.set_exception(error)

@@ -43,11 +43,11 @@ class Word:
 class Lease:
     """The lease of one actor, by ``clock_s``. It has no end before :meth:`begin`: until then the actor has no tasks.
 
-    A question alone does not make it longer, since the answer may be lost. A later question tells which answer has
+    A question alone does not make it longer, since the answer may be lost. A later question names the answer that has
     arrived: the lease then ends ``lasts_s`` after the arrival of the question that was answered. The coordinator got
     that answer later, so it knows a time at which the lease has ended. :meth:`hear` may be called from another thread.
 
-    ``is_orphaned`` tells if the process that started the actor, its raylet, has ended: then the lease is over.
+    ``is_orphaned`` returns True if the process that started the actor, its raylet, has ended: then the lease is over.
     """
 
     def __init__(self, clock_s: Callable[[], float], is_orphaned: Callable[[], bool] = lambda: False) -> None:
@@ -58,7 +58,7 @@ class Lease:
         self._arrived_s: dict[int, float] = {}
 
     def begin(self, lasts_s: float) -> None:
-        """The actor has started, and tells the coordinator so."""
+        """The actor has started, and reports that to the coordinator."""
         self._lasts_s = lasts_s
         self._ends_s = self._clock_s() + lasts_s
 

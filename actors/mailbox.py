@@ -1,4 +1,4 @@
-"""How other threads ask something of a loop: commands in a queue, answers as futures."""
+"""Lets other threads ask something of a loop: commands in a queue, answers as futures."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Mailbox:
         self._rejection = rejection
         self._shut = False
         self.idle_s = 0.0
-        """So long in all has :meth:`serve` waited because there was nothing to do."""
+        """Seconds, in all, that :meth:`serve` has waited because there was nothing to do."""
 
     def ask(self, function: Callable[[], T]) -> Future[T]:
-        """What ``function`` returns or raises, called by the loop."""
+        """Have the loop call ``function``. Returns a future of its result or its exception."""
         answer: Future[T] = Future()
         self._queue.put((function, answer))
         if self._shut:
@@ -38,7 +38,7 @@ class Mailbox:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits."""
+        """True if no command waits."""
         return self._queue.empty()
 
     def serve(self, wait_s: float, idle: bool = False) -> None:

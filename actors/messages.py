@@ -1,6 +1,6 @@
 """Values that travel between actors: questions, answers, commits and status.
 
-``docs/PROTOCOL.md`` tells who sends what to whom, and what fences it.
+``docs/PROTOCOL.md`` describes which actor sends what to which, and what fences it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TaskStatus:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     measured: Measured = field(default_factory=dict)
     busy_s: float = 0.0
-    """So long has its actor worked on its records since it was opened."""
+    """Seconds that its actor has worked on its records since it was opened."""
     partitioners: Mapping[str, Partitioner] = field(default_factory=dict)
     """The source topics that another partitioner than Kafka's default is known to have written."""
     parted: tuple[tuple[str, ...], ...] = ()
@@ -102,12 +102,12 @@ class TaskStatus:
 
     @property
     def restore_seconds_left(self) -> float | None:
-        """About how long the restore will take; None when nothing is restored, or it stands still."""
+        """Estimated seconds until the restore ends; None if nothing is restored, or if it makes no progress."""
         return self.restore_remaining / self.restore_rate if self.restore_remaining and self.restore_rate else None
 
     @property
     def lag(self) -> int:
-        """Of all its source partitions together."""
+        """Lag of all its source partitions together, in records."""
         return sum(self.lags.values())
 
 
@@ -142,20 +142,20 @@ class ActorStatus:
     global_dropped_records: int | None = None
     paused: bool = False
     standbys: tuple[StandbyStatus, ...] = ()
-    """The tasks of other actors whose stores it keeps a copy of."""
+    """The standbys that it keeps, of tasks of other actors."""
     measured: Measured = field(default_factory=dict)
     """Other metrics, of all tasks together."""
     running_s: float = 0.0
-    """So old is its loop, and so much of that it had nothing to do (``idle_s``)."""
+    """Seconds since its loop began; in ``idle_s`` of them it had nothing to do."""
     idle_s: float = 0.0
     generation: int = 1
     """The version of the program that it runs, as :class:`~penstock.actors.rollout.Rollout` counts them."""
     incarnation: int = 0
     """The highest incarnation of a coordinator that its lease has heard of."""
     waits: bool = False
-    """It waits for a broker, the coordinator, or the stores of a task, and continues when the answer comes."""
+    """True if it waits for a broker, the coordinator, or the stores of a task: it continues when the answer comes."""
     without_lease: bool = False
-    """Its lease is over (at least once): it processes nothing until the coordinator answers."""
+    """True if its lease is over (at least once): it processes nothing until the coordinator answers."""
     lease_expirations: int = 0
     """The number of its leases that have ended so far."""
 
@@ -232,7 +232,7 @@ class QueryFailure(Enum):
 
 @dataclass(frozen=True)
 class StoreAnswer:
-    """The answer to one :class:`StoreQuery`: its rows, or why there is none.
+    """The answer to one :class:`StoreQuery`: its rows, or the reason why there is none.
 
     ``size`` is about what the rows of a range take, in bytes. ``more``: they were cut off, the rest is to be asked for
     behind ``reached``. ``position`` is how far the store had come when the
@@ -263,12 +263,12 @@ class ApplicationState(Enum):
 
     @property
     def is_live(self) -> bool:
-        """It works, or is about to; tasks are assigned."""
+        """True if the application works, or is about to: tasks are assigned."""
         return self in (ApplicationState.CREATED, ApplicationState.REBALANCING, ApplicationState.RUNNING)
 
     @property
     def has_ended(self) -> bool:
-        """No other state follows; its actors are gone."""
+        """True if no other state follows; its actors are gone."""
         return self in (ApplicationState.NOT_RUNNING, ApplicationState.ERROR)
 
 
@@ -310,15 +310,15 @@ class ApplicationStatus:
     paused: bool = False
     """True if ``pause`` keeps its tasks from processing."""
     stuck: tuple[StuckTask, ...] = ()
-    """Tasks that stand still although there is something to do."""
+    """Tasks that make no progress although they have records to read."""
     scaling: ScalingStatus | None = None
     """None before it has actors."""
     unhosted: Mapping[TaskId, str] = field(default_factory=dict)
-    """Every task of this cluster's that no actor has now, and what it waits for. How far it lags is not known."""
+    """Every task of this cluster's that no actor has now, and what it waits for. Its lag is not known."""
     silent: frozenset[str] = frozenset()
     """The actors whose process has given no sign of life for seconds: what they last reported may not hold any more."""
     rollout: Rollout = NEVER
-    """The version of the program that runs, and how far the last roll-out has come."""
+    """The version of the program that runs, and the progress of the last roll-out."""
     health: Health = UNKNOWN
 
     missing_topic: str | None = None
@@ -364,7 +364,7 @@ class StoreMetadata:
 @dataclass(frozen=True)
 class ApplicationMetadata:
     """Everything that a reader needs to route a query. ``actors`` maps actor id to a Ray actor handle; ``standbys``:
-    the actors that keep copies of the stores of each task. ``generation``: the version of the program that the stores
+    the actors that keep standbys of each task. ``generation``: the version of the program that the stores
     are of."""
 
     application_id: str

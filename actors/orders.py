@@ -1,5 +1,5 @@
-"""What a stream actor is told to do. A new order is a class here, a case of ``StreamLoop.take``, and whoever gives it:
-between them orders travel as they are."""
+"""The orders that a stream actor receives. A new one needs a class here, a case of ``StreamLoop.take``, and code that
+gives it: between them orders travel as they are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Suspend:
 
 @dataclass(frozen=True)
 class Pause:
-    """Let no task process records or punctuate, or let them go on. Done when it is so."""
+    """Let no task process records or punctuate, or let them continue. Done when it is so."""
 
     paused: bool
 

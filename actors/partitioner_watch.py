@@ -31,8 +31,8 @@ class PartitionerWatch:
     """Looks at a few keys of each source topic whose keys matter to a task. :meth:`tell` warns once for each topic and
     for each join, or raises if ``fails``.
 
-    ``meetings``: topics whose records meet by their keys. ``suspects``: there is something to tell. It may also be that
-    a topic has got partitions since: who tells must ask for their number first.
+    ``meetings``: topics whose records meet by their keys. ``suspects``: True if there is something to report. It may
+    also be that a topic has got partitions since: ask for their number before :meth:`tell`.
     """
 
     def __init__(self, task_id: TaskId, meetings: Sequence[frozenset[str]], *, fails: bool) -> None:
@@ -84,7 +84,7 @@ class PartitionerWatch:
 
     @property
     def misplaced(self) -> dict[str, int]:
-        """For each topic: how many of the keys that were looked at murmur2 places elsewhere."""
+        """By topic, the number of keys, among those that were looked at, that murmur2 places elsewhere."""
         return {topic: sample.misplaced for topic, sample in self._samples.items()}
 
     @property

@@ -1,4 +1,4 @@
-"""Where a task begins to read its sources."""
+"""Finds the positions at which a task begins to read its sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Start:
     """The first offset to read, the partition's end when that was decided, what was committed if it still holds.
 
     ``lost``: what was committed, if the log does not have that offset any more, so that reading begins at ``offset``
-    instead. What its metadata tells of time still holds.
+    instead. The times in its metadata still hold.
     """
 
     offset: int
@@ -25,14 +25,14 @@ class Start:
 
     @property
     def resume_from(self) -> CommittedOffset | None:
-        """The first offset with what was known of time before it; None where nothing was."""
+        """The first offset, with the times known of the records before it; None if nothing was committed."""
         return self.committed if self.lost is None else CommittedOffset(self.offset, self.lost.metadata)
 
 
 def start_positions(
     consumer: RecordConsumer, admin: Admin, resets: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, Start]:
-    """The committed offsets; where there are none, or the records there are gone, what the reset policy says.
+    """Returns the committed offsets; where there are none, or the records there are gone, the reset policy decides.
 
     ``resets`` gives ``earliest`` or ``latest`` for each partition.
     """

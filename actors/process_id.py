@@ -1,7 +1,7 @@
-"""Which of the Ray clusters that work for one application this is.
+"""The id of this Ray cluster among those that work for one application.
 
-Each has a seat of its own in the consumer group, and transactions of its own. As in Kafka Streams it is kept in the
-state directory: a start after a crash takes the same seat again, at once.
+Each cluster is a static member of its own in the consumer group, with transactions of its own. As in Kafka Streams the
+id is kept in the state directory: a start after a crash takes the place of the same static member again, at once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from penstock.common.files import write_whole
 
 
 def find_process_id(application_id: str) -> str | None:
-    """The id of this Ray cluster for the application; None if it has never worked for it."""
+    """Returns the id of this Ray cluster for the application; None if it has never worked for it."""
     kept = ray_kv.get(_key(application_id))
     return None if kept is None else kept.decode()
 
 
 def process_id(application_id: str, state_dir: Path) -> str:
-    """The id of this Ray cluster for the application. A cluster that has none takes the one that an earlier cluster
+    """Returns the id of this Ray cluster for the application. A cluster that has none takes the one that an earlier one
     has left in ``state_dir`` on this node, else a new one. Raises OSError when it cannot be written there."""
     if (known := find_process_id(application_id)) is not None:
         return known

@@ -34,8 +34,8 @@ another process belongs to one that was created FROZEN_S later, or more."""
 
 
 class Process(NamedTuple):
-    """The process of an actor. ``created_s`` tells it from a later process with the same number: seconds since 1970, as
-    psutil reports them on its node."""
+    """The process of an actor. ``created_s`` distinguishes it from a later process with the same number: seconds since
+    1970, as psutil reports them on its node."""
 
     node_id: str
     pid: int
@@ -43,13 +43,13 @@ class Process(NamedTuple):
 
 
 def own_process() -> Process:
-    """Returns that of the actor that calls it."""
+    """Returns the process of the actor that calls it."""
     own = psutil.Process()
     return Process(str(ray.get_runtime_context().get_node_id()), own.pid, own.create_time())
 
 
 class ProcessWatch:
-    """Of one actor, whose ``process`` answers at once. ``end``: ends the process on whichever node it is."""
+    """Watches one actor, whose method ``process`` answers at once. ``end`` ends the process on whichever node it is."""
 
     def __init__(self, what: str, log: BoundLogger, end: Callable[[Any, Process], bool] | None = None) -> None:
         self._what = what
@@ -59,7 +59,7 @@ class ProcessWatch:
         self._answered_s = 0.0
 
     async def look(self, actor: Any) -> None:
-        """Ask it once."""
+        """Ask ``actor`` once, and end its process if it has not answered for longer than FROZEN_S."""
         clock_s = asyncio.get_running_loop().time
         try:
             self._process = await asyncio.wait_for(asyncio.wrap_future(_ask(actor).future()), _ANSWER_S)
@@ -97,7 +97,8 @@ def _end_there(actor: Any, process: Process) -> bool:
 
 
 def end_if_silent(actor: Any, process: Process) -> bool:
-    """End it, on its own node, unless the actor answers from there: the watching process may be cut off itself."""
+    """End ``process``, on its own node, unless the actor answers from there: the watching process may be cut off
+    itself. Returns True if the process was ended."""
     try:
         ray.get(_ask(actor), timeout=_ANSWER_S)
     except (GetTimeoutError, ActorUnavailableError):

@@ -1,4 +1,4 @@
-"""Who has written a record that the broker refuses when its operator was done with it long ago."""
+"""Names the writer of a record that the broker refuses long after its operator was done with it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.tasks.program import TaskProgram
 
 
 def with_writer(error: BaseException, tasks: Iterable[HostedTask]) -> BaseException:
-    """``error``; if it is that of such a record, one that names the operator or the store that writes to that topic,
-    and where among the input the record is to be found that it was made of."""
+    """Returns ``error``; for such a refusal, an error that names the operator or store that writes to the topic, and
+    the committed offsets of the input: the record that it was made of is at one of them or later."""
     if not isinstance(error, ProductionError) or error.operator is not None or error.topic is None:
         return error
     writing = {hosted: name for hosted in tasks if (name := _writer(hosted.state_manager.program, error.topic))}

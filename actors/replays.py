@@ -25,7 +25,7 @@ _SLICE_S, _SLICE_ALONE_S = 0.002, 0.01
 """Time of a slice beside running tasks, and when only queries and commands wait for it."""
 _FIRST_SLICE, _LARGEST_SLICE = 500, 8000
 _WORTH_A_LOAD = 20_000
-"""So many records are gathered; fewer are written as they come."""
+"""Least number of offsets to restore for which records are gathered into a load; fewer are written as they come."""
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
 """Bytes of rows that are gathered for one store, and for all, before they are written."""
 _TELL_EVERY_S = 10.0
@@ -68,8 +68,8 @@ class Replay(Generic[Stored]):
 
 
 class Replays(Generic[Stored]):
-    """All that an actor reads through one consumer, which is made when needed. What becomes of a replay that has come
-    to its end is its owner's affair: a restore ends, a standby follows on."""
+    """All replays that an actor reads through one consumer, which is made when needed. The owner of a replay decides
+    what becomes of it at its end: a restore ends, a standby continues to follow."""
 
     def __init__(
         self,
@@ -99,13 +99,13 @@ class Replays(Generic[Stored]):
         return self._made
 
     def has(self, task: Stored) -> bool:
-        """True if any is of this task."""
+        """Returns True if any replay is of this task."""
         return any(replay.task is task for replay in self.by_partition.values())
 
     def add(
         self, task: Stored, store: str, tp: TopicPartition, position: int, end: int, followed: bool = False
     ) -> None:
-        """One more; :meth:`assign` must follow."""
+        """Add a replay; :meth:`assign` must follow."""
         now_s = self._clock.monotonic_s()
         if not self.by_partition:
             self._tell_at_s = now_s + _TELL_EVERY_S
@@ -121,7 +121,7 @@ class Replays(Generic[Stored]):
         self.by_partition[tp] = Replay(task, store, tp, position, end, progress, events, load, followed)
 
     def assign(self) -> None:
-        """Have the consumer read these: new ones from their positions; the others continue from where it is."""
+        """Have the consumer read these: new replays from their positions; the others continue at the consumer's."""
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
 
@@ -149,8 +149,8 @@ class Replays(Generic[Stored]):
     # ---- slices ----
 
     def step(self, alone: bool = False) -> tuple[bool, list[Replay[Stored]]]:
-        """Go on for one slice; whether there were records, and which have come to their ends, with all written.
-        ``alone``: no task runs that would wait for it."""
+        """Restore for one slice. Returns True if there were records, and the replays that have come to their ends with
+        everything written. ``alone``: no task runs that would wait for it."""
         slice_s = _SLICE_ALONE_S if alone else _SLICE_S
         busy = False
         if self._make_room():
@@ -230,7 +230,7 @@ class Replays(Generic[Stored]):
         self._writing = replay, replay.task.state_manager.write_load(replay.store, replay.load, replay.position)
 
     def _write(self, slice_s: float) -> bool:
-        """Go on writing a load; records wait meanwhile, so that its offset stays that of all that it has."""
+        """Continue to write a load. Nothing is read meanwhile, so that its offset remains that of all its records."""
         assert self._writing is not None
         clock, (replay, steps) = self._clock.monotonic_s, self._writing
         until_s = clock() + slice_s
@@ -251,7 +251,7 @@ class Replays(Generic[Stored]):
     # ---- progress ----
 
     def tell_if_due(self) -> bool:
-        """Say in the log how far those are that have not come to their ends, every ten seconds; whether it was time."""
+        """Log the progress of replays that are not at their ends, every ten seconds. Returns True if it was time."""
         now_s = self._clock.monotonic_s()
         if now_s < self._tell_at_s:
             return False
@@ -268,7 +268,7 @@ class Replays(Generic[Stored]):
         return True
 
     def tell_end(self, replay: Replay[Stored]) -> None:
-        """Say that it has come to its end."""
+        """Report that ``replay`` has come to its end, to its events and in the log."""
         replay.events.end()
         took_s, total = replay.progress.took_s(self._clock.monotonic_s()), replay.progress.total
         self._log.info(
@@ -288,7 +288,7 @@ class Replays(Generic[Stored]):
     # ---- ends ----
 
     def end(self, replay: Replay[Stored]) -> None:
-        """Read it no more: it has come to its end. :meth:`assign` must follow."""
+        """Stop reading ``replay``: it has come to its end. :meth:`assign` must follow."""
         del self.by_partition[replay.partition]
         self.overtaken.discard(replay.partition)
         self.tell_end(replay)

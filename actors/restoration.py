@@ -1,4 +1,4 @@
-"""Bringing the stores of active tasks up to their changelogs, before they may process records."""
+"""Restores the stores of active tasks from their changelogs, before they may process records."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ class Restoration:
 
     @property
     def active(self) -> bool:
-        """Whether anything is being restored."""
+        """True if anything is being restored."""
         return bool(self._replays.by_partition)
 
     def begin(self, task: HostedTask) -> bool:
-        """Find what the stores of ``task`` lack; False when they lack nothing. May be called again after an error."""
+        """Find the records that the stores of ``task`` lack. Returns False if they lack none. May be called again after
+        an error."""
         if not task.changelogs:
             return False
         for start in self._starts.find(task, self._replays.consumer):
-            store, tp, position, end, _, anew = start
+            store, tp, position, end, _, from_beginning = start
             if position < end:
                 self._replays.add(task, store, tp, position, end)
-            elif anew and 0 < position == end and store not in task.source_changelogs:
+            elif from_beginning and 0 < position == end and store not in task.source_changelogs:
                 self._log.warning(
                     "store starts empty: its changelog has offsets, but no record any more",
                     why="the broker deletes what is older, by event time, than the topic's retention.ms",
@@ -58,8 +59,8 @@ class Restoration:
         return self._replays.has(task)
 
     def step(self, alone: bool = False) -> tuple[bool, list[HostedTask]]:
-        """Restore one slice; whether there were records, and the tasks that now lack nothing. ``alone``: no task runs
-        that would wait for it."""
+        """Restore one slice. Returns True if there were records, and the tasks that now lack nothing. ``alone``: no
+        task runs that would wait for it."""
         busy, ended = self._replays.step(alone)
         self._replays.tell_if_due()
         if not ended:
@@ -72,7 +73,7 @@ class Restoration:
 
     @property
     def overtaken(self) -> bool:
-        """Whether a changelog has deleted records before they were read: see :meth:`begin_again`."""
+        """True if a changelog has deleted records before they were read: see :meth:`begin_again`."""
         return bool(self._replays.overtaken)
 
     def begin_again(self) -> None:
@@ -81,7 +82,7 @@ class Restoration:
         self._replays.begin_again(frozenset(self._replays.overtaken))
 
     def progress(self, task: HostedTask) -> RestoreFigures:
-        """How far the stores of ``task`` have come."""
+        """Returns the progress of the restore of the stores of ``task``."""
         return self._replays.progress(task)
 
     def forget(self, task: HostedTask) -> None:

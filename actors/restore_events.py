@@ -1,4 +1,4 @@
-"""What the user's restore listener is told."""
+"""The events that the user's restore listener receives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from penstock.common.standby_listener import SuspendReason
 
 
 class RestoreEvents:
-    """Of one store. ``total``: the records that the listener knows to be in it. Without a listener nobody is told.
+    """Events of one store. ``total``: the records that the listener knows to be in it. Without a listener nothing
+    is called.
 
     What the listener raises is raised as a StreamsError, which ends the actor.
     """
@@ -24,27 +25,27 @@ class RestoreEvents:
         self._store = store
 
     def start(self, begin: int, end: int) -> None:
-        """It is restored from ``begin`` up to ``end``."""
+        """The store is restored from ``begin`` up to ``end``."""
         self.total = 0
         if self._listener is not None:
             with self._calling("on_restore_start"):
                 self._listener.on_restore_start(self._partition, self._store, begin, end)
 
     def restored(self, position: int, total: int) -> None:
-        """It has ``total`` records by now, the last one in front of ``position``."""
+        """The store has ``total`` records by now, the last one in front of ``position``."""
         more, self.total = total - self.total, total
         if more and self._listener is not None:
             with self._calling("on_batch_restored"):
                 self._listener.on_batch_restored(self._partition, self._store, position - 1, more)
 
     def end(self) -> None:
-        """It has all."""
+        """The store has all records."""
         if self._listener is not None:
             with self._calling("on_restore_end"):
                 self._listener.on_restore_end(self._partition, self._store, self.total)
 
     def suspended(self, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
-        """It is not restored any further; of a standby, why."""
+        """The store is not restored any further; ``reason`` is that of a standby."""
         if self._listener is not None:
             with self._calling("on_restore_suspended"):
                 self._listener.on_restore_suspended(self._partition, self._store, self.total)

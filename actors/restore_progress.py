@@ -1,4 +1,4 @@
-"""How far a restore has come, and how fast it goes."""
+"""Measures the progress of a restore: records, their rate, and the time it has taken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SAMPLE_EVERY_S = 1.0
 
 
 class RestoreProgress:
-    """Of one store, or of all stores of one task. ``total``: the records restored since it was made."""
+    """Progress of one store, or of all stores of one task. ``total``: the records restored since it was made."""
 
     def __init__(self, now_s: float) -> None:
         self.total = 0
@@ -17,7 +17,7 @@ class RestoreProgress:
         self._samples = deque([(now_s, 0)])
 
     def restored(self, records: int, now_s: float) -> None:
-        """So many more were restored by now."""
+        """Adds ``records`` that were restored by now."""
         self.total += records
         if now_s - self._samples[-1][0] >= _SAMPLE_EVERY_S:
             self._samples.append((now_s, self.total))
@@ -25,10 +25,10 @@ class RestoreProgress:
                 self._samples.popleft()
 
     def rate(self, now_s: float) -> float:
-        """Records per second, over the last ten seconds or so."""
+        """Returns the records per second, over the last ten seconds or so."""
         at_s, total = self._samples[0]
         return (self.total - total) / (now_s - at_s) if now_s > at_s else 0.0
 
     def took_s(self, now_s: float) -> float:
-        """How long it has taken by now."""
+        """Returns the seconds since it was made."""
         return now_s - self._begun_s

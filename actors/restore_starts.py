@@ -1,4 +1,4 @@
-"""From where on the stores of a task must be restored, and which of them cannot go on with what they have."""
+"""Finds the positions from which stores must be restored, and the stores that cannot continue with what they have."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 class RestoreStart(NamedTuple):
     """A store lacks what its changelog has from ``position`` up to ``end``. ``logged``: the end of its changelog;
-    of a source topic, of what was processed. ``anew``: the store is empty and is filled from the beginning."""
+    of a source topic, of what was processed. ``from_beginning``: the store is empty, and is filled from there."""
 
     store: str
     partition: TopicPartition
     position: int
     end: int
     logged: int
-    anew: bool
+    from_beginning: bool
 
 
 class RestoreStarts:
@@ -34,7 +34,7 @@ class RestoreStarts:
         self._log = log
 
     def find(self, task: StoredTask, consumer: RecordConsumer) -> list[RestoreStart]:
-        """Of every store of ``task``, also of those that lack nothing. May be called again after an error.
+        """Returns a start for every store of ``task``, also if it lacks nothing. May be called again after an error.
 
         A store whose remembered offset its changelog (a source topic, too) does not have any more is wiped and restored
         from the beginning; so is one that is older than its changelog keeps deletions: deleted keys would come back.
@@ -74,7 +74,7 @@ class RestoreStarts:
                 start = None
             position = begin if start is None else start
             starts.append(RestoreStart(store, tp, position, end, logged[tp], start is None))
-        if not any(start.position < start.logged for start in starts if not start.anew):
+        if not any(start.position < start.logged for start in starts if not start.from_beginning):
             # No store has a row that is older than now. After a crash its age counts from here, not from a commit long
             # ago, for which it would be wiped again.
             task.directory.note_commit(self._clock.wall_ms())

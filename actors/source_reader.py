@@ -1,4 +1,4 @@
-"""Reading the sources of the tasks that run: when to fetch, whom to pause, where to go on when records are gone."""
+"""Reads the sources of running tasks: decides when to fetch, what to pause, where to continue if records are gone."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SourceReader:
         return bool(self._paused)
 
     def throttle(self, hosted: HostedTask) -> bool:
-        """Pause partitions of which enough has piled up, resume those that have little; whether any was resumed."""
+        """Pause partitions of which enough has piled up, resume those with little. Returns True if any was resumed."""
         resumed = False
         for tp in hosted.sources:
             buffered = hosted.task.buffered(tp)
@@ -104,7 +104,7 @@ class SourceReader:
     # ---- ends ----
 
     def update_caught_up(self, hosted: HostedTask) -> None:
-        """Tell the task of each source whether all that the broker has is fetched."""
+        """Report to the task, of each source, if all that the broker has is fetched."""
         for tp in hosted.sources:
             end = self._consumer.end_offset(tp)
             hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)

@@ -1,4 +1,4 @@
-"""What the user's standby update listener is told."""
+"""The events that the user's standby update listener receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.common.standby_listener import StandbyUpdateListener, SuspendReaso
 
 
 class StandbyEvents(RestoreEvents):
-    """Of one store of a standby. ``end``: of its changelog, as far as it is known."""
+    """Events of one store of a standby. ``end`` returns the end of its changelog, None if it is not known."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class StandbyEvents(RestoreEvents):
 
     def _end_offset(self) -> int:
         end = self._end()
-        # It was asked for a while ago, and what has been read since was behind nothing: so far it goes at least.
+        # The end was asked for a while ago. All that has been read since was there, so the end is at least that far.
         return -1 if end is None else max(end, self._position)
 
     def _calls(self, method: str) -> AbstractContextManager[None]:

@@ -44,7 +44,7 @@ class StandbyRetries:
         self._askers: dict[bool, ThreadPoolExecutor] = {}  # of those that have failed, and of the others
 
     def later(self, what: TaskId, probe: Callable[[], object] | None) -> bool:
-        """It has failed because no broker answered, or, without a ``probe``, because another process has its stores.
+        """``what`` failed because no broker answered, or, without a ``probe``, because another process has its stores.
         Returns True for the first failure since :meth:`done`."""
         is_first = what not in self._waiting
         self._waiting[what] = _Waiting(probe, self._clock.monotonic_s() + _AGAIN_S, failed=True)
@@ -58,7 +58,7 @@ class StandbyRetries:
         return True
 
     def done(self, what: TaskId) -> None:
-        """It has succeeded, or is no longer wanted."""
+        """``what`` has succeeded, or is no longer wanted."""
         self._waiting.pop(what, None)
 
     def keep_only(self, wanted: Collection[TaskId]) -> None:

@@ -32,7 +32,7 @@ class StandbyTask(StoredTask):
     shows nothing else (docs/decisions/0026-standbys-behind-commits.md)."""
 
     state = TaskState.RUNNING
-    """It answers whoever takes a stale answer."""
+    """It answers queries that accept a stale answer."""
 
     def __init__(
         self, state_manager: StateManager, directory: TaskDirectory, sources: frozenset[TopicPartition]
@@ -41,7 +41,7 @@ class StandbyTask(StoredTask):
         exactly_once = state_manager.program.config.processing_guarantee == "exactly_once_v2"
         own = self.changelogs.keys() - self.source_changelogs
         self.held = self.source_changelogs & self.changelogs.keys() if exactly_once else set(self.changelogs)
-        """The stores that are followed only as far as commits tell."""
+        """The stores that are followed only as far as commits report."""
         self._told_by_metadata = self.held & own
         self.heard: Asked | None = None
         """The time of the last question about commits that was answered."""
@@ -56,7 +56,7 @@ class StandbyTask(StoredTask):
 
     @property
     def untold(self) -> set[TopicPartition]:
-        """The changelogs of which no commit tells how much belongs to it."""
+        """The changelogs of which no commit reports how much belongs to it."""
         return {self.changelogs[store] for store in self._told_by_metadata} - self._limits.keys()
 
     def take_committed(self, committed: Offsets, asked: Asked) -> bool:
@@ -81,11 +81,11 @@ class StandbyTask(StoredTask):
         return True
 
     def seen(self, store: str, committed: bool) -> Position:
-        """Nobody has told it: changelogs do not name the records that their own were made of."""
+        """Returns NOWHERE: changelogs do not name the records that their own were made of."""
         return NOWHERE
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """It cannot say that it has come to any position."""
+        """Returns True: a standby cannot show that it has reached any position."""
         return True
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ def open_standby_task(
     budget: MemoryBudget,
     sources: frozenset[TopicPartition],
 ) -> StandbyTask:
-    """Open a copy of the stores of ``task_id`` below the state directory. ``producer`` gets nothing. Raises as
+    """Open a standby of ``task_id``, with its stores below the state directory. ``producer`` gets nothing. Raises as
     :func:`~penstock.actors.task_directory.open_task_directory`."""
     root = program.config.state_dir / program.config.application_id
     directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()), standby=True)

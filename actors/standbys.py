@@ -129,7 +129,7 @@ class Standbys:
         return standby
 
     def step(self) -> bool:
-        """Follow for about 2 ms; whether there were records."""
+        """Follow for about 2 ms. Returns True if there were records."""
         if self._open_next():
             return True
         self._find_committed()

@@ -18,12 +18,12 @@ PROCESS_ID_FILE = "process-id"
 RUNS_IN_FILE = "coordinator.runs-in"
 """Names the Ray cluster whose coordinator holds the lock beside it."""
 _FORMAT = 1
-"""Of what lies in the directory; a version that changes it so that an older one cannot read it adds one."""
+"""Format of the directory's content. A version that changes it so that an older one cannot read it adds 1."""
 
 
 def claim(home: Path) -> None:
-    """Say that ``home`` is its application's, unless that is said. Raises StateStoreError when it is another's, or of a
-    newer version; nothing is changed then."""
+    """Note that ``home`` is its application's, unless that is noted already. Raises StateStoreError if it is another's,
+    or of a newer version; nothing is changed then."""
     file = home / OWNER_FILE
     try:
         text = file.read_text()

@@ -1,4 +1,4 @@
-"""What is measured of the stores of one task: they are asked when somebody asks, and not more often than each 5 s."""
+"""Measurements of the stores of one task: taken when somebody asks, and not more often than each 5 s."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from penstock.tasks.state_manager import StateManager
 
 _ASK_EVERY_S = 5.0
 _SAMPLED = ("suppression-buffer-count", "suppression-buffer-size")
-"""Of these Kafka Streams has average and maximum; here they are those of the moments at which somebody asked."""
+"""Figures of which Kafka Streams has average and maximum: here those of the moments at which somebody asked."""
 
 
 class StateMeters:
-    """Remembers what was seen of late of what only has a value now."""
+    """Keeps the recent values of figures that have only a current value."""
 
     def __init__(self) -> None:
         self._windows: dict[tuple[str, str], Window] = {}
@@ -21,7 +21,7 @@ class StateMeters:
         self._measured: Measured = {}
 
     def measured(self, stores: StateManager, now_s: float) -> Measured:
-        """All of it."""
+        """Returns all measurements, at most 5 s old."""
         if now_s - self._asked_s >= _ASK_EVERY_S:
             self._asked_s, self._measured = now_s, self._ask(stores, now_s)
         return self._measured

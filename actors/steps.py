@@ -2,7 +2,7 @@
 
 A step is a generator's ``yield``: the seconds the loop may sleep (and answer queries) before the operation continues.
 0 means that it has work to do. Above 0, it waits for an answer from outside: of a broker, of the coordinator, or of
-another process. The actor tells the coordinator so (``ActorStatus.waits``), which does not end an actor that waits.
+another process. The actor reports that to the coordinator (``ActorStatus.waits``), which does not end it for waiting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SOON_S = 0.0005
 """Waits for an answer that may come at any moment."""
 _RETRY_S = 0.2
 _LOCK_IS_ORDINARY_S = 5.0
-"""So long a task that moves may need to let go of its stores, which another actor of the node waits for."""
+"""Seconds that a task that moves may need to let go of its stores, for which another actor of the node waits."""
 
 
 class WaitLog:
@@ -55,7 +55,7 @@ class WaitLog:
 
 
 def never() -> bool:
-    """Returns that nothing supersedes a wait."""
+    """Returns False: nothing supersedes the wait."""
     return False
 
 

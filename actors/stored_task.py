@@ -1,4 +1,4 @@
-"""What an active task and a standby have in common: stores in a directory, and their changelogs."""
+"""The common part of an active task and a standby: stores in a directory, and their changelogs."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class StoredTask(ABC):
         """The offsets up to which its changelogs are restored, for those that are not restored to their ends."""
 
     def topics_of(self, store: str) -> Collection[str]:
-        """The topics that it reads: all that it reads, a store may have seen."""
+        """Returns the topics that the task reads: ``store`` may have seen records of all of them."""
         return {tp.topic for tp in self.sources}

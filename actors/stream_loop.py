@@ -152,7 +152,7 @@ class StreamLoop:
         return self._jobs.promise(lambda done: self._assignment.take(epoch, sources, standbys or {}, done))
 
     def query(self, queries: Sequence[StoreQuery]) -> Future[list[StoreAnswer]]:
-        """The answers, in the order of the questions. Ranges are read in chunks, and the tasks go on in between."""
+        """Returns the answers, in the order of the questions. Ranges are read in chunks; tasks continue in between."""
         done: Future[list[StoreAnswer]] = Future()
         self._mailbox.ask(lambda: self._queries.submit(queries, done)).add_done_callback(partial(reject, done))
         return done
@@ -202,7 +202,7 @@ class StreamLoop:
         return None if hosted is None else str(hosted.id)
 
     def step(self, wait_s: float = 0.0) -> float:
-        """One round: wait at most ``wait_s`` for a command, then work about 2 ms; how long the next may wait."""
+        """Wait at most ``wait_s`` for a command, then work about 2 ms. Returns the seconds that the next may wait."""
         try:
             idle = self._job is None and self._commits.under_way is None
             self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
@@ -228,7 +228,7 @@ class StreamLoop:
             self._commits.abandon()
             self._jobs.appendleft(self._assignment.go_back(error))
             return 0.0
-        except BaseException as error:  # whatever it is, it must reach whoever waits for the loop
+        except BaseException as error:  # whatever it is, it must reach the callers that wait for the loop
             self._fail(error)
             return 0.0
 

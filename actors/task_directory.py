@@ -96,7 +96,7 @@ class TaskDirectory:
         return (self.path / _STANDBY).exists()
 
     def note_role(self, *, standby: bool) -> None:
-        """Say for whom the stores are open."""
+        """Note if the stores are open for a standby or for an active task."""
         note = self.path / _STANDBY
         if standby:
             note.touch()
@@ -138,7 +138,7 @@ class TaskDirectory:
             lock.release()
 
     def _claim(self) -> None:
-        """Say whose stores these are, unless that is said."""
+        """Note whose stores these are, unless that is noted already."""
         file = self.path / _WHOSE
         said = file.read_text().strip() if file.exists() else ""
         if not said:  # nor does a file that was just written when the machine lost its power
@@ -183,7 +183,7 @@ def open_task_directory(
 
     Where several actors of the node have the task, one active and the others as standbys, each has a directory of
     its own: this is the one that nobody has open and that has come furthest, else a new one. But what has no
-    changelog is only where the active task was: then that goes on there, and no standby takes it. Raises as
+    changelog is only where the active task was: then that continues there, and no standby takes it. Raises as
     :meth:`TaskDirectory.open`; StateStoreLockedError when an active task that is to be closed has its directory
     open still.
     """

@@ -1,6 +1,6 @@
-"""What is measured of one task on its actor. It outlives the task's renewal after an aborted transaction.
+"""Measurements of one task on its actor. They outlive the task's renewal after an aborted transaction.
 
-On the way of records stands one call per batch; rates, averages and maxima are worked out when somebody asks. What
+Processing records costs one call per batch here; rates, averages and maxima are computed when somebody asks. What
 sinks send is counted by the producer (:class:`~penstock.kafka.contracts.CountingSender`).
 """
 
@@ -32,7 +32,7 @@ class ProcessMeter:
         self.spent_s = self.slowest_s = 0.0
 
     def add(self, records: int, spent_s: float) -> None:
-        """One batch more, of at least one record."""
+        """Counts a batch of at least one record."""
         self.batches += 1
         self.records += records
         self.spent_s += spent_s
@@ -43,7 +43,7 @@ class ProcessMeter:
 
 
 class _Consumed:
-    """What came in from one topic."""
+    """Records that came in from one topic."""
 
     def __init__(self) -> None:
         self.records = self.bytes = self.given_up = 0
@@ -71,7 +71,7 @@ class TaskMeters:
     # ---- while it works ----
 
     def consumed(self, batch: RecordBatch, now_ms: int) -> None:
-        """These records came in."""
+        """Counts the records of ``batch``, which came in."""
         topic = batch.partition.topic
         consumed = self._consumed.get(topic)
         if consumed is None:
@@ -84,13 +84,13 @@ class TaskMeters:
             latencies.add(now_ms - timestamps[-1])
 
     def lost(self, tp: TopicPartition, position: int, records: int) -> None:
-        """Those from ``position`` on were deleted before they were read. Told again, it is no other loss."""
+        """Counts records from ``position`` on, deleted before they were read. A repeated call has no effect."""
         if records > 0 and (tp, position) not in self._lost_at:
             self._lost_at.add((tp, position))
             self.lost_records += records
 
     def sender_of(self, producer: RecordProducer) -> SenderOf:
-        """How the sinks send by ``producer``."""
+        """Returns the factory of the sinks' senders, which send by ``producer``."""
 
         def make(node: str, topic: str) -> Send:
             self._fold(node, topic)
@@ -104,7 +104,7 @@ class TaskMeters:
             self._sent[node, topic] = self._sent.get((node, topic), Sent()) + sender.take()
 
     def renewed(self, counted: TaskMetrics, buffered: Mapping[str, int]) -> None:
-        """The task was made anew, after it had come to these counters; its records per topic that waited come again."""
+        """The task was made again, after it had come to ``counted``; its ``buffered`` records per topic come again."""
         self._before = self.totals(counted)
         for topic, consumed in self._consumed.items():
             consumed.given_up += buffered.get(topic, 0)
@@ -112,7 +112,7 @@ class TaskMeters:
     # ---- when somebody asks ----
 
     def totals(self, counted: TaskMetrics) -> TaskMetrics:
-        """Counters of all tasks so far, with those of the one of now."""
+        """Returns the counters of all instances of the task, with those of the current one."""
         before = self._before
         return replace(
             counted,
@@ -124,7 +124,7 @@ class TaskMeters:
         )
 
     def restored(self, total: int) -> int:
-        """Records that were restored, ``total`` of them since the last renewal."""
+        """Returns the records restored in all; ``total`` of them since the last renewal."""
         if total < self._restored:
             self._restored_before += self._restored
         self._restored = total
@@ -133,7 +133,7 @@ class TaskMeters:
     def measured(
         self, counted: TaskMetrics, stores: StateManager, buffered: Mapping[str, int], now_s: float
     ) -> Measured:
-        """All of it. ``counted``: totals; ``buffered``: records per topic that wait."""
+        """Returns all measurements. ``counted``: totals; ``buffered``: records per topic that wait."""
         return {
             **self._of_task(counted, stores, sum(buffered.values()), now_s),
             **self._of_sources(buffered, now_s),
@@ -215,7 +215,7 @@ class TaskMeters:
 
 
 def _together(one: Sent | None, other: Sent) -> Sent:
-    """Of two topics of a node."""
+    """Returns the figures of two topics of a node together."""
     if one is None:
         return other
     both = one + other

@@ -73,13 +73,13 @@ class TaskOpening:
         return opened
 
     def renew(self, hosted: HostedTask) -> HostedTask:
-        """The same task as it was at the last commit. May be called again after an error."""
+        """Returns the task made again, as it was at the last commit. May be called again after an error."""
         return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds out where their sources begin, and what their sinks must know; restoring comes next. Returns False if
         ``is_superseded`` while no broker answers, or none knows a topic any more."""
-        # The producer remembers them. A record that were the first to ask could not wait for a broker.
+        # The producer remembers them. A record that asked first could not wait for a broker.
         written = {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}
         if not (yield from self._look_up(frozenset(written), is_superseded)):
             return False
@@ -98,8 +98,8 @@ class TaskOpening:
         return True
 
     def tell_of_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:
-        """Tells what their watches have found, if the topics still have as many partitions as when the tasks began.
-        Tells nothing if ``is_superseded``. Raises PartitionerMismatchError if the configuration wants that."""
+        """Reports what their watches have found, if the topics still have as many partitions as when the tasks began.
+        Reports nothing if ``is_superseded``. Raises PartitionerMismatchError if the configuration wants that."""
         counts = yield from self._source_partitions(suspects, is_superseded)
         if counts is not None:
             for hosted in suspects:
@@ -130,7 +130,7 @@ class TaskOpening:
             return {}
 
     def _watched(self, hosted: HostedTask) -> frozenset[str]:
-        """The topics whose keys matter to the task, unless the program itself has another partitioner for them."""
+        """Returns the topics whose keys matter to the task, unless the program has another partitioner for them."""
         return hosted.meters.partitioners.topics - self._programs.topics_by_chosen_partitioners
 
     def _look_up(self, topics: frozenset[str], is_superseded: Callable[[], bool]) -> Steps[bool]:

@@ -1,4 +1,4 @@
-"""What is measured of one actor, over all its tasks. On the way of records stands nothing: tasks measure themselves."""
+"""Measurements of one actor, over all its tasks. They cost nothing per record: tasks measure themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTITIONS_ASSIGNED, RUNNING, PENDING_SHUTDOWN, DEAD = 3, 4, 5, 6
 
 
 class _Sum:
-    """Of the meters of tasks, those that were closed included."""
+    """Sum of the meters of tasks, including those that were closed."""
 
     def __init__(self) -> None:
         self.batches = self.records = self.punctuated = self.punctuations = 0
@@ -37,7 +37,7 @@ class _Sum:
 
 
 class ThreadMeters:
-    """``started_ms``: when the actor began."""
+    """Meters of an actor. ``started_ms``: when it began."""
 
     def __init__(self, started_ms: int) -> None:
         self.tasks_created = self.tasks_closed = 0
@@ -63,8 +63,8 @@ class ThreadMeters:
         restore_rate: float,
         now_s: float,
     ) -> Measured:
-        """All of it. ``tasks`` with their counters, *before* what is measured of each is asked for; ``accepted``: so
-        many commits were."""
+        """Returns all measurements. ``tasks`` with their counters, *before* the measurements of each are asked for;
+        ``accepted``: the number of commits that were accepted."""
         all_tasks, slowest_s, largest, longest_s = self._closed.copy(), 0.0, 0, 0.0
         for meters, counted in tasks:
             all_tasks.add(meters, counted)
@@ -111,7 +111,7 @@ def _timed(name: str, seen: Look, rate: float, total: int) -> Measured:
 
 
 def add_shares(tasks: Iterable[Measured]) -> None:
-    """Tell each task of a thread its share of what all of them spend on records."""
+    """Adds to each task of a thread its share of what all of them spend on records."""
     tasks = [task for task in tasks if task]
     ratios = [value for task in tasks if isinstance(value := task[TASK, "process-ratio"], float)]
     busy = sum(ratios)

@@ -1,5 +1,5 @@
-"""The application and what it says of itself. Each route asks the read side once and answers with bytes: nothing is
-validated on the way out. What asks stores: ``key_value_routes.py``, ``time_routes.py``."""
+"""The ASGI application, and the routes about the application itself. A route asks the read side once and answers with
+bytes: nothing is validated on the way out. The routes that ask stores: ``key_value_routes.py``, ``time_routes.py``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from penstock.common.version import version
 
 
 def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> FastAPI:
-    """The ASGI application over ``queries``. ``/docs`` needs no internet: its assets come from a package."""
+    """Returns the ASGI application over ``queries``. ``/docs`` needs no internet: its assets come from a package."""
     settings = settings or ServerSettings()
     app: FastAPI = FastAPIOffline(
         title="penstock",
@@ -57,7 +57,7 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
 
 
 def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
-    """To whom asks a route for a store that there is not."""
+    """Have a request for a store that does not exist answered with the names of those that do."""
 
     async def unknown_store(request: Request, error: Exception) -> Response:
         try:
@@ -76,7 +76,7 @@ _STUCK_AGAIN_S = 5
 
 
 class _SharedStatus:
-    """The status for whoever asks for it without a token: however many do at once, the coordinator is asked once."""
+    """The status for requests without a token: however many come at once, the coordinator is asked once."""
 
     def __init__(self, queries: ReadSide) -> None:
         self._queries = queries
@@ -105,7 +105,7 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
 
     @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody, responses=documented({422: INVALID}))
     async def healthz() -> Response:
-        """The server answers. Says nothing of the application: see ``/readyz``."""
+        """The server answers. Reports nothing about the application: see ``/readyz``."""
         return json_response({"status": "ok"})
 
     @app.get(
@@ -115,9 +115,9 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
         responses=documented({422: INVALID, 503: NOT_READY}),
     )
     async def readyz(request: Request) -> Response:
-        """Whether the application is RUNNING, all its tasks are restored and process, and none of them is stuck: has
-        records to read, and has processed none of them for minutes. Needs no token; but where there are tokens, only
-        who has one is told why it is not."""
+        """Succeeds if the application is RUNNING, lacks no topic, all its tasks are restored and process, and none of
+        them is stuck: has records to read, and has processed none of them for minutes. Needs no token; but if there are
+        tokens, only a request with one learns why it fails."""
         status = await shared.get()
         if status.state is not ApplicationState.RUNNING:
             why = (status.error or status.waiting) if guard.may_read(request) else None

@@ -1,4 +1,4 @@
-"""What all routes that ask stores have in common: their parameters, how these are read, and how keys are."""
+"""The common parts of all routes that ask stores: their parameters, and the reading of parameters and keys."""
 
 from __future__ import annotations
 
@@ -70,18 +70,18 @@ BATCHES = {
         }
     )
 }
-"""Options of one that has a body as well."""
+"""Options of such a route that has a body as well."""
 
 
 class Isolation(StrEnum):
-    """Which writes a query sees: all that the task has processed, or only what is committed."""
+    """The writes that a query sees: all that the task has processed, or only what is committed."""
 
     LATEST = "latest"
     COMMITTED = "committed"
 
 
 class Order(StrEnum):
-    """Which way rows are given."""
+    """The order in which rows are given."""
 
     ASCENDING = "asc"
     DESCENDING = "desc"
@@ -111,7 +111,7 @@ def reading(
     wait_ms: Annotated[int, WAIT] = _DEFAULT_WAIT_MS,
     stale: Annotated[bool, STALE] = False,
 ) -> Reading:
-    """How a question is to be answered."""
+    """Returns the conditions on the answer to a question, from its parameters."""
     bound = None if not_older_than is None else PositionBound.at(_position(not_older_than))
     return Reading(isolation is Isolation.COMMITTED, bound, wait_ms / 1000, stale)
 
@@ -121,7 +121,7 @@ Asking = Annotated[Reading, Depends(reading)]
 
 
 def reading_of(request: Request) -> Reading:
-    """The same of a request that FastAPI has not looked at."""
+    """Returns the conditions on the answer to a request whose parameters FastAPI has not read."""
     given = request.query_params
     if not given:
         return Reading()
@@ -143,7 +143,7 @@ def reading_of(request: Request) -> Reading:
 
 
 class Pages(NamedTuple):
-    """Which page of rows is wanted, and in which order they stand."""
+    """The page of rows that is wanted, and their order."""
 
     descending: bool
     limit: int
@@ -157,7 +157,7 @@ def pages(
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows per page")] = LIMIT_DEFAULT,
     cursor: Annotated[str | None, Query(description="The cursor of the page before")] = None,
 ) -> Pages:
-    """The page that is wanted."""
+    """Returns the page that is wanted, from its parameters."""
     return Pages(order is Order.DESCENDING, limit, cursor)
 
 
@@ -186,13 +186,13 @@ class Limits:
 
 
 class Route(APIRoute):
-    """Looks at a request in the order of what that costs, so that a refusal costs the least: the names of its
-    parameters (a mistyped one would look like one that has no effect), the rate of ranges, its body, a free place. Only
-    then is it parsed, and answered. A body is read as JSON, whatever ``Content-Type`` calls it.
+    """Checks a request in the order of what that costs, so that a refusal costs the least: the names of its parameters
+    (a mistyped one would look like one that has no effect), the rate of ranges, its body, a free place. Only then is it
+    parsed, and answered. A body is read as JSON, whatever ``Content-Type`` calls it.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler behind these limits."""
+        """Returns the handler behind these limits."""
         answer = super().get_route_handler()
         known = list(_parameters(self.dependant))
         scans, has_body = _LIMITED in self.responses, self.body_field is not None
@@ -237,7 +237,7 @@ def refuse_unknown(request: Request, known: Sequence[str]) -> None:
 
 
 def json_response(body: Any) -> Response:
-    """``body`` as JSON."""
+    """Returns ``body`` as JSON."""
     return Response(to_json(body), media_type="application/json")
 
 
@@ -253,7 +253,7 @@ def check(queries: ReadSide, app: str) -> None:
 
 
 def key_of(serde: Serde[Any], store: str, text: str) -> Any:
-    """The key that is given as ``text``."""
+    """Returns the key that is given as ``text``."""
     if serde.from_text is None:
         detail = f"the keys of store {store!r} cannot be given as text: their serde {serde.name!r} has no from_text"
         raise invalid_key(detail)
@@ -264,12 +264,12 @@ def key_of(serde: Serde[Any], store: str, text: str) -> Any:
 
 
 def invalid_key(detail: str) -> ProblemError:
-    """A key cannot be read."""
+    """Returns the problem of a key that cannot be read."""
     return ProblemError(400, "invalid-key", "The key cannot be read", detail)
 
 
 async def keys_between(queries: ReadSide, store: str, first: str | None, last: str | None) -> tuple[Any, Any]:
-    """The ends of a range of keys. Raises where they are swapped, or cannot be read."""
+    """Returns the ends of a range of keys. Raises ProblemError if they are swapped, or cannot be read."""
     serde = await queries.key_serde(store)
     from_key = None if first is None else key_of(serde, store, first)
     to_key = None if last is None else key_of(serde, store, last)
@@ -287,7 +287,7 @@ def _swapped(detail: str) -> ProblemError:
 
 
 def ms_of(parameter: str, text: str | None, default: int) -> int:
-    """The time that a parameter has."""
+    """Returns the time that a parameter gives, in ms since 1970; ``default`` without one."""
     try:
         return default if text is None else ms_of_text(text)
     except ValueError as error:
@@ -295,8 +295,8 @@ def ms_of(parameter: str, text: str | None, default: int) -> int:
 
 
 def times_between(first: str, from_text: str | None, last: str, to_text: str | None) -> tuple[int, int]:
-    """The times that the parameters called ``first`` and ``last`` have; without them from 1970 on, without an end.
-    Raises where they are swapped."""
+    """Returns the times that the parameters called ``first`` and ``last`` give; without them from 1970 on, without an
+    end. Raises ProblemError if they are swapped."""
     begin, end = ms_of(first, from_text, 0), ms_of(last, to_text, LARGEST_TIMESTAMP)
     if begin > end:
         raise _swapped(f"{first}={from_text} is later than {last}={to_text}: swap them")
@@ -304,14 +304,14 @@ def times_between(first: str, from_text: str | None, last: str, to_text: str | N
 
 
 def answer_row(found: StoreEntry | None, asked: Reading, title: str, detail: str) -> Response:
-    """The one row that was asked for. Raises 404 with ``title`` and ``detail`` where there is none."""
+    """Returns the one row that was asked for. Raises 404 with ``title`` and ``detail`` if there is none."""
     if found is None:
         raise ProblemError(404, "absent-key", title, detail, **asked.told)
     return json_response({**members(found), **asked.told})
 
 
 async def answer_page(queries: ReadSide, store: str, query: RowsQuery, pages: Pages, asked: Reading) -> Response:
-    """A page of rows."""
+    """Returns a page of rows."""
     try:
         page = await queries.page(store, query, pages.limit, pages.cursor, asked)
     except SerializationError as error:

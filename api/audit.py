@@ -15,7 +15,7 @@ from penstock.api.limits import Rate
 from penstock.common.log import logger
 
 LINES_PER_SECOND = 10
-"""For refusals alone, which a stranger can cause: of the others the next line has the number."""
+"""Maximum lines per second about refusals, which a stranger can cause; the next line counts those left out."""
 _LONGEST_PATH = 200
 
 

@@ -1,4 +1,4 @@
-"""How keys and values become JSON."""
+"""Writes keys and values as JSON."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from penstock.common.windows import Window
 
 
 def to_json(value: Any) -> bytes:
-    """``value`` as JSON: what orjson writes by itself (dataclasses, enums, dates, UUIDs ...), bytes as base64, named
-    tuples and pydantic models as objects, sets as arrays, decimals as text; NaN and infinities become null.
+    """Returns ``value`` as JSON: what orjson writes by itself (dataclasses, enums, dates, UUIDs ...), bytes as base64,
+    named tuples and pydantic models as objects, sets as arrays, decimals as text; NaN and infinities become null.
 
     What orjson refuses msgspec may write: integers of more than 64 bits, its own structs, nesting beyond 254 levels. A
-    named tuple beside such a part stands as an array. Raises SerializationError when there is no JSON form.
+    named tuple beside such a part becomes an array. Raises SerializationError when there is no JSON form.
     """
     try:
         return orjson.dumps(value, _other, orjson.OPT_NON_STR_KEYS)
     except TypeError as error:
         try:
             return msgspec.json.encode(value, enc_hook=_other)
-        except Exception:  # whatever the value's own code raises, too; what orjson said of it goes into the error
+        except Exception:  # whatever the value's own code raises, too; orjson's reason goes into the error
             raise SerializationError(f"the value has no JSON form: {error.__cause__ or error}") from error
 
 
 def page_json(page: StoreEntries, reading: Reading) -> bytes:
-    """A page of rows. One that has no JSON form costs no other row its own: see :func:`entry_json`."""
+    """Returns a page of rows. A row that has no JSON form costs no other row its own: see :func:`entry_json`."""
     return _rows_json(page.entries, {"cursor": page.cursor, **reading.told})
 
 
 def found_json(found: Sequence[StoreEntry | None], reading: Reading) -> bytes:
-    """Rows that were looked up, null for those that are absent; each as in a page."""
+    """Returns rows that were looked up, null for those that are absent; each as in a page."""
     return _rows_json(found, reading.told)
 
 
@@ -53,8 +53,8 @@ def _rows_json(rows: Sequence[StoreEntry | None], besides: Mapping[str, Any]) ->
 
 
 def entry_json(entry: StoreEntry) -> bytes:
-    """A row: key, value, timestamp, and what the kind of its store has beside. Where one has no JSON form, key and
-    value are Python's text of them, cut, and ``problem`` says why."""
+    """Returns a row: key, value, timestamp, and what its kind of store adds. If one has no JSON form, key and value are
+    Python's text of them, cut, and ``problem`` is the reason."""
     row = members(entry)
     try:
         return to_json(row)
@@ -63,7 +63,7 @@ def entry_json(entry: StoreEntry) -> bytes:
 
 
 def members(entry: StoreEntry) -> dict[str, Any]:
-    """What a row has, by name."""
+    """Returns the fields of a row, by name."""
     return {name: getattr(entry, name) for name in entry.__match_args__}
 
 
@@ -78,7 +78,7 @@ _repr.maxstring = _repr.maxlong = _repr.maxother = 500
 
 
 def short_repr(value: Any) -> str:
-    """Python's text of a value that JSON cannot show, of bounded length. Never raises."""
+    """Returns Python's text of a value that JSON cannot show, of bounded length. Never raises."""
     try:
         return _repr.repr(value).encode(errors="backslashreplace").decode()
     except Exception as error:  # the value's own code runs

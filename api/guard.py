@@ -1,4 +1,4 @@
-"""Refuses requests before any route, by who asks: no body is read, and nothing of them is parsed."""
+"""Refuses requests before any route, by their senders: no body is read, and nothing of them is parsed."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from starlette.types import Message
 from penstock.api.problems import ProblemError
 
 LARGEST_BODY = 16 << 20
-"""10,000 keys of 1600 bytes each."""
+"""Largest body of a request, in bytes: 10,000 keys of 1600 bytes each."""
 LARGEST_BODIES = 64 << 20
-"""Of all requests whose bodies arrive, or are being answered."""
+"""Largest size of all bodies that arrive or are being answered, in bytes."""
 BODY_S = 30.0
-"""Time from the end of a head to the end of its body."""
+"""Seconds from the end of a head to the end of its body."""
 
 
 class Places:
@@ -30,7 +30,7 @@ class Places:
         self._taken = 0
 
     def refusal(self) -> ProblemError | None:
-        """The refusal of one more request; None while a place is free."""
+        """Returns the refusal of one more request; None while a place is free."""
         if self._taken < self._most:
             return None
         detail = f"{self._most} requests wait for their answers already (application.server.max.waiting.queries)"
@@ -46,7 +46,7 @@ class Places:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Give it back."""
+        """Give the place back."""
         self._taken -= 1
 
 
@@ -57,7 +57,7 @@ class Bodies:
         self._free = LARGEST_BODIES if most is None else most
 
     async def read(self, request: Request) -> Body:
-        """The body of ``request``, whose bytes count until it is closed.
+        """Returns the body of ``request``, whose bytes count until it is closed.
 
         Raises ProblemError: 413 for one that is too large, at once if its head admits it; 503 if all bodies together
         are; 408 for one that does not arrive in time; 400 for one that the client breaks off.
@@ -102,7 +102,7 @@ class Body:
         self._size = 0
 
     def add(self, chunk: bytes) -> None:
-        """Take in a part of it. Raises ProblemError if that is too much."""
+        """Take in a part of the body. Raises ProblemError if that is too much."""
         if self._size + len(chunk) > LARGEST_BODY:
             raise _too_large()
         self._bodies.take(len(chunk))
@@ -110,12 +110,12 @@ class Body:
         self._chunks.append(chunk)
 
     async def receive(self) -> Message:
-        """The body as ASGI gives it to a route, which reads it once."""
+        """Returns the body as ASGI gives it to a route, which reads it once."""
         chunks, self._chunks = self._chunks, []
         return {"type": "http.request", "body": b"".join(chunks), "more_body": False}
 
     def close(self) -> None:
-        """Its bytes count no longer. Idempotent."""
+        """Count the bytes of the body no longer. Idempotent."""
         self._bodies.give_back(self._size)
         self._size = 0
 
@@ -133,7 +133,7 @@ class Rate:
         self._left, self._at = float(per_second), clock()
 
     def wait_s(self) -> float:
-        """Takes one and gives 0; if none is left, the seconds until there is one."""
+        """Takes one and returns 0; if none is left, returns the seconds until there is one."""
         now = self._clock()
         self._left = min(self._left + (now - self._at) * self._per_second, self._per_second)
         self._at = now

@@ -1,4 +1,4 @@
-"""What changes something: whoever asks for it needs a token with the scope ``operate``, where there are tokens."""
+"""Routes that change something: they need a token with the scope ``operate``, if there are tokens."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
 
     @app.post(APPLICATION + "/pause", tags=["application"], response_model=schemas.ApplicationBody, responses=responses)
     async def pause(app: App) -> Response:
-        """Let no task process records or punctuate, until ``resume``: they are committed and restored all the same,
-        and queries are answered. Idempotent."""
+        """Keep all tasks from processing records and punctuating, until ``resume``: they are committed and restored all
+        the same, and queries are answered. Idempotent."""
         check(queries, app)
         return json_response(application_body(await queries.pause(True)))
 

@@ -1,10 +1,10 @@
 """The origin of a request, from the headers that browsers send.
 
 Without tokens the server listens on the loopback alone and answers everyone there. The browsers of that machine are
-there too, and run the programs of every page that their users visit. Two things tell such a page from a user:
+there too, and run the programs of every page that their users visit. Two things distinguish such a page from a user:
 
 - ``Host``: a page that has its own name point to 127.0.0.1 (DNS rebinding) still asks under that name.
-- ``Sec-Fetch-Site`` and ``Origin``: a browser says with both which site made the request, and no page can change them.
+- ``Sec-Fetch-Site`` and ``Origin``: a browser names in both the site that asks, and no page can change them.
 
 A request with a token needs neither: a browser sends no ``Authorization`` of its own accord, and no page knows a token.
 """

@@ -42,7 +42,7 @@ ROUTES_OF: Mapping[str, str] = {
     "VersionedKeyQuery": "GET …/versions/{key}",
     "MultiVersionedKeyQuery": "GET …/history/{key}",
 }
-"""Behind ``…/stores/{store}``."""
+"""The routes that answer each kind of query, behind ``…/stores/{store}``."""
 
 # An application that stopped may be started again by hand, not by itself: no use in asking every second.
 _RETRY_NOT_READY_S = 1
@@ -65,7 +65,7 @@ class ProblemError(Exception):
 
 
 def response(request: Request, problem: ProblemError) -> Response:
-    """The document of ``problem``; ``instance`` is the path that was asked for."""
+    """Returns the document of ``problem``; ``instance`` is the path that was asked for."""
     body = {
         "type": f"{TYPE_PREFIX}{problem.kind}",
         "title": problem.title,
@@ -81,7 +81,7 @@ def response(request: Request, problem: ProblemError) -> Response:
 
 
 def of_error(error: StreamsError) -> ProblemError | None:
-    """What an error of the read side means to a client; None for one that none should come from there."""
+    """Returns the problem that reports an error of the read side; None if it should not come from there."""
     match error:
         case NotUpToBoundError():
             return ProblemError(
@@ -122,14 +122,14 @@ def of_error(error: StreamsError) -> ProblemError | None:
 
 
 def invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
-    """What is wrong with a request: where it stands, such as ``query/limit``, and what it is."""
+    """Returns the problem of an invalid request: the place of each mistake, such as ``query/limit``, and what it is."""
     errors = [{"where": where, "what": what} for where, what in found]
     detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
     return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
 
 
 def unexpected() -> ProblemError:
-    """Our fault. Says nothing about its cause: that stands in the log."""
+    """Returns the problem of an error in penstock itself. Does not name its cause, which is in the log."""
     return ProblemError(
         500, "unexpected", "Unexpected error", "the request failed for a reason that the server's log explains"
     )
@@ -150,7 +150,7 @@ async def _problem(request: Request, error: Exception) -> Response:
 
 
 async def streams_error(request: Request, error: Exception) -> Response:
-    """What :func:`of_error` says of an error. Raises one that none should come from the read side."""
+    """Answers with the problem of :func:`of_error`. Raises an error that should not come from the read side."""
     assert isinstance(error, StreamsError)
     problem = of_error(error)
     if problem is None:
@@ -194,7 +194,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def documented(descriptions: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
-    """OpenAPI ``responses``: by status, when it happens."""
+    """Returns OpenAPI ``responses``: by status, when it happens."""
     return {
         status: {"description": description, "content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
         for status, description in descriptions.items()

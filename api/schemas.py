@@ -55,7 +55,7 @@ class TaskBody(_Body):
 
 
 class StuckTaskBody(_Body):
-    """A task that has processed nothing for minutes although it lags, and where it stands."""
+    """A task that has processed nothing for minutes although it lags, and its position."""
 
     task_id: str
     actor_id: str

@@ -14,7 +14,7 @@ from benchmarks.rig import Rig, rig
 from penstock.actors.commit_stops import CommitStops
 
 INTERVAL_MS = 500
-"""So that at hundreds of thousands of records a second every commit has nearly all keys: 25 k in each of four tasks."""
+"""At hundreds of thousands of records a second every commit has nearly all keys: 25 k in each of four tasks."""
 
 
 class _Stops:

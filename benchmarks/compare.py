@@ -17,7 +17,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Output:
-    """What stands in an output topic: ``digest`` is the same for the same rows in any order (within one process)."""
+    """The content of an output topic: ``digest`` is the same for the same rows in any order (within one process)."""
 
     rows: int
     digest: int
@@ -26,7 +26,7 @@ class Output:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[bytes | None, bytes | None, int]]) -> Output:
-        """What stands in a topic that has these rows."""
+        """Returns the content of a topic that has these rows."""
         number = digest = 0
         final: dict[bytes | None, bytes | None] = {}
         for key, value, timestamp in rows:
@@ -37,7 +37,7 @@ class Output:
 
 
 def read_output(topic: str, admin: Admin, consumer: RecordConsumer) -> Output:
-    """Read all of ``topic`` as it stands now."""
+    """Read all that is in ``topic`` now."""
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     ends = admin.end_offsets(partitions)
     left = {at for at, end in ends.items() if end > 0}
@@ -78,10 +78,10 @@ def wait_for_output(
 
 
 def differences(workload: str, expected: Output, actual: Output) -> list[str]:
-    """What sets ``actual`` apart from ``expected``, empty when nothing does.
+    """Returns the differences between ``actual`` and ``expected``; empty if there are none.
 
-    Where every row is known: the same rows (key, value, timestamp), each as often. Elsewhere the same last value of
-    every key; how many are written in between is up to caches and commits.
+    If every row is known, ``actual`` must have the same rows (key, value, timestamp), each as often. Else it must have
+    the same last value of every key; how many rows are written in between is up to caches and commits.
     """
     found = []
     every_row = WORKLOADS[workload].every_row

@@ -15,13 +15,13 @@ from penstock.kafka.clients import ConfluentClients
 
 
 def clients_of(address: str, guarantee: str) -> ConfluentClients:
-    """Those that send the input, and read the results as soon as they count."""
+    """Returns the clients that send the input, and read the results as soon as they count."""
     isolation = {"isolation.level": "read_committed"} if guarantee == "exactly_once_v2" else {}
     return ConfluentClients(address, "benchmarks", isolation)
 
 
 def create_topics(clients: ConfluentClients, output: str, partitions: int) -> None:
-    """For the application with this ``output``."""
+    """Create the topics of the application with this ``output``."""
     clients.admin().create_topics([NewTopic(name, partitions) for name in (source_of(output), output)])
 
 

@@ -1,4 +1,4 @@
-"""What is killed: an application of two processes or more that keeps the last value of each key, on either side."""
+"""The application that is killed: two processes or more that keep the last value of each key, on either side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMIT_INTERVAL_MS = 100
 
 @dataclass(frozen=True)
 class Setting:
-    """How large the application is. ``nodes``: processes that host tasks, each for itself."""
+    """The size of the application. ``nodes``: processes that host tasks, each for itself."""
 
     tasks: int
     nodes: int
@@ -45,21 +45,21 @@ class Deployment(Protocol):
     name: str
     output: str
     mends_itself: bool
-    """It replaces a process that is lost, without :meth:`mend`."""
+    """True if it replaces a process that is lost, without :meth:`mend`."""
 
     def until_at_rest(self, but: str = "") -> None:
-        """All is processed, every copy has caught up, and the process ``but`` is replaced."""
+        """Wait until all is processed, every standby has caught up, and the process ``but`` is replaced."""
 
     def busiest(self) -> Victim:
-        """The process with most tasks."""
+        """Returns the process with most tasks."""
 
     def kill(self, victim: Victim) -> None:
         """kill -9."""
 
     def mend(self) -> None:
-        """Results come again after a kill: see to what this side does not see to by itself."""
+        """Have results come again after a kill: do what this side does not do by itself."""
 
 
 def source_of(output: str) -> str:
-    """The topic that the application with this ``output`` reads."""
+    """Returns the topic that the application with this ``output`` reads."""
     return f"{output}-entries"

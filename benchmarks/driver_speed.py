@@ -1,5 +1,5 @@
-"""How fast ``TopologyTestDriver`` counts words, by itself: ``python -m benchmarks.driver_speed``; ``run.py`` calls it
-too."""
+"""Measures how fast ``TopologyTestDriver`` counts words, by itself: ``python -m benchmarks.driver_speed``; ``run.py``
+calls it too."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DriverRun:
 
 
 def word_count() -> ps.Topology:
-    """The word count of the README."""
+    """Returns the word count of the README."""
     builder = ps.StreamsBuilder()
     (
         builder.stream("lines", ps.Consumed.with_(_STRING, _STRING))
@@ -49,7 +49,7 @@ def word_count() -> ps.Topology:
 
 
 def measure(repeat: int, words: int = RECORDS) -> tuple[list[DriverRun], list[str]]:
-    """Passes of ``words`` words each, and how outputs were wrong."""
+    """Run passes of ``words`` words each. Returns the runs, and how outputs were wrong."""
     runs, wrong = [], []
     for _ in range(repeat):
         for words_per_line in WORDS_PER_LINE:
@@ -77,7 +77,7 @@ def _run(words_per_line: int, lines: int) -> tuple[DriverRun, bool]:
 
 
 def table(runs: list[DriverRun]) -> Grid:
-    """One row per length of the lines: medians of the runs, with their range."""
+    """Returns a row per length of the lines: medians of the runs, with their range."""
     rows = []
     for words_per_line in WORDS_PER_LINE:
         alike = [run for run in runs if run.words_per_line == words_per_line]

@@ -1,4 +1,4 @@
-"""What each workload must have written, computed by plain Python from the same records."""
+"""Computes what each workload must have written, in plain Python from the same records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Inputs = Mapping[str, Iterable[Row]]
 
 
 def expected_output(workload: str, inputs: Inputs) -> Output:
-    """All rows where every row is known, else the last row of each key."""
+    """Returns all rows if every row is known, else the last row of each key."""
     return Output.of(_EXPECTED[workload](inputs))
 
 

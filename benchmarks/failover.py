@@ -1,4 +1,4 @@
-"""How long an application is silent when its busiest process is killed: ``python -m benchmarks.failover``.
+"""Measures how long an application is silent when its busiest process is killed: ``python -m benchmarks.failover``.
 
 Two processes or more that host tasks (penstock: actors on a Ray of as many nodes), with a store of so many bytes.
 Before, between and after the kills, records are sent at an even pace; how late each result comes is its latency.
@@ -33,7 +33,7 @@ VALUE_BYTES = 500
 
 @dataclass(frozen=True)
 class Failover:
-    """What one kill came to. ``silent_s``: until the first new result of each partition that the process had.
+    """The outcome of one kill. ``silent_s``: until the first new result of each partition that the process had.
     ``strip_ms``: median and longest latency of the records of each second around it."""
 
     silent_s: dict[int, float]
@@ -54,7 +54,7 @@ def fill(clients: ConfluentClients, topic: str, records: int) -> None:
 
 
 def kill(deployment: Deployment, pulse: Pulse, again: bool) -> Failover:
-    """kill -9 of the process with most tasks, while records come. ``again``: another kill follows."""
+    """Kill the process with most tasks by SIGKILL, while records come. ``again``: another kill follows."""
     time.sleep(STEADY_S)
     victim = deployment.busiest()
     killed_s = time.time()

@@ -23,7 +23,7 @@ _FLUSH_TIMEOUT_S = 120.0
 def generate(
     admin: Admin, producer: RecordProducer, dataset: Dataset, tell: Callable[[int], None] | None = None
 ) -> None:
-    """Create the topics of a dataset and write them; ``tell`` hears how many records of its streams stand."""
+    """Create the topics of a dataset and write them; ``tell`` is called with the number of records of its streams."""
     admin.create_topics(
         [NewTopic(topic, PARTITIONS, 1, KEEP) for topic in dataset.streams]
         + [NewTopic(topic, PARTITIONS, 1, {"cleanup.policy": "compact"}) for topic in dataset.tables]
@@ -42,7 +42,7 @@ def generate(
 
 
 def fill(producer: RecordProducer, topic: str, rows: Iterator[Row], tell: Callable[[int], None]) -> int:
-    """Write ``rows`` to a topic that is there; how many they are, as ``tell`` hears while they are written."""
+    """Write ``rows`` to a topic that exists, and call ``tell`` with their number so far. Returns their number."""
     done = 0
     while chunk := list(islice(rows, _TELL_EVERY)):
         for key, value, timestamp in chunk:

@@ -1,4 +1,4 @@
-"""A cheap HTTP client that looks up keys and tells rates and latencies, in a process of its own.
+"""A cheap HTTP client that looks up keys and reports rates and latencies, in a process of its own.
 
 Plain asyncio protocols with kept-alive connections and no HTTP library: on two cores the client must not be what is
 measured. Prints one JSON object.
@@ -18,7 +18,7 @@ import typer
 
 
 def asks_in(wall_ms: float, period: float) -> bool:
-    """Whether the period (s) that holds this moment is one with look-ups; without periods each is."""
+    """Returns True if the period (s) that holds this moment is one with look-ups; without periods each is."""
     return not period or int(wall_ms / 1000 / period) % 2 == 1
 
 
@@ -36,21 +36,21 @@ class Connection(asyncio.Protocol):
         self._answer: asyncio.Future[int] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection stands."""
+        """Note that the connection is open."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     @property
     def stands(self) -> bool:
-        """Whether the server has not closed it, as servers do with a connection that is idle for seconds."""
+        """True if the server has not closed it, as servers do with a connection that is idle for seconds."""
         return self._transport is not None and not self._transport.is_closing()
 
     def get(self, path: str) -> asyncio.Future[int]:
-        """Ask; the future becomes the status code when the whole answer is there."""
+        """Ask by GET; the future becomes the status code when the whole answer is there."""
         return self._ask(f"GET {path} HTTP/1.1\r\nHost: {self._host}\r\n\r\n".encode())
 
     def post(self, path: str, body: bytes) -> asyncio.Future[int]:
-        """The same with a body of JSON."""
+        """Ask by POST with a body of JSON; the future becomes the status code when the whole answer is there."""
         head = f"POST {path} HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
         return self._ask(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
         return self._answer
 
     def data_received(self, data: bytes) -> None:
-        """Part of an answer. penstock's answers carry their length."""
+        """Take part of an answer. penstock's answers carry their length."""
         self._received += data
         if len(self._received) < self._expected:
             return
@@ -79,7 +79,7 @@ class Connection(asyncio.Protocol):
             self._settle(int(fields[0].split(b" ", 2)[1]))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The server closed."""
+        """Fail the request under way: the server has closed the connection."""
         self._settle(error or ConnectionError("the server closed the connection"))
 
     def _settle(self, outcome: int | Exception) -> None:
@@ -105,13 +105,13 @@ class Load:
         self.statuses: Counter[int] = Counter()
 
     async def connect(self) -> Connection:
-        """A new connection."""
+        """Returns a new connection."""
         loop = asyncio.get_running_loop()
         _, protocol = await loop.create_connection(lambda: Connection(self._host), self._host, self._port)
         return protocol
 
     async def closed(self, connections: int, seconds: float) -> float:
-        """Each connection asks again as soon as it is answered. Returns how long it took (s)."""
+        """Have each connection ask again as soon as it is answered. Returns how long it took (s)."""
         begin = time.perf_counter()
 
         async def ask_on() -> None:
@@ -124,9 +124,9 @@ class Load:
         return time.perf_counter() - begin
 
     async def open(self, rate: float, seconds: float, stop: asyncio.Event, period: float, warm: float) -> float:
-        """A look-up every 1/``rate`` s, whether or not earlier ones are answered; latencies count from when each was
-        due, so a pause of the server is felt by all that fell into it. With a ``period`` (s), only in every other one:
-        see :func:`asks_in`. What is asked in the first ``warm`` s is not counted. Ends early when ``stop`` is set.
+        """Look up a key every 1/``rate`` s, also while earlier ones are not answered; latencies count from when each
+        was due, so a pause of the server is felt by all that fell into it. With a ``period`` (s), only in every other
+        one: see :func:`asks_in`. What is asked in the first ``warm`` s is not counted. Ends early when ``stop`` is set.
         Returns for how long it asked (s)."""
         begin = time.perf_counter()
         asked = 0
@@ -168,7 +168,7 @@ class Load:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which ``share`` (0 to 1) of ``values`` lie."""
+    """Returns the value below which ``share`` (0 to 1) of ``values`` lie."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
@@ -178,7 +178,7 @@ async def _run(load: Load, connections: int, rate: float, seconds: float, period
         return await load.closed(connections, seconds)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    # Whoever started us ends the load by closing our standard input.
+    # The process that started us ends the load by closing our standard input.
     loop.add_reader(sys.stdin, stop.set)
     return await load.open(rate, seconds, stop, period, warm)
 

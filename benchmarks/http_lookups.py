@@ -34,8 +34,8 @@ _OPEN_LOOP = (
 
 @dataclass(frozen=True)
 class Lookups:
-    """What the client saw. Latencies in ms, of a batch those of the whole; ``statuses`` counts answers by HTTP
-    status."""
+    """Look-ups as the client saw them. Latencies in ms, of a batch those of the whole; ``statuses`` counts answers by
+    HTTP status."""
 
     lookups: int
     per_second: float
@@ -57,7 +57,7 @@ class HttpResult:
 
 
 def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run], list[str]]:
-    """Runs of ``count`` with the HTTP server: one that is asked when it is done, then some that are asked while busy.
+    """Run ``count`` with the HTTP server: once asked when it is done, then some times asked while it is busy.
 
     Two runs differ by more than look-ups cost, so the throughput compared is that within a run: it is asked in every
     other half second.
@@ -92,9 +92,9 @@ def measure(rig: Rig, repeat: int, idle_s: float) -> tuple[HttpResult, list[Run]
 
 
 def cost(progress: Sequence[tuple[float, float]]) -> list[float]:
-    """The share of the throughput that is lost in the periods with look-ups, against the periods on both sides of each.
+    """Returns the share of the throughput lost in the periods with look-ups, against the periods on both sides of each.
 
-    ``progress`` has moments (wall clock, ms) and how many records were done. None in a run too short to tell.
+    ``progress`` has moments (wall clock, ms) and how many records were done. Empty for a run that is too short.
     """
     if not progress:
         return []
@@ -109,7 +109,7 @@ def cost(progress: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def _records_at(progress: Sequence[tuple[float, float]], moment_ms: float) -> float:
-    """As if the records between two looks came evenly."""
+    """Returns the records done at that moment, as if those between two looks came evenly."""
     after = next(index for index, (at, _) in enumerate(progress) if at >= moment_ms)
     if after == 0:
         return progress[0][1]
@@ -118,7 +118,7 @@ def _records_at(progress: Sequence[tuple[float, float]], moment_ms: float) -> fl
 
 
 def table(result: HttpResult) -> Grid:
-    """One row for the idle application, one for the busy one."""
+    """Returns rows for the idle application, asked for single keys and for batches, and one for the busy one."""
     rows = [_row("idle, closed loop", f"{CONNECTIONS} connections", [result.idle], "–")]
     batches = f"{BATCH_CONNECTIONS} connections, {BATCH:,} keys at once"
     rows.append(_row("idle, closed loop", batches, [result.batches], "–"))
@@ -141,7 +141,7 @@ def _row(name: str, asked_by: str, seen: list[Lookups], cost: str) -> list[str]:
 
 
 class _Client:
-    """The load generator as a process, on the address that the side tells."""
+    """The load generator as a process, on the address that the side reports."""
 
     def __init__(self, event: dict[str, Any], keys: int, *options: str, keys_path: str = "keys/{key}") -> None:
         address = event["address"].removeprefix("http://")
@@ -216,6 +216,6 @@ class _AskWhileBusy:
             side.flush()
 
     def end(self) -> None:
-        """The run is over, well or not."""
+        """Kill the client that is left if the run has failed."""
         if self._client is not None:
             self._client.kill()

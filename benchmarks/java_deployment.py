@@ -64,7 +64,7 @@ class Instance:
 
 
 class JavaDeployment(Deployment):
-    """Nobody replaces a process that was killed: after each loss all begin anew, without state, so that tasks are
+    """Nobody replaces a process that was killed: after each loss all begin again, without state, so that tasks are
     spread again (Kafka Streams would move them back after ``probing.rebalance.interval.ms``, ten minutes)."""
 
     mends_itself = False
@@ -135,7 +135,7 @@ class JavaDeployment(Deployment):
 
 
 def session_config(session_ms: int) -> dict[str, str]:
-    """For a session that ends ``session_ms`` after its process did; Kafka's own default is 45,000."""
+    """Returns settings for a session that ends ``session_ms`` after its process; Kafka's own default is 45,000."""
     return {"session.timeout.ms": str(session_ms), "heartbeat.interval.ms": str(min(3000, session_ms // 3))}
 
 

@@ -1,4 +1,4 @@
-"""How long each task of a running application stands still when a stream actor joins:
+"""Measures how long each task of a running application makes no progress when a stream actor joins:
 ``python -m benchmarks.join_pause``.
 
 A count by key over 16 partitions, fed steadily. Each result says when its record was processed; the pause of a task is
@@ -34,11 +34,11 @@ TASKS = 16
 _KEYS = 1000
 _EACH_S = 0.01
 _STEADY_S = 8.0
-"""Before the join and after it."""
+"""Seconds before the join, and after it."""
 
 
 def topology() -> ps.Topology:
-    """The count; its results are the moments at which they were made."""
+    """Returns the count; its results are the moments at which they were made."""
     builder = ps.StreamsBuilder()
     string = ps.Serdes.string()
     (
@@ -53,7 +53,7 @@ def topology() -> ps.Topology:
 
 
 class _Feeder(threading.Thread):
-    """A record into every partition each 10 ms, from the start on."""
+    """Writes a record to every partition each 10 ms, from the start on."""
 
     def __init__(self, clients: ConfluentClients, state: int) -> None:
         super().__init__(daemon=True)
@@ -68,7 +68,7 @@ class _Feeder(threading.Thread):
         self._producer.send("in", f"{at}-{key}".encode(), b"", 1000, partition=at)
 
     def run(self) -> None:
-        """Until it is closed."""
+        """Write until it is closed."""
         number, due_s = 0, time.monotonic()
         while not self._end.is_set():
             for partition in range(TASKS):
@@ -81,13 +81,13 @@ class _Feeder(threading.Thread):
         self._producer.close()
 
     def close(self) -> None:
-        """All is written."""
+        """End; all is written then."""
         self._end.set()
         self.join()
 
 
 def moments(clients: ConfluentClients) -> dict[int, list[float]]:
-    """When each record of each partition was processed, in order."""
+    """Returns the times at which the records of each partition were processed, in order."""
     consumer = clients.consumer()
     partitions = [TopicPartition("out", number) for number in range(TASKS)]
     ends = consumer.fetch_end_offsets(partitions)
@@ -104,13 +104,13 @@ def moments(clients: ConfluentClients) -> dict[int, list[float]]:
 
 
 def longest(times: Sequence[float], since: float, until: float) -> float:
-    """The longest time between two of them."""
+    """Returns the longest time between two of them."""
     within = [at for at in times if since <= at <= until]
     return max(after - before for before, after in pairwise(within))
 
 
 def measured(address: str, state: str, guarantee: str, actors: int, records: int) -> tuple[dict[int, float], set[int]]:
-    """The pause of each task in ms, and which of them moved."""
+    """Returns the pause of each task in ms, and the tasks that moved."""
     clients = ConfluentClients(address, "join-pause", {"isolation.level": "read_committed"})
     clients.admin().create_topics([NewTopic("in", TASKS), NewTopic("out", TASKS)])
     config = {
@@ -125,7 +125,7 @@ def measured(address: str, state: str, guarantee: str, actors: int, records: int
         feeder.start()
         time.sleep(4)
         while sum(task.lag for task in app.status().tasks) > TASKS / _EACH_S:
-            time.sleep(0.1)  # what stood there before is worked off
+            time.sleep(0.1)  # what was there before is worked off
         time.sleep(_STEADY_S)
         before, joined_s = app.status().placement, time.time()
         assert app.add_stream_actor() is not None

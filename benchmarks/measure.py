@@ -3,7 +3,7 @@
 A side prints one JSON line per event: ``workers`` (its processes by role; left out when it is one process), ``first``,
 ``half`` and ``processed`` (with the wall clock in ms), ``closed``. It closes as soon as all is processed. CPU and
 memory come from ``/proc``; that the output is complete is read off the broker: both sides commit the input's offsets
-only after every result and changelog record was acknowledged, so the run is over when the group's offsets stand at the
+only after every result and changelog record was acknowledged, so the run is over when the group's offsets are at the
 end.
 """
 
@@ -35,7 +35,7 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True)
 class Usage:
-    """What one process took: CPU seconds (user and system) from the first record on, and its peak RSS in bytes."""
+    """The consumption of one process: CPU seconds (user and system) since the first record, and peak RSS in bytes."""
 
     cpu_s: float
     peak_bytes: int
@@ -65,17 +65,17 @@ class Run:
         return (self.records - self.records // 2) / (self.processed_ms - self.half_ms) * 1000
 
     def cpu_us(self, *roles: str) -> float:
-        """CPU µs per record of these roles, all without any."""
+        """Returns CPU µs per record of these roles, or of all if none is named."""
         return sum(use.cpu_s for role, use in self.usage.items() if not roles or role in roles) / self.records * 1e6
 
     def peak_mb(self, *roles: str) -> float:
-        """Peak RSS in MB of these roles, all without any, each process' own peak added up."""
+        """Returns the peak RSS in MB of these roles, or of all if none is named, each process' own peak added up."""
         return sum(use.peak_bytes for role, use in self.usage.items() if not roles or role in roles) / 1e6
 
 
 @dataclass(frozen=True)
 class Side:
-    """How a side is started: its name for people, and the command for (workload, application id, output topic)."""
+    """A side of a comparison: its name for people, and its command for (workload, application id, output topic)."""
 
     name: str
     command: Callable[[str, str, str], Sequence[str]]
@@ -105,16 +105,16 @@ class ProcessMeter:
         self._sample()
 
     def begin(self) -> None:
-        """CPU counts from here on."""
+        """Count CPU from here on."""
         self._sample()
         self._base = dict(self._cpu)
 
     def hurry(self) -> None:
-        """The processes will end soon: sample as often as is sensible."""
+        """Sample as often as is sensible: the processes will end soon."""
         self._interval_s = _WATCH_EVERY_S
 
     def end(self) -> dict[str, Usage]:
-        """Stop; what was used since ``begin``."""
+        """Stop. Returns what was used since ``begin``."""
         self._stopped.set()
         self._thread.join()
         self._sample()
@@ -134,18 +134,18 @@ class ProcessMeter:
                 self._cpu[role] = cpu_seconds(pid)
                 self._peak[role] = peak_bytes(pid)
             except (OSError, ValueError):
-                continue  # it has ended: what was read last stands
+                continue  # it has ended: what was read last counts
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of all threads of a process."""
+    """Returns the user and system time of all threads of a process."""
     # The name, in parentheses, may hold blanks; user and system time are fields 14 and 15.
     after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / _TICKS_PER_SECOND
 
 
 def peak_bytes(pid: int) -> int:
-    """The largest resident set a process ever had. Raises ValueError for one that is ending."""
+    """Returns the largest resident set a process ever had. Raises ValueError for one that is ending."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -156,7 +156,7 @@ def run_side(
     side: Side, workload: str, dataset: Dataset, application_id: str, output: str, admin: Admin, *,
     hook: Hook | None = None, settled: Callable[[], bool] | None = None, timeout_s: float = 900.0,
 ) -> Run:  # fmt: skip
-    """Run ``side`` to its end: the whole input is committed, or, where it is given, ``settled`` has returned.
+    """Run ``side`` to its end: the whole input is committed, or, if it is given, ``settled`` has returned.
 
     Raises BenchmarkError when the side fails or takes longer than ``timeout_s``.
     """
@@ -198,7 +198,7 @@ def run_side(
 def _follow(
     process: subprocess.Popen[str], meter: ProcessMeter, observer: Observer, hook: Hook | None, hold: bool
 ) -> tuple[dict[str, float], float | None]:
-    """Times of the side's events, and when the observer saw the end. ``hold``: the side waits until it is told so."""
+    """Returns the times of the side's events, and of the observed end. ``hold``: have the side wait until then."""
     assert process.stdout is not None
     assert process.stdin is not None
     times: dict[str, float] = {}
@@ -239,7 +239,7 @@ class Observer:
         self._thread.start()
 
     def result(self) -> float | None:
-        """When it was so (wall clock, ms), to 10 ms; None when it did not happen in time."""
+        """Returns the time at which ``wait`` returned (wall clock, ms), to 10 ms; None if it did not in time."""
         self._thread.join()
         return self._at_ms
 
@@ -258,7 +258,7 @@ class CommitObserver:
     timeout_s: float = 60.0
 
     def wait(self) -> bool:
-        """Whether it has, before the time is over."""
+        """Wait until it has. Returns False if the time is over before that."""
         deadline = time.monotonic() + self.timeout_s
         ends = self.admin.end_offsets(
             [TopicPartition(topic, number) for topic in self.topics for number in range(PARTITIONS)]

@@ -182,7 +182,7 @@ def _progress(application: ps.KafkaStreams, records: int, table: str | None) -> 
 
 
 def stream_actor(application: ps.KafkaStreams) -> StreamActorHandle:
-    """The one stream actor, as soon as Ray knows it: the coordinator's status would tell up to a second later."""
+    """Returns the one stream actor, as soon as Ray knows it: the coordinator's status may be a second later."""
     deadline = time.monotonic() + 60.0
     while not (actors := StreamActorHandle.find(application.application_id)):
         if time.monotonic() > deadline:

@@ -69,7 +69,7 @@ class NullCollector:
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """One record more."""
+        """Counts one record."""
         self.sent += 1
         if topic in self.rows:
             assert key is not None
@@ -77,7 +77,7 @@ class NullCollector:
             self.rows[topic].append((key, value, timestamp))
 
     def take(self, size: int) -> list[RecordBatch]:
-        """What was kept, as batches of ``size``."""
+        """Returns the rows that were kept, as batches of ``size``, and keeps them no longer."""
         made: list[RecordBatch] = []
         for topic, rows in self.rows.items():
             if rows:
@@ -87,13 +87,13 @@ class NullCollector:
         return made
 
     def partitions(self, topic: str) -> int:
-        """One will do."""
+        """Returns 1: one partition will do."""
         return 1
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What one pass took, in ns per input record; ``commit`` is one commit at the end.
+    """The cost of one pass, in ns per input record; ``commit`` is one commit at the end.
 
     CPU time of the thread, so that other load on the machine matters little. ``early`` counts the commits before it,
     because updates had filled the memory: their time is among that of ``process``.
@@ -106,7 +106,7 @@ class Profile:
 
 
 def batches(topic: str, rows: Iterable[Row], size: int, offset: int = 0) -> list[RecordBatch]:
-    """``rows`` as the batches of ``size`` that a consumer makes of partition 0 of ``topic``, from ``offset`` on."""
+    """Returns ``rows`` as batches of ``size``, as a consumer makes of partition 0 of ``topic``, from ``offset`` on."""
     made: list[RecordBatch] = []
     left = iter(rows)
     while chunk := list(islice(left, size)):
@@ -121,7 +121,7 @@ def run_task(
     topology: Topology, table: Sequence[RecordBatch], streams: Sequence[Sequence[RecordBatch]], state: Path | None,
     profiler: cProfile.Profile | None = None,
 ) -> Profile:  # fmt: skip
-    """One pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory).
+    """Run one pass over the streams, after the table was read and committed, on stores below ``state`` (None: memory).
 
     Batches of several ``streams`` wait together, as they do live: records of one time come in turn. Sub-topologies run
     as one, and what they write to topics of their own comes back after each batch. The task has the share of an actor's

@@ -18,7 +18,7 @@ from penstock.kafka.clients import ConfluentClients
 
 _PATIENCE_S = 60.0
 _HEARD_PER_S = 10_000
-"""Of more results than these only each second, third … is looked at: the reader must not be what is slow."""
+"""Results per second: of more only each second, third … is looked at: the reader must not be what is slow."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Heard:
 
     @property
     def latency_ms(self) -> float:
-        """How late it is."""
+        """Milliseconds from the due time of the record to the arrival of the result."""
         return (self.at_s - self.sent_s) * 1000
 
 
@@ -92,7 +92,7 @@ class Pulse:
         consumer.close()
 
     def silence_s(self, partition: int, since_s: float) -> float | None:
-        """How long no result of ``partition`` came, around ``since_s``; None while none has come since."""
+        """Returns the seconds without a result of ``partition`` around ``since_s``; None while none has come since."""
         heard = list(self.heard[partition])
         before = [it.at_s for it in heard if it.at_s <= since_s]
         # What was on its way when the actor died is no sign of life.
@@ -100,11 +100,11 @@ class Pulse:
         return min(after) - max(before[-1:], default=since_s) if after else None
 
     def latencies_ms(self, begin_s: float, end_s: float) -> list[float]:
-        """Of all records that were due between the two, sorted."""
+        """Returns the latencies of all records that were due between the two, sorted."""
         return sorted(it.latency_ms for of in self.heard.values() for it in list(of) if begin_s <= it.sent_s < end_s)
 
     def wait_for_sender(self, timeout_s: float) -> int:
-        """How many records it has sent, when it has sent all. Raises BenchmarkError."""
+        """Wait until the sender has sent all. Returns the number of its records. Raises BenchmarkError."""
         try:
             said, _ = self._sender.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -112,7 +112,7 @@ class Pulse:
         return int(said.split()[0])
 
     def close(self) -> None:
-        """End both."""
+        """End the sender and the reader."""
         if self._sender.poll() is None:
             self._sender.communicate()
         self._ending.set()
@@ -121,5 +121,5 @@ class Pulse:
 
 
 def quantile(values: Sequence[float], at: float) -> float:
-    """Of sorted values; nan of none."""
+    """Returns the quantile ``at`` (0 to 1) of sorted values; nan if there are none."""
     return values[min(len(values) - 1, int(len(values) * at))] if values else float("nan")

@@ -1,4 +1,4 @@
-"""How fast a store comes back from its changelog, side by side with Kafka Streams: ``python -m benchmarks.recovery``.
+"""Measures how fast a store is restored from its changelog, beside Kafka Streams: ``python -m benchmarks.recovery``.
 
 Each side has a changelog of its own with the same records: those that ``count`` wrote, had it counted as many payments.
 Every run begins without local state and ends when all tasks run again.
@@ -33,7 +33,7 @@ _COUNT = Struct(">q").pack
 
 
 def changelog(records: int, users: int) -> Iterator[Row]:
-    """The changelog of ``count`` without a cache: the user, how often it has paid by now, and when."""
+    """Yields the changelog of ``count`` without a cache: the user, how often it has paid by now, and when."""
     counts = array("I", bytes(4 * users))
     for key, _, timestamp in payments(records, users):
         user = int(key[5:])
@@ -42,7 +42,7 @@ def changelog(records: int, users: int) -> Iterator[Row]:
 
 
 def sample(records: int, users: int) -> dict[int, int]:
-    """The last count of each sampled user who has one."""
+    """Returns the last count of each sampled user who has one."""
     last: dict[int, int] = {}
     for key, _, _ in payments(records, users):
         user = int(key[5:])
@@ -52,7 +52,7 @@ def sample(records: int, users: int) -> dict[int, int]:
 
 
 class _Sample:
-    """A hook that keeps what a side says of its store."""
+    """A hook that keeps what a side reports of its store."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
@@ -62,7 +62,7 @@ class _Sample:
             self.counts[event["user"]] = event["count"]
 
     def differences(self, side: str, expected: Mapping[int, int]) -> list[str]:
-        """How it is wrong, in one line, if it is."""
+        """Returns the differences from ``expected``, in one line; empty if there are none."""
         wrong = [user for user in self.counts.keys() | expected.keys() if self.counts.get(user) != expected.get(user)]
         if not wrong:
             return []
@@ -82,7 +82,7 @@ class Recovery:
         self._expected = sample(records, users)
 
     def sides(self, jdk: Jdk | None) -> list[tuple[Side, Path]]:
-        """Each with where it keeps its state. Kafka Streams first, where there is a ``jdk``."""
+        """Returns each side and the directory of its state. Kafka Streams comes first, if there is a ``jdk``."""
         state = self.work / "penstock-state"
         sides = [(side_of_penstock(self.records, self._bootstrap_servers, state), state)]
         if jdk is not None:
@@ -106,7 +106,7 @@ class Recovery:
         producer.close()
 
     def restore(self, side: Side, state: Path) -> tuple[Run, list[str]]:
-        """One run from nothing; and how the store is wrong, if it is."""
+        """Run once from nothing. Returns the run, and how the store is wrong, if it is."""
         shutil.rmtree(state, ignore_errors=True)
         application_id, hook = _application_id(side), _Sample()
         with self._console.status(f"{side.name}: {RESTORE}"):

@@ -1,4 +1,4 @@
-"""What was measured, as tables for people: on the terminal, and as Markdown for ``docs/BENCHMARKS.md``."""
+"""Shows measurements as tables for people: on the terminal, and as Markdown for ``docs/BENCHMARKS.md``."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Raises StatisticsError without any value."""
+        """Returns the spread of ``values``. Raises StatisticsError without any value."""
         return cls(statistics.median(values), min(values), max(values))
 
     def text(self, form: str = ",.0f") -> str:
-        """``median (low–high)``; the median alone when there is nothing around it."""
+        """Returns ``median (low–high)``; the median alone when there is nothing around it."""
         if self.low == self.high:
             return format(self.median, form)
         return f"{self.median:{form}} ({self.low:{form}}–{self.high:{form}})"
@@ -44,7 +44,7 @@ Grid = tuple[Sequence[str], list[list[str]]]
 
 
 def comparison(runs: Sequence[Run]) -> Grid:
-    """One row per workload and side, and per workload the ratio of penstock to the other side, pair by pair."""
+    """Returns a row per workload and side, and per workload the ratio of penstock to the other side, pair by pair."""
     headings = (
         "workload",
         "side",
@@ -79,7 +79,7 @@ def comparison(runs: Sequence[Run]) -> Grid:
 
 
 def pair_ratios(runs: Sequence[Run], workload: str) -> list[float]:
-    """Rate of penstock over that of the other side, for each pair of runs that followed one another."""
+    """Returns the rate of penstock over that of the other side, for each pair of runs that followed one another."""
     ours = [run.rate for run in runs if run.workload == workload and run.side == "penstock"]
     theirs = [run.rate for run in runs if run.workload == workload and run.side != "penstock"]
     return [our / their for our, their in zip(ours, theirs, strict=True)] if theirs else []
@@ -97,7 +97,7 @@ def to_terminal(console: Console, title: str, grid: Grid) -> None:
 
 
 def exit_if_wrong(console: Console, wrong: Sequence[str]) -> None:
-    """With code 1, once all outputs that were wrong are told."""
+    """Report all outputs that were wrong, and exit with code 1 if there is any."""
     for difference in wrong:
         console.print(f"wrong: {difference}", style="red", markup=False, highlight=False)
     if wrong:
@@ -105,7 +105,7 @@ def exit_if_wrong(console: Console, wrong: Sequence[str]) -> None:
 
 
 def to_markdown(grid: Grid) -> str:
-    """A grid as a Markdown table."""
+    """Returns a grid as a Markdown table."""
     headings, rows = grid
     lines = [
         "| " + " | ".join(headings) + " |",
@@ -115,7 +115,7 @@ def to_markdown(grid: Grid) -> str:
 
 
 def surroundings(java: str | None) -> dict[str, str]:
-    """Date, machine and versions; the load says how much else the machine was doing."""
+    """Returns date, machine and versions; the load shows how much else the machine was doing."""
     return {
         "date": datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": _commit(),

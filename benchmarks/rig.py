@@ -1,4 +1,4 @@
-"""What all runs of one benchmark share: the broker in a temporary directory, its records, and single runs on it."""
+"""The common part of all runs of one benchmark: the broker in a temporary directory, its records, single runs on it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Rig:
 
     @property
     def records(self) -> int:
-        """How many records are counted."""
+        """Number of records that are counted."""
         return self.dataset.records
 
     @property
     def keys(self) -> int:
-        """How many keys they have."""
+        """Number of keys that the records have."""
         return self.dataset.keys
 
     def fill(self) -> None:
@@ -62,7 +62,7 @@ class Rig:
         producer.close()
 
     def run(self, side: Side, workload: str, hook: Hook | None = None) -> tuple[Run, list[str]]:
-        """One run in topics of its own, which are deleted afterwards; the run, and how its output is wrong if it is."""
+        """Run once in topics of its own, which are deleted afterwards. Returns the run and the faults of its output."""
         self._runs += 1
         application_id = f"bench-{workload}-{self._runs}"
         output = f"{application_id}-output"
@@ -81,14 +81,15 @@ class Rig:
         return run, [f"{side.name}: {difference}" for difference in found]
 
     def expected(self, workload: str) -> Output:
-        """What ``workload`` must write for the input; computed once."""
+        """Returns the output that ``workload`` must write for the input; computed once."""
         if workload not in self._expected:
             topics = {**self.dataset.streams, **self.dataset.tables}
             self._expected[workload] = expected_output(workload, {topic: rows() for topic, rows in topics.items()})
         return self._expected[workload]
 
     def _settled(self, workload: str, output: str) -> Callable[[], bool] | None:
-        """What waits until the output of a workload that settles is as expected; False when that takes too long."""
+        """Returns a function that waits for the expected output of a workload that settles, and returns False if that
+        takes too long; None for a workload that does not settle."""
         if not WORKLOADS[workload].settles:
             return None
         expected = self.expected(workload).final
@@ -97,7 +98,7 @@ class Rig:
 
 @contextmanager
 def rig(dataset: Dataset, console: Console) -> Iterator[Rig]:
-    """A rig with its input; when the block ends, the broker is stopped and every file removed."""
+    """Yields a rig with its input; when the block ends, the broker is stopped and every file removed."""
     with broker(console) as (work, bootstrap_servers):
         made = Rig(work, bootstrap_servers, dataset, console)
         made.fill()
@@ -106,7 +107,7 @@ def rig(dataset: Dataset, console: Console) -> Iterator[Rig]:
 
 @contextmanager
 def broker(console: Console) -> Iterator[tuple[Path, str]]:
-    """A temporary directory, and the address of an empty broker in it; both are gone when the block ends."""
+    """Yields a temporary directory, and the address of an empty broker in it; both are gone when the block ends."""
     work = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         with console.status("Starting the broker"):

@@ -1,5 +1,5 @@
 """Sends records at an even pace, so many or until its standard input ends, each with the time when it was due:
-``python -m benchmarks.sender``. A process of its own, so that it takes no time of whoever hears the results."""
+``python -m benchmarks.sender``. A process of its own, so that it takes no time of the reader of the results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def main(
         due = int((time.time() - begin_s) * per_second)
         if records:
             due = min(due, records)
-        # Who is late says when it was due: what waits for a sender has waited.
+        # A late record carries its due time: what waits for a sender has waited.
         due_s = begin_s + sent / per_second
         value, due_ms = (b"%.6f " % due_s).ljust(size, b"."), int(due_s * 1000)
         for number in range(sent, due):

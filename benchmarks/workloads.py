@@ -30,7 +30,7 @@ def json(output: str) -> ps.Topology:
 
 
 def in_cents(payment: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a payment."""
+    """Returns the part of a payment that is kept."""
     return {"user": payment["user"], "cents": int(payment["amount"] * 100)}
 
 
@@ -155,9 +155,9 @@ def foreign_key_join(output: str) -> ps.Topology:
 class Workload:
     """A program of ``topology(output topic)`` over the dataset of that name.
 
-    ``every_row``: each row that it writes is known, not the last one of each key alone. ``settles``: it goes on in
+    ``every_row``: each row that it writes is known, not the last one of each key alone. ``settles``: it continues in
     topics of its own when its input is processed, and has ended when the output is as expected. ``table`` is read
-    beside the streams, and its rows are not counted. ``kafka_streams_errs``: what Kafka Streams writes wrong is told
+    beside the streams, and its rows are not counted. ``kafka_streams_errs``: what Kafka Streams writes wrong is shown
     beside the figures and does not end the run.
     """
 

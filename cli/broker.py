@@ -1,6 +1,6 @@
 """``penstock broker start|stop|status``: a real Kafka on this machine, for development.
 
-What the broker needs stands in the extra ``local`` and is imported inside the commands: the rest of ``penstock`` runs
+The broker's dependencies are in the extra ``local`` and imported inside the commands: the rest of ``penstock`` runs
 without it, on a Ray worker for one.
 """
 

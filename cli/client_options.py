@@ -1,4 +1,4 @@
-"""How the commands that ask Kafka come in: where it answers, and a file with what must not stand in a command."""
+"""Options of the commands that ask Kafka: its address, and a file with what must not be part of a command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CommandConfig = Annotated[
 
 
 def clients_at(bootstrap_servers: str, command_config: Path | None, group: str = "") -> ConfluentClients:
-    """Kafka's clients as the options say. Raises ConfigError for a file that cannot be read, and for what it says."""
+    """Returns Kafka clients with these options. Raises ConfigError for a file that cannot be read, or its entries."""
     from penstock.kafka.client_settings import check_client_settings
     from penstock.kafka.clients import ConfluentClients
 

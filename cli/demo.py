@@ -1,6 +1,6 @@
 """``make demo``: the word count over Python's own sources, on a real Kafka and a Ray of its own, live and then proved.
 
-Everything stands in a fresh directory, so nothing that an earlier run left can be counted; nothing stays behind.
+Everything is in a fresh directory, so nothing that an earlier run left can be counted; nothing stays behind.
 ``make demo-backfill`` is the same with ``--backfill``: half of the lines are history, which Spark counts first.
 """
 

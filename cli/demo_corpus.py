@@ -16,7 +16,7 @@ _REPORT_EVERY = 2000
 
 
 def sources() -> Iterator[tuple[str, str]]:
-    """Each file's path below the library's folder, with its text; bytes that are no UTF-8 are replaced."""
+    """Yields each file's path below the library's folder, with its text; bytes that are no UTF-8 are replaced."""
     root = Path(sysconfig.get_paths()["stdlib"])
     for path in sorted(root.rglob("*.py")):
         name = path.relative_to(root)
@@ -25,7 +25,7 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def direct_counts(identifiers: Callable[[str], list[str]]) -> Counter[str]:
-    """How often each identifier occurs, counted file by file and without any of penstock."""
+    """Returns how often each identifier occurs, counted file by file and without any of penstock."""
     counts: Counter[str] = Counter()
     for _, text in sources():
         counts.update(identifiers(text))
@@ -41,8 +41,8 @@ def load(
 ) -> int:
     """Write every line to ``topic`` under its file's name, and return how many there are, once the broker has them all.
 
-    ``sent`` is told now and then how many lines there are so far; when ``stopped`` is true it ends early. ``files``:
-    those of :func:`sources` to write, all by default.
+    ``sent`` is called now and then with the number of lines so far; when ``stopped`` returns True, the writing ends
+    early. ``files``: those of :func:`sources` to write, all by default.
     """
     lines = 0
     for name, text in sources() if files is None else files:

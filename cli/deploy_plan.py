@@ -305,7 +305,7 @@ def _tasks(old: Description, new: Description, there: InKafka) -> Iterable[TaskF
 
 
 def _partners(before: Iterable[Subtopology], after: Iterable[Subtopology]) -> dict[int, Subtopology]:
-    """For each new sub-topology the old one that it has most in common with, each but once."""
+    """Returns, for each new sub-topology, the old one that it has most in common with, each only once."""
     likeness = sorted(
         ((_common(was, now), was.id == now.id, -now.id, was, now) for was in before for now in after),
         key=lambda each: each[:3],

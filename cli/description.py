@@ -44,13 +44,13 @@ class Subtopology(msgspec.Struct, frozen=True):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Its source topics; of a pattern, the pattern."""
+        """The source topics that it reads; for a pattern, the pattern."""
         named = {topic for node in self.nodes if node.type == "source" for topic in node.topics}
         return frozenset(named | {f"/{node.pattern}/" for node in self.nodes if node.pattern is not None})
 
     @property
     def writes(self) -> frozenset[str]:
-        """The topics that its sinks write, but those that a function names."""
+        """The topics that its sinks write, except those that a function names."""
         return frozenset(node.topic for node in self.nodes if node.type == "sink" and node.topic is not None)
 
 
@@ -76,27 +76,27 @@ class Description(msgspec.Struct, frozen=True):
 
     @property
     def reads(self) -> frozenset[str]:
-        """Topics of the user's that it reads."""
+        """The user's topics that the program reads."""
         return frozenset().union(*(sub.reads for sub in self.subtopologies)) - set(self.repartition_topics)
 
     @property
     def writes(self) -> frozenset[str]:
-        """Topics of the user's that it writes."""
+        """The user's topics that the program writes."""
         return frozenset().union(*(sub.writes for sub in self.subtopologies)) - set(self.repartition_topics)
 
     @property
     def stores(self) -> dict[str, tuple[Subtopology, Store]]:
-        """Every store with the sub-topology it is of."""
+        """Every store, by name, with its sub-topology."""
         return {store.name: (sub, store) for sub in self.subtopologies for store in sub.stores}
 
 
 def description_of(topology: Topology, config: StreamsConfig) -> Description:
-    """Of a program."""
+    """Returns the description of a program."""
     return msgspec.json.decode(to_json(topology_body(topology, config)), type=Description)
 
 
 def read_description(path: Path) -> Description:
-    """What ``penstock describe --json`` wrote to a file. Raises ConfigError."""
+    """Returns the description that ``penstock describe --json`` wrote to a file. Raises ConfigError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Description)
     except OSError as error:

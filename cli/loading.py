@@ -1,4 +1,4 @@
-"""From ``MODULE:APP`` to the object: every way in which that can fail is one clear sentence."""
+"""Loads the object that ``MODULE:APP`` names: every way in which that can fail is one clear sentence."""
 
 from __future__ import annotations
 

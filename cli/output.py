@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, plain text where nobody looks at a terminal."""
+"""Output of commands: JSON for programs, plain text where nobody looks at a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIPED_WIDTH = 200
 
 
 def console() -> Console:
-    """Standard output. A table that goes into a file or a pipe is not cut to the width of a terminal."""
+    """Returns standard output. A table that goes into a file or a pipe is not cut to the width of a terminal."""
     made = Console()
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = max(_PIPED_WIDTH, shutil.get_terminal_size().columns)
@@ -25,15 +25,15 @@ def console() -> Console:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document over several lines."""
+    """Print one JSON document over several lines."""
     typer.echo(msgspec.json.format(to_json(value), indent=2).decode())
 
 
 def print_json_line(value: Any) -> None:
-    """One JSON document on one line: what repeats is printed so, and can be read while it comes."""
+    """Print one JSON document on one line, so that repeated output can be read while it comes."""
     typer.echo(to_json(value).decode())
 
 
 def shown(value: Any) -> str:
-    """Text as it is, anything else as the JSON that the HTTP API shows; null as such."""
+    """Returns text as it is, anything else as the JSON that the HTTP API shows; null as such."""
     return value if isinstance(value, str) else to_json(value).decode()

@@ -76,7 +76,7 @@ def _description(target: str) -> Description:
 
 
 def in_kafka(old: Description, new: Description, topology: Topology, config: StreamsConfig, topics: Topics) -> InKafka:
-    """Returns what the comparison is told of a broker. Raises BrokerUnreachableError."""
+    """Returns what the comparison needs to know of a broker. Raises BrokerUnreachableError."""
     existing = topics.topics()
     internal = old.repartition | old.changelogs | new.repartition | new.changelogs
     of_users = {name: count for name, count in existing.items() if name not in internal}

@@ -45,7 +45,7 @@ _OF_WINDOWS = ("window", "timestamped window", "deduplication")
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked, as it was written."""
+    """The options of a query, as they were written."""
 
     key: str | None = None
     from_key: str | None = None
@@ -110,7 +110,7 @@ def query(
 
 
 async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False, limit: int | None = None) -> bool:
-    """Print the answer; False when one row was asked for that is not there."""
+    """Print the answer; returns False when one row was asked for that is not there."""
     stores = await side.stores()
     serde = await side.key_serde(store)
     if store not in stores:

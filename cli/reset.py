@@ -1,4 +1,4 @@
-"""``penstock reset``: set an application back, so that it processes its input anew (Kafka's application reset tool)."""
+"""``penstock reset``: sets an application back to process its input again (Kafka's application reset tool)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
 ) -> None:
-    """Set an application back, so that it processes its input anew: offsets, internal topics, local state.
+    """Set an application back, so that it processes its input again: offsets, internal topics, local state.
 
     It must have been stopped. What is done is listed first, and asked for.
     """

@@ -1,5 +1,5 @@
-"""What ``penstock reset`` does to topics and offsets: decided from a program, or an id, and what there is, before any
-of it is done."""
+"""Plans what ``penstock reset`` does to topics and offsets, from a program, or an id, and what there is, before any of
+it is done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OwnTopics:
 
     @classmethod
     def of(cls, topology: Topology, config: StreamsConfig, existing: Collection[str]) -> OwnTopics:
-        """Raises MissingTopicError where no topic matches a pattern."""
+        """Returns the topics of ``topology``. Raises MissingTopicError if no topic matches a pattern."""
         topology = with_matched_topics(topology, config.application_id, existing)
         nodes = [node for sub in topology.subtopologies for node in sub.nodes]
         written = {node.topic for node in nodes if isinstance(node, SinkNode) and isinstance(node.topic, str)}
@@ -46,7 +46,7 @@ class OwnTopics:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for; a list that is empty leaves the choice."""
+    """The options of a reset; a list that is empty leaves the choice."""
 
     input_topics: tuple[str, ...] = ()
     intermediate_topics: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class KafkaNow:
-    """What there is in Kafka: topics with their partitions, groups, and what the application's has committed."""
+    """The state of Kafka: topics with their partitions, groups, and what the application's group has committed."""
 
     topics: Mapping[str, int]
     groups: frozenset[str]
@@ -65,9 +65,9 @@ class KafkaNow:
 
 @dataclass(frozen=True)
 class ResetPlan:
-    """What is done. ``left``: topics whose names begin as those of the application, and why they stay. ``absent``:
-    topics of the program that do not exist, so that nothing of them is to be reset. ``by_name``: no program says whose
-    the topics are that are deleted."""
+    """The changes of a reset. ``left``: topics whose names begin as those of the application, and why they stay.
+    ``absent``: topics of the program that do not exist, so that they need no reset. ``by_name``: the topics to delete
+    are known by their names alone, from no program."""
 
     application_id: str
     offsets: tuple[OffsetChange, ...]
@@ -77,7 +77,7 @@ class ResetPlan:
     by_name: bool = False
 
     def refuse_unasked(self) -> None:
-        """Raise ConfigError where somebody has to look at the topics before they are deleted."""
+        """Raise ConfigError if a user must look at the topics before they are deleted."""
         if self.by_name and self.deleted:
             raise ConfigError(
                 f"by the id {self.application_id!r} alone nobody can tell whose the topics are that begin with "
@@ -87,8 +87,8 @@ class ResetPlan:
 
 
 def plan_reset(application_id: str, own: OwnTopics | None, wanted: Wanted, now: KafkaNow, log: Offsets) -> ResetPlan:
-    """The plan; ``own`` is None where only the id is known. Raises ConfigError and MissingTopicError for topics that
-    were named wrongly."""
+    """Returns the plan; ``own`` is None if only the id is known. Raises ConfigError and MissingTopicError for topics
+    that were named wrongly."""
     inputs, intermediate = _seek(application_id, own, wanted)
     for topic in (*wanted.input_topics, *wanted.intermediate_topics):
         if topic not in now.topics:
@@ -104,7 +104,7 @@ def plan_reset(application_id: str, own: OwnTopics | None, wanted: Wanted, now: 
 
 
 def _seek(application_id: str, own: OwnTopics | None, wanted: Wanted) -> tuple[frozenset[str], frozenset[str]]:
-    """Input topics, and those that are skipped to their ends."""
+    """Returns the input topics, and those that are skipped to their ends."""
     inputs, intermediate = frozenset(wanted.input_topics), frozenset(wanted.intermediate_topics)
     if both := sorted(inputs & intermediate):
         raise ConfigError(
@@ -125,7 +125,7 @@ def _partitions(topics: Iterable[str], now: KafkaNow) -> list[TopicPartition]:
 def _internal(
     application_id: str, own: OwnTopics | None, wanted: Wanted, now: KafkaNow, users: Collection[str]
 ) -> tuple[frozenset[str], dict[str, str]]:
-    """The internal topics to delete, and those that stay, with why."""
+    """Returns the internal topics to delete, and those that stay, with the reason."""
     named = frozenset(wanted.internal_topics)
     likely = {topic for topic in now.topics if topic.startswith(f"{application_id}-") and has_internal_name(topic)}
     likely -= set(users)
@@ -149,7 +149,7 @@ def _internal(
 
 
 def _claimed(application_id: str, topic: str, groups: Iterable[str]) -> str | None:
-    """The group of an application with a longer id whose topic this may be, too."""
+    """Returns the group of an application with a longer id whose topic this may be, too; None if there is none."""
     notes = {note_group(application_id), topics_group(application_id)}
     longer = [each for each in groups if each.startswith(f"{application_id}-") and each not in notes]
     return max((each for each in longer if topic.startswith(f"{each}-")), key=len, default=None)

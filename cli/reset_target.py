@@ -1,4 +1,4 @@
-"""Where ``penstock reset`` sets the offsets of input topics: the options of Kafka's own tool, and what they come to."""
+"""The offsets that ``penstock reset`` sets for input topics: the options of Kafka's own tool, and what they come to."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class OffsetChange:
 
 
 class Target(Protocol):
-    """Where offsets go."""
+    """A rule for the new offsets of a reset."""
 
     def offsets(
         self, partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
     ) -> dict[TopicPartition, int]:
-        """The offset of each partition, which need not be one that the partition has. Raises ConfigError."""
+        """Returns the offset of each partition, which need not be one that the partition has. Raises ConfigError."""
 
 
 def changes(
     target: Target, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
 ) -> list[OffsetChange]:
-    """What becomes of each partition's offset. One that is not there becomes the nearest, as in Kafka's tool, and the
-    note says so."""
+    """Returns the change of each partition's offset. An offset that is not there becomes the nearest, as in Kafka's
+    tool, and ``note`` shows that."""
     asked = sorted(partitions)
     wanted = target.offsets(asked, committed, log)
     first, ends = log.beginning_offsets(asked), log.end_offsets(asked)
@@ -76,7 +76,7 @@ class ToLatest(Target):
 
 @dataclass(frozen=True)
 class ToOffset(Target):
-    """The same offset in every partition."""
+    """One offset for all partitions."""
 
     offset: int
 
@@ -102,7 +102,7 @@ class ToTime(Target):
 
 @dataclass(frozen=True)
 class ShiftBy(Target):
-    """So many records after what is committed, or before."""
+    """Number of records after what is committed; before it if negative."""
 
     records: int
 
@@ -154,8 +154,8 @@ def chosen(
     from_file: Path | None,
     now_ms: int,
 ) -> Target:
-    """The target that the options of the command name; the earliest offset if none does. Raises ConfigError for more
-    than one, and for what cannot be read."""
+    """Returns the target that the options of the command name; the earliest offset if none does. Raises ConfigError for
+    more than one, and for what cannot be read."""
     given: dict[str, Target] = {}
     if to_earliest:
         given["--to-earliest"] = ToEarliest()
@@ -177,7 +177,7 @@ def chosen(
 
 
 def time_of(text: str) -> int:
-    """In ms. As in Kafka's tool a time is UTC unless it names its zone."""
+    """Returns the time in ms since 1970. As in Kafka's tool a time is UTC unless it names its zone."""
     try:
         time = datetime.fromisoformat(text)
         if "T" not in text:
@@ -190,7 +190,7 @@ def time_of(text: str) -> int:
 
 
 def duration_of(text: str) -> int:
-    """In ms, of ISO 8601."""
+    """Returns a duration of ISO 8601 in ms."""
     try:
         if not text.startswith("P"):
             raise ValueError
@@ -202,7 +202,7 @@ def duration_of(text: str) -> int:
 
 
 def from_csv(path: Path) -> FromFile:
-    """Lines of topic, partition, offset, as Kafka's tools write and read them."""
+    """Reads lines of topic, partition, offset, as Kafka's tools write and read them."""
     given: dict[TopicPartition, int] = {}
     try:
         lines = path.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Rolling upgrades: what stands against one, and what to tell of one that is under way. Pure."""
+"""Rolling upgrades: the obstacles to one, and reports on one that is under way. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rollout_lines(status: ApplicationStatus) -> list[str]:
 
 
 def moved_tasks(status: ApplicationStatus) -> dict[TaskId, str]:
-    """The tasks that run the current version, and the actors that have them."""
+    """Returns the tasks that run the current version, and the actors that have them."""
     return {
         task.task_id: actor.actor_id
         for actor in status.actors
@@ -57,7 +57,7 @@ class Counted:
         self._of: dict[tuple[str, TaskId], tuple[int, int]] = {}
 
     def look(self, status: ApplicationStatus) -> None:
-        """Take what its actors report now."""
+        """Take what the version's actors report now."""
         for actor in status.actors:
             if actor.generation == status.rollout.generation:
                 for task in actor.tasks:
@@ -65,17 +65,17 @@ class Counted:
 
     @property
     def dropped(self) -> int:
-        """Also those that a handler of exceptions dropped."""
+        """Number of dropped records, including those that an exception handler dropped."""
         return sum(dropped for _, dropped in self._of.values())
 
     def __str__(self) -> str:
-        """As the end of a sentence."""
+        """Returns the counts as the end of a sentence."""
         processed = sum(processed for processed, _ in self._of.values())
         return f"processed {processed:,} record{'' if processed == 1 else 's'} and dropped {self.dropped:,}"
 
 
 class Progress:
-    """Turns one status after the other into lines that were not told yet."""
+    """Turns one status after the other into lines that were not printed yet."""
 
     def __init__(self) -> None:
         self._rollout: Rollout | None = None
@@ -84,7 +84,7 @@ class Progress:
         self._told: dict[TaskId, str] = {}
 
     def lines(self, status: ApplicationStatus) -> Iterator[str]:
-        """The news since the last call."""
+        """Yields the lines that are new since the last call."""
         rollout = status.rollout
         if self._rollout is None or rollout.generation != self._rollout.generation:
             self._told, self._from = {}, dict(status.placement)
@@ -137,7 +137,7 @@ def _why(fate: Fate, note: str) -> str:
 
 
 def _is_refilled(store: StoreFate, old: Description, new: Description) -> bool:
-    """A store in memory is restored wherever its task goes, by this version as by any other."""
+    """Returns True for a store in memory, which is restored wherever its task goes, by this version as by any other."""
     if store.fate is not Fate.RESTORED or store.was != store.now:
         return False
     was, now = old.stores[store.name][1], new.stores[store.name][1]

@@ -236,7 +236,7 @@ def _statuses(app: KafkaStreams, stop: threading.Event, interval_s: float) -> It
         try:
             status = app.status()
         except ApplicationStateError as error:
-            # Its coordinator is being restarted; the application itself goes on.
+            # Its coordinator is being restarted; the application itself continues.
             logger(__name__).warning("application state unavailable", application=app.application_id, error=str(error))
             continue
         yield status

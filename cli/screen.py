@@ -1,4 +1,4 @@
-"""The terminal belongs to the table: whatever else this process writes goes to a file meanwhile."""
+"""Reserves the terminal for the table: all other output of this process goes to a file meanwhile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Terminal(Console):
 
     @property
     def size(self) -> ConsoleDimensions:
-        """As the terminal's window is now, 80 by 24 if it has no size. Rich would ask the standard streams."""
+        """Size of the terminal's window now, 80 by 24 if it has no size. Rich would ask the standard streams."""
         columns, lines = os.get_terminal_size(self.file.fileno())
         return ConsoleDimensions(columns or 80, lines or 24)
 
@@ -29,7 +29,7 @@ class Terminal(Console):
 
 @contextlib.contextmanager
 def terminal(log: Path) -> Iterator[Terminal]:
-    """The terminal that standard output is. Until the block ends, standard output, and standard error if it is a
+    """Yields the terminal that standard output is. Until the block ends, standard output, and standard error if it is a
     terminal, are ``log``: for Python, for the threads of Ray that print what its workers print, and for C code."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -53,7 +53,7 @@ def _restore(saved: int, number: int) -> None:
 
 
 def log_file(folder: Path, application_id: str) -> Path:
-    """A new file in ``folder``, or among the temporary ones where that is not to be written to by this process."""
+    """Creates a file in ``folder``, or among the temporary ones if this process cannot write to ``folder``."""
     name = f"{application_id}-{datetime.now().strftime('%Y%m%d-%H%M%S')}-"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the commands of ``penstock topic`` have in common: options, and text to and from keys and values."""
+"""The common parts of the commands of ``penstock topic``: options, and text to and from keys and values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ValueSerde = Annotated[SerdeName, typer.Option("--value", help="The serde of val
 
 
 def bytes_of_text(name: SerdeName, text: str, what: str) -> bytes:
-    """``text`` as the serde writes it. Raises ConfigError saying that ``what`` cannot be read."""
+    """Returns ``text`` as the serde writes it. Raises ConfigError saying that ``what`` cannot be read."""
     serde = name.serde
     assert serde.from_text is not None  # every one of SerdeName has it
     try:
@@ -50,8 +50,8 @@ def bytes_of_text(name: SerdeName, text: str, what: str) -> bytes:
 
 
 def bytes_of_line(name: SerdeName, line: bytes, what: str) -> bytes:
-    """``line`` as the serde writes the text that it is; bytes as they are. Raises ConfigError as :func:`bytes_of_text`
-    does, and for a line that is no text."""
+    """Returns the text of ``line`` as the serde writes it, or for bytes the line itself. Raises ConfigError as
+    :func:`bytes_of_text` does, and for a line that is no text."""
     if name is SerdeName.BYTES:
         return line
     try:
@@ -62,7 +62,7 @@ def bytes_of_line(name: SerdeName, line: bytes, what: str) -> bytes:
 
 
 def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
-    """The contrary of what ``penstock topic read --json`` shows: bytes are base64, UUIDs are text."""
+    """Returns the bytes of what ``penstock topic read --json`` shows as ``value``: bytes are base64, UUIDs are text."""
     if value is None and name is not SerdeName.JSON:
         return None
     try:
@@ -78,7 +78,7 @@ def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
 
 
 def pair(option: str, text: str, form: str) -> tuple[str, str]:
-    """The two sides of an option such as ``--config KEY=VALUE``. Raises ConfigError for what has not that ``form``."""
+    """Returns the two sides of an option such as ``--config KEY=VALUE``. Raises ConfigError for another ``form``."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ConfigError(f"{option} {text!r} is not {form}")

@@ -32,7 +32,7 @@ _BEGINNING, _END = "beginning", "end"
 
 @dataclass(frozen=True)
 class Form:
-    """What is shown of a record, and how."""
+    """The parts of a record that are shown, and their form."""
 
     key: Serde[Any]
     value: Serde[Any]
@@ -44,7 +44,7 @@ class Form:
     separator: str = "\t"
 
     def lines(self, batch: RecordBatch) -> Iterator[str]:
-        """One line per record. Raises DeserializationError when a serde does not fit."""
+        """Yields one line per record. Raises DeserializationError when a serde does not fit."""
         headers = batch.headers or [None] * len(batch)
         rows = zip(batch.keys, batch.values, batch.timestamps, batch.offsets, headers, strict=True)
         for raw_key, raw_value, timestamp, offset, each in rows:
@@ -102,22 +102,22 @@ def _decoded(part: str, serde: Serde[Any], data: bytes | None, at: tuple[str, in
 
 
 class Offsets(Protocol):
-    """What is asked of the topic's offsets."""
+    """Questions about the offsets of a topic."""
 
     def beginning_offsets(self, partitions: list[TopicPartition], /) -> dict[TopicPartition, int]:
-        """The first offset there is."""
+        """Returns the first offset there is in each partition."""
 
     def end_offsets(self, partitions: list[TopicPartition], /) -> dict[TopicPartition, int]:
-        """The offset of the next record to be written."""
+        """Returns the offset of the next record to be written to each partition."""
 
     def offsets_at(self, partitions: list[TopicPartition], time_ms: int, /) -> dict[TopicPartition, int]:
-        """The first offset of that time or later."""
+        """Returns the first offset of that time or later in each partition."""
 
 
 def positions(start: str, partitions: list[TopicPartition], topics: Offsets) -> dict[TopicPartition, int]:
-    """Where to begin: ``beginning``, ``end``, an offset, so many before the end (negative), or a time (ISO 8601,
-    local unless it names its zone). An offset that is not there is the nearest one. Raises ConfigError for anything
-    else."""
+    """Returns the offset to begin at in each partition. ``start`` is ``beginning``, ``end``, an offset, a number of
+    offsets before the end (negative), or a time (ISO 8601, local unless it names its zone). An offset that is not there
+    becomes the nearest one. Raises ConfigError for anything else."""
     if start == _BEGINNING:
         return dict.fromkeys(partitions, BEGINNING)
     if start == _END:
@@ -144,8 +144,9 @@ def _time_ms(text: str) -> int:
 def batches(
     consumer: RecordConsumer, start: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None
 ) -> Iterator[RecordBatch]:
-    """What the partitions hold from ``start`` on: up to ``ends``, or for ever. Records that go (retention) before they
-    are read are left out, and named on standard error. Raises StreamsError when a topic was made anew meanwhile."""
+    """Yields the records of the partitions from ``start`` on: up to ``ends``, or for ever. Records that go (retention)
+    before they are read are left out, and named on standard error. Raises StreamsError if a topic was created again, or
+    cut, meanwhile."""
     consumer.assign(start)
     while ends is None or any(not _has_reached(consumer.position(each), end) for each, end in ends.items()):
         for batch in consumer.poll(_RECORDS, _POLL_S):
@@ -155,22 +156,22 @@ def batches(
 
 
 def _go_on(consumer: RecordConsumer, partition: TopicPartition, offset: int) -> None:
-    """Read on at the first record there is, instead of the one at ``offset``."""
+    """Continue at the first record there is, instead of the one at ``offset``."""
     where = f"partition {partition.partition} of topic {partition.topic!r}"
     first = consumer.fetch_beginning_offsets([partition])[partition]
     if first < offset:
-        raise StreamsError(f"{where} has no offset {offset} any more: the topic was made anew or cut; read it again")
+        raise StreamsError(f"{where} has no offset {offset} any more: the topic was created again or cut; read it again")
     typer.echo(f"{where}: the records from offset {offset} to {first} were deleted before they were read", err=True)
     consumer.seek(partition, first)
 
 
 def _has_reached(position: int, end: int) -> bool:
-    # Nothing is to be read of an empty partition, wherever its position may be.
+    # An empty partition has nothing to read, whatever its position.
     return position >= end or end == 0
 
 
 def _before(batch: RecordBatch, end: int) -> RecordBatch:
-    """The records that were there when the reading began."""
+    """Returns the records that were there when the reading began."""
     count = sum(offset < end for offset in batch.offsets)
     if count == len(batch):
         return batch

@@ -31,7 +31,7 @@ _LOOK_EVERY = 1000
 _FLUSH_S = 1.0
 _GIVE_UP_S = 30.0
 _FIELDS = ("key", "value", "headers", "timestamp", "partition", "offset")
-"""Those of a record as ``penstock topic read --json`` shows it; the offset is not for the sender to choose."""
+"""The fields of a record as ``penstock topic read --json`` shows it; the sender cannot choose the offset."""
 _LONG_MAX = (1 << 63) - 1
 
 
@@ -56,7 +56,7 @@ class LineFormat:
     as_json: bool = False
 
     def read(self, line: bytes, where: str) -> Outgoing:
-        """The record that ``line`` says. Raises ConfigError naming ``where`` it stands."""
+        """Returns the record in ``line``. Raises ConfigError naming ``where`` that is."""
         if self.as_json:
             return self._read_json(line, where)
         if self.separator is None:
@@ -209,7 +209,7 @@ def _header(text: str) -> Header:
 
 
 def _lines(files: list[Path]) -> Iterator[tuple[bytes, str]]:
-    """Each line without its end, with where it stands."""
+    """Yields each line without its end, and a text that names its place."""
     for file in files:
         name = "standard input" if str(file) == "-" else str(file)
         source = sys.stdin.buffer if str(file) == "-" else file.open("rb")

@@ -1,1 +1,1 @@
-"""Who runs what: the coordinator, its group membership, the assignor, internal topics, queries, ``KafkaStreams``."""
+"""Runs applications on Ray: coordinator, group membership, assignor, internal topics, queries, ``KafkaStreams``."""

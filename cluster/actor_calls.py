@@ -1,7 +1,7 @@
-"""How the queries of one reader travel to one actor.
+"""Sends the queries of one reader to one actor.
 
 Measured need: thousands of single look-ups a second through calls that cost Ray half a millisecond each. So at most one
-call is under way per actor, and all queries that come meanwhile travel together in the next.
+call is under way per actor, and all queries that arrive before its end travel together in the next.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _MOST_WAITING = 10_000  # look-ups that one reader lets wait for one actor
 
 
 class ActorCalls:
-    """The calls with queries to one actor: one under way, what comes meanwhile waits for the next.
+    """The calls with queries to one actor: one is under way, and queries that arrive before its end wait for the next.
 
-    A call that takes too long is given up by those who wait, but not repeated: until it has been answered, or the actor
-    is lost, further queries are refused at once with TaskNotReadyError.
+    Queries that wait for a call fail if it takes too long, but the call is not repeated: until it is answered, or the
+    actor is lost, further queries are refused at once with TaskNotReadyError.
     """
 
     def __init__(self, actor: str, call: Caller) -> None:
@@ -34,7 +34,7 @@ class ActorCalls:
         self._late = False
 
     async def ask(self, query: StoreQuery) -> StoreAnswer:
-        """The actor's answer. Raises what the call raised, TaskNotReadyError when the actor is busy."""
+        """Returns the actor's answer. Raises what the call raised, or TaskNotReadyError when the actor is busy."""
         if self._late:
             raise self._busy(f"has not answered for {CALL_S:.0f} s")
         if len(self._waiting) >= _MOST_WAITING:
@@ -75,7 +75,7 @@ def _fail(future: asyncio.Future[StoreAnswer], error: BaseException) -> None:
 
 
 def caller(handle: Any) -> Caller:
-    """Calls the stream actor behind ``handle``."""
+    """Returns a function that calls the stream actor behind ``handle``."""
 
     async def call(queries: list[StoreQuery]) -> list[StoreAnswer]:
         answers: list[StoreAnswer] = await asyncio.wrap_future(handle.query.remote(queries).future())

@@ -21,7 +21,7 @@ class Phase(Enum):
 
 @dataclass
 class ActorRecord:
-    """As far as is known."""
+    """The state of a stream actor, as far as it is known."""
 
     phase: Phase
     slot: int = 0
@@ -29,7 +29,7 @@ class ActorRecord:
     node: str = ""
     """The id of its Ray node."""
     epoch: int = 0
-    """Of the assignment that was sent last."""
+    """The epoch of the assignment that was sent last."""
     confirmed: int = 0
     """The last epoch that it confirmed."""
     issued: Sources = field(default_factory=dict)
@@ -38,19 +38,19 @@ class ActorRecord:
     """Tasks that it may still work on: before an assignment is confirmed, more than were sent."""
     running: frozenset[TaskId] = frozenset()
     standbys: frozenset[TaskId] = frozenset()
-    """Those that were sent last."""
+    """The standbys that were sent last."""
     lags: Mapping[TaskId, int] = field(default_factory=dict)
     """Number of offsets that each standby lacks, as last reported."""
     unsure: bool = False
-    """Found alive after a restart of the coordinator: it may have taken tasks that it did not yet report."""
+    """True if it was found alive after a restart of the coordinator: it may have tasks that it did not report yet."""
     silent: bool = False
-    """Its process gives no sign of life."""
+    """True if its process gives no sign of life."""
     worked: bool = False
-    """Its tasks have run."""
+    """True if its tasks have run."""
     avoids: frozenset[str] = frozenset()
     """The ids of the nodes on which Ray must not start it."""
     outdated: bool = False
-    """It must be assigned even the same again: it has closed tasks when a commit was refused, or waits."""
+    """True if it must be assigned even the same again: it closed tasks when a commit was refused, or is suspended."""
     last_commit: int = -1
     """The number of its last commit."""
     answer: AcceptCommit | RefuseCommit | None = None
@@ -60,7 +60,7 @@ class ActorRecord:
     wanted_node: str = ""
     """The node that it was to start on."""
     first_epoch: int = 0
-    """An actor that asks under an epoch below is another one, which had the name under an earlier coordinator."""
+    """Its first epoch. A request under an earlier one is another actor's, of this name under an earlier coordinator."""
 
     @property
     def settled(self) -> bool:

@@ -1,4 +1,4 @@
-"""What each actor is told to be its tasks and standbys, and under which epoch."""
+"""Assigns to each actor its tasks and standbys, under an epoch."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class Assignments:
         say: Callable[[Instruction], None],
     ) -> None:
         self.epoch = first_epoch - 1
-        """The last one given out."""
+        """The last epoch given out."""
         self._actors = actors
         self._owned = owned
         self._placer = placer
         self._say = say
 
     def go_above(self, epoch: int) -> None:
-        """An earlier coordinator has given out this epoch."""
+        """Give out no epoch up to ``epoch``, which an earlier coordinator has given out."""
         self.epoch = max(self.epoch, epoch)
 
     def suspend(self) -> None:
-        """The actors are to commit all and suspend their tasks until they are assigned anew, under a later epoch than
-        :attr:`epoch` is then."""
+        """Note that the actors are to commit all and suspend their tasks until they are assigned again, under a later
+        epoch than :attr:`epoch` is after this call."""
         self.epoch += 1
         for actor in self._actors.values():
             actor.outdated = True
 
     def send(self) -> None:
-        """Send each actor the tasks that are meant for it and that no other may still work on; one at a time."""
+        """Send each actor the tasks meant for it that no other may still work on; one assignment at a time."""
         if self._owned.rebalancing:
             return
         unsure = any(actor.unsure for actor in self._actors.values())
@@ -55,13 +55,13 @@ class Assignments:
                 continue
             meant = {task for task in meant_for[name] if holders[task] == (task in actor.held)}
             if actor.issued and self._owned.under_lost_session(actor.epoch):
-                meant = set()  # it lets go of what it has begun under the lost session before it gets anything anew
+                meant = set()  # it gives up what it began under the lost session before it gets anything again
             tasks = frozenset(meant & actor.held if unsure else meant)
             issued = {task: self._owned.plan.partitions[task] for task in tasks}
             standbys = self._placer.standbys_of(name, tasks)
             if issued != actor.issued or standbys != actor.standbys or actor.unsure or actor.outdated:
                 self.epoch += 1
-                # Of a copy that is given up nothing is known any more, also if there is one again later.
+                # The lag of a standby that is given up is not known any more, even if there is one again later.
                 actor.lags = {task: lag for task, lag in actor.lags.items() if task in actor.standbys & standbys}
                 actor.outdated, actor.standbys = False, standbys
                 actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}

@@ -1,4 +1,4 @@
-"""Which actor gets which task: sticky first, then balanced within one task, then stateful sub-topologies spread.
+"""Assigns tasks to actors: sticky first, then balanced within one task, then stateful sub-topologies spread.
 
 Pure and deterministic. Mirrors the aims of ``StickyTaskAssignor``.
 """
@@ -12,8 +12,8 @@ from penstock.common.ids import TaskId
 
 
 def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int, standbys: int = 0) -> int:
-    """How many actors ``tasks`` tasks get: ``tasks.per.actor`` decides, else one per CPU, never more than tasks. But so
-    many, if there are CPUs, that the ``standbys`` of a task have each an actor beside that of the active task."""
+    """Returns the number of actors for ``tasks`` tasks: by ``tasks.per.actor``, else one per CPU, but no more than
+    tasks. As far as there are CPUs, it is raised to put a task and each of its ``standbys`` on different actors."""
     if tasks == 0:
         return 0
     apart = 1 + standbys
@@ -28,7 +28,8 @@ def assign(
     current: Mapping[TaskId, str],
     stateful: Set[int] = frozenset(),
 ) -> dict[TaskId, str]:
-    """Place every task. No fewer tasks stay where ``current`` has them than balance allows. No actors: no placement."""
+    """Returns the actor of each task; empty without actors. As many tasks stay where ``current`` has them as balance
+    permits."""
     if not actors:
         return {}
     placement = _Placement(len(tasks), actors)
@@ -36,7 +37,7 @@ def assign(
     for task in sorted(tasks):
         if current.get(task) in by_actor:
             by_actor[current[task]].append(task)
-    # Those who have most may keep the odd tasks, so that the fewest move.
+    # The actors with most tasks may keep the odd ones, so that the fewest move.
     for actor in sorted(actors, key=lambda name: -len(by_actor[name])):
         for task in _interleaved(by_actor[actor]):
             if placement.has_room(actor):
@@ -48,7 +49,7 @@ def assign(
 
 
 def _interleaved(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """One of each sub-topology in turn, so that what an actor must give away is of the one that it has most of."""
+    """Returns the tasks, one of each sub-topology in turn, so that an actor gives away those that it has most of."""
     seen: Counter[int] = Counter()
     ranked = []
     for task in tasks:
@@ -58,7 +59,7 @@ def _interleaved(tasks: Iterable[TaskId]) -> list[TaskId]:
 
 
 class _Placement:
-    """Where tasks have been put so far, and who has room: no actor over the average rounded up, few enough at that."""
+    """The tasks placed so far, and the room on each actor: the average, rounded up for as few actors as possible."""
 
     def __init__(self, tasks: int, actors: Sequence[str]) -> None:
         self.actor_of: dict[TaskId, str] = {}

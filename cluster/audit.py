@@ -1,6 +1,6 @@
 """Audit lines of what commands and programs do to an application through Ray: pause, scale, stop.
 
-They are in the coordinator's log. The process that does it claims who it is: Ray knows which processes may use the
+They are in the coordinator's log. The calling process names its user itself: Ray knows which processes may use the
 cluster, and not whose they are.
 """
 

@@ -1,4 +1,4 @@
-"""What an application is told before it starts: who hears of its states, its restores, its errors."""
+"""The functions that an application is given before it starts: to be called on its states, its restores, its errors."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class BeforeStart:
         """Have ``listener(new, old)`` called at each change of state. Mirrors ``setStateListener``.
 
         It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
-        raises is logged. A way to and fro within 0.1 s may be left out. When ``close`` returns it has heard of
-        the end, unless that took longer than ``close`` was given. None takes the listener away. Raises
-        ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
+        raises is logged. A change that is undone within 0.1 s may be left out. When ``close`` returns, the listener has
+        been called for the end, unless that took longer than ``close`` was given. None removes the listener. Raises
+        ApplicationStateError after ``start``, and TopologyError for what cannot be called with these arguments.
         """
         self._refuse_after_start("the state listener")
         if listener is not None:
@@ -43,36 +43,35 @@ class BeforeStart:
         self._listener = listener
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
-        """Have ``listener`` hear of each store that is restored, global ones too. Mirrors
+        """Have ``listener`` called for each store that is restored, global ones too. Mirrors
         ``setGlobalStateRestoreListener``.
 
-        A copy of it is called in each stream actor, not here: so it must be something that can be pickled. None takes
-        the listener away. Raises ApplicationStateError after ``start``, and TopologyError for what is no
-        StateRestoreListener.
+        A copy of it is called in each stream actor, not here, so it must be picklable. None removes the listener.
+        Raises ApplicationStateError after ``start``, and TopologyError for what is no StateRestoreListener.
         """
         self._refuse_after_start("the restore listener")
         _check_kind("set_global_state_restore_listener", listener, StateRestoreListener)
         self._spec = replace(self._spec, restore_listener=listener)
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Have ``listener`` hear of each store of a standby (KIP-988). Mirrors ``setStandbyUpdateListener``.
+        """Have ``listener`` called for each store of a standby (KIP-988). Mirrors ``setStandbyUpdateListener``.
 
-        A copy of it is called in each stream actor, not here: so it must be something that can be pickled. None takes
-        the listener away. Raises ApplicationStateError after ``start``, and TopologyError for what is no
-        StandbyUpdateListener.
+        A copy of it is called in each stream actor, not here, so it must be picklable. None removes the listener.
+        Raises ApplicationStateError after ``start``, and TopologyError for what is no StandbyUpdateListener.
         """
         self._refuse_after_start("the standby update listener")
         _check_kind("set_standby_update_listener", listener, StandbyUpdateListener)
         self._spec = replace(self._spec, standby_listener=listener)
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
-        """Have ``handler(exception)`` say what becomes of the application when a stream actor fails, with one of
-        :class:`~penstock.common.handlers.UncaughtExceptionResponse`. Mirrors ``setUncaughtExceptionHandler`` (KIP-671).
+        """Have ``handler(exception)`` decide what becomes of the application when a stream actor fails, by returning
+        one of :class:`~penstock.common.handlers.UncaughtExceptionResponse`. Mirrors ``setUncaughtExceptionHandler``
+        (KIP-671).
 
-        A copy of it is called in the stream actor that fails, once, or in the coordinator where that has an error: it
-        must be something that can be pickled. Without a handler, or where it raises or gives another answer, the
-        application ends in ERROR (SHUTDOWN_CLIENT), as it always does after an error of the coordinator. None takes
-        the handler away. Raises ApplicationStateError after ``start``, and TopologyError for what cannot be called so.
+        A copy of it is called once, in the stream actor that fails, or in the coordinator if that has an error, so it
+        must be picklable. Without a handler, or if it raises or returns anything else, the application ends in ERROR
+        (SHUTDOWN_CLIENT), as it always does after an error of the coordinator. None removes the handler. Raises
+        ApplicationStateError after ``start``, and TopologyError for what cannot be called with this argument.
         """
         self._refuse_after_start("the uncaught exception handler")
         if handler is not None:

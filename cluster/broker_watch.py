@@ -1,4 +1,4 @@
-"""Tells a user early, and once, that no broker answers, and once that one answers again."""
+"""Warns the user early, and once, that no broker answers, and reports once that one answers again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BrokerWatch:
         self, application_id: str, bootstrap_servers: str, admin: Callable[[], Reachable], clock: Callable[[], float]
     ) -> None:
         self.reason: str | None = None
-        """What to tell a user while no broker answers; None while one does."""
+        """The explanation for users while no broker answers; None while one does."""
         self._address = bootstrap_servers
         self._admin = admin
         self._refused = False
@@ -34,9 +34,9 @@ class BrokerWatch:
         self._log = logger(__name__).bind(application=application_id)
 
     def check(self) -> None:
-        """Ask once. Raises StreamsError for another reason than that no broker answers."""
+        """Ask once. Raises StreamsError, except if no broker answers or the broker refuses the application."""
         try:
-            # A client that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            # The client that got no answer may itself be stuck (``kafka/fetch_watch.py``).
             self._client = self._client or self._admin()
             self._client.reach()
         except (BrokerUnreachableError, KafkaRefusedError) as error:

@@ -18,7 +18,7 @@ _LEAVE_S = 5.0
 
 @dataclass(frozen=True)
 class CloseOptions:
-    """For :meth:`KafkaStreams.close`. Mirrors ``CloseOptions``; times are seconds.
+    """Options of :meth:`KafkaStreams.close`. Mirrors ``CloseOptions``; times are seconds.
 
     ::
 
@@ -70,7 +70,7 @@ class CloseOptions:
 
 def leave_group(config: StreamsConfig, left_s: float) -> str | None:
     """Remove the static member of an application whose coordinator has ended from the consumer group. Returns why that
-    failed, which a warning tells, too: then the member leaves when its session times out."""
+    failed, which is also logged as a warning: then the member leaves when its session times out."""
     from penstock.kafka.group_tools import GroupTools
 
     tools = GroupTools(config.bootstrap_servers, config.client_entries("admin."))

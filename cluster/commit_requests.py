@@ -18,14 +18,14 @@ from penstock.cluster.events import (
 )
 from penstock.cluster.owned_tasks import OwnedTasks
 
-_SUPERSEDED = "superseded by a later commit of the same actor"  # nobody waits for this answer: the actor has gone on
+_SUPERSEDED = "superseded by a later commit of the same actor"  # nothing waits for this answer: the actor has continued
 
 
 class CommitRequests:
     """The part of the coordinator's state machine that judges commits, by what it knows of actors and group.
 
     At least once, Kafka has the offsets before the actor hears that they are accepted. Exactly once, the actor hears as
-    which member of the group it may commit, and is not told when that has passed: once the group has another
+    which member of the group it may commit, but not when that has passed: once the group has another
     generation, Kafka refuses what it commits.
     """
 
@@ -48,11 +48,11 @@ class CommitRequests:
         return any(name == actor_id for name, _ in self._with_kafka)
 
     def requested(self, event: CommitRequested) -> None:
-        """An actor asks, or asks again."""
+        """Take the request of an actor, which may be one that it repeats."""
         request = event.request
         actor = self._actors.get(request.actor_id)
         if actor is not None and request.epoch < actor.first_epoch:
-            # Its numbers are not this actor's. Should it be this one all the same, it gets back what it drops now.
+            # Its numbers are not this actor's. If it is this one all the same, it gets back what it drops now.
             actor.outdated = True
             earlier = (
                 f"epoch {request.epoch} is stale: it was that of an earlier actor by the name of {request.actor_id}"

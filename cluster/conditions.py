@@ -17,7 +17,7 @@ _NO_SESSION = "the session in the consumer group is lost: no task runs until the
 def waits_for(
     dispatcher: Dispatcher | None, periodic: PeriodicWork | None, no_broker: str | None, restarted: bool
 ) -> str | None:
-    """The condition that the application waits for, or None. ``restarted``: its coordinator is not the first one."""
+    """Returns what the application waits for, or None. ``restarted``: its coordinator is not the first one."""
     machine = dispatcher.machine if dispatcher is not None else None
     no_session = _NO_SESSION if machine is not None and machine.session_lost else None
     no_topic, no_cpu = (periodic.missing_topic, periodic.waits_for_cpu) if periodic is not None else (None, None)
@@ -34,7 +34,7 @@ def waits_for(
 
 
 def health_of(dispatcher: Dispatcher | None, periodic: PeriodicWork | None, no_broker: bool) -> Health:
-    """The same in figures."""
+    """Returns the conditions of an application in figures."""
     if dispatcher is None or periodic is None:
         return Health(no_broker=no_broker)
     machine = dispatcher.machine

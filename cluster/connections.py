@@ -1,4 +1,4 @@
-"""To which Ray cluster a driver connects, and which of them knows an application."""
+"""Connects a driver to Ray clusters, and finds the ones that know an application."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.common.errors import ApplicationStateError
 
 
 def cluster_to_start_in() -> RayCluster | None:
-    """The one that is there; None if a new one would be made."""
+    """Returns the cluster that is there; None if a new one would be made."""
     if address := named_address():
         return probe(address)
     return None if os.environ.get("RAY_ADDRESS") == "local" else started_here()
@@ -34,8 +34,9 @@ def cluster_to_start_in() -> RayCluster | None:
 
 @contextmanager
 def connected_where_it_starts() -> Iterator[str | None]:
-    """Connected to the Ray cluster that :func:`connect` finds, and its address; None if it would make a new one, which
-    nobody needs to look at what an application has left. Disconnects at the end if this process was not connected."""
+    """Connects to the Ray cluster that :func:`connect` finds, and yields its address; None if that would make a new
+    one, which is not needed to look at what an application has left. Disconnects at the end if this process was not
+    connected."""
     if ray.is_initialized():
         yield ray.get_runtime_context().gcs_address
         return
@@ -51,8 +52,8 @@ def connected_where_it_starts() -> Iterator[str | None]:
 
 
 def each_cluster_with(application_id: str) -> Iterator[str]:
-    """Connect in turn to every Ray cluster that can be asked and has the application, running or not; what to call
-    it."""
+    """Connects in turn to every Ray cluster that can be asked and has the application, running or not; yields a text
+    that names it."""
     for cluster in clusters():
         if application_id in cluster.applications:
             connect_to_cluster(cluster, log_to_driver=False)
@@ -64,7 +65,7 @@ def each_cluster_with(application_id: str) -> Iterator[str]:
 
 def connect_to(application_id: str) -> None:
     """Connect to the Ray cluster that ``application_id`` runs in, unless this process is connected: the one of
-    ``RAY_ADDRESS``, else whichever on this machine has it.
+    ``RAY_ADDRESS``, else the one on this machine that has it.
 
     Raises ApplicationStateError when no cluster has it, or several.
     """
@@ -83,7 +84,7 @@ def connect_to(application_id: str) -> None:
 
 
 def each_cluster() -> Iterator[RayCluster]:
-    """Connect in turn to every Ray cluster that can be asked and knows applications (see :func:`connect_to`)."""
+    """Yields every Ray cluster that can be asked and knows applications, connected in turn (see :func:`connect_to`)."""
     if ray.is_initialized():
         yield RayCluster(ray.get_runtime_context().gcs_address, tuple(applications()))
         return

@@ -78,7 +78,7 @@ def require_status(application_id: str) -> ApplicationStatus:
 
 
 def pause_application(application_id: str, coordinator: Any, paused: bool) -> ApplicationStatus:
-    """Keep the tasks of an application from processing, or let them go on; its status then.
+    """Pause or resume the tasks of an application; returns its status then.
 
     Raises ApplicationStateError when it has ended, or its coordinator does not answer in time.
     """
@@ -194,7 +194,7 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
     """End what is left of an application: HTTP server, coordinator, stream actors, in this order. Idempotent.
 
     ``coordinator`` is the one that the caller has looked at, None if there was none: if another has taken its place
-    meanwhile, the application was started anew, and all that bears its name belongs to that start.
+    meanwhile, the application was started again, and all that bears its name belongs to that start.
     """
     server, actors = find_http_actor(application_id), StreamActorHandle.find(application_id)
     # Looked for last: whatever was found before it is older than any coordinator that comes later.

@@ -1,6 +1,6 @@
 """The coordinator's decisions: events in, instructions out. No clock, no network, no randomness, no Ray.
 
-What holds whatever happens (``tests/cluster/test_coordinator_simulation.py`` plays it):
+Invariants, whatever happens (``tests/cluster/test_coordinator_simulation.py`` checks them):
 
 - no two actors hold one task: a task moves only after the actor that had it confirmed its release or died;
 - an actor commits only under an assignment it has, and only partitions of tasks that it holds;
@@ -77,9 +77,9 @@ from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.topology.physical.task_plan import TaskPlan
 
 WAIT_FOR_ACTORS_MS = 10_000
-"""So long do tasks wait for actors that start, before those that are up take them all."""
+"""Milliseconds that tasks wait for actors that start, before those that are up take them all."""
 PROBE_EVERY_MS = 600_000
-"""So long has a warm-up to come nearer (Kafka Streams: ``probing.rebalance.interval.ms``)."""
+"""Milliseconds for a warm-up to come nearer (Kafka Streams: ``probing.rebalance.interval.ms``)."""
 
 
 class Coordinator(CoordinatorView):
@@ -94,7 +94,7 @@ class Coordinator(CoordinatorView):
         standby_policy: StandbyPolicy = NO_STANDBYS,
         rollout: Rollout = NEVER,
     ) -> None:
-        """``rollout``: what an earlier coordinator kept of it."""
+        """``rollout``: the last roll-out, as an earlier coordinator kept it."""
         self._owned = OwnedTasks(plan)
         self._exactly_once = exactly_once
         self._next_actor = 1
@@ -149,8 +149,8 @@ class Coordinator(CoordinatorView):
         """Take one event; what must be done about it, in order. Events about actors that are gone change nothing."""
         self._nothing_new = False
         self._handlers[type(event)](event)
-        # Of most events nothing follows, as of the second report with the same tasks: they come from each actor twice a
-        # second. Unless the event before was answered, there is nothing left to do then.
+        # Most events change nothing, such as the second report with the same tasks: each actor sends two a second. Then
+        # there is nothing left to do, unless the event before was answered.
         if self._nothing_new and self._at_rest:
             return []
         self._fences.release()
@@ -233,8 +233,8 @@ class Coordinator(CoordinatorView):
         may_repeat: bool = True,
         may_write_s: float = 0.0,
     ) -> None:
-        """It was lost, or has failed with ``error``, or it has stopped. ``in_doubt``: its last commit is.
-        ``may_repeat``: the actor in its place may be lost in the same way."""
+        """Take the end of an actor: it was lost, has failed with ``error``, or has stopped. ``in_doubt``: its last
+        commit is in doubt. ``may_repeat``: the actor in its place may be lost in the same way."""
         actor = self._actors.get(name)
         if actor is None or actor.phase is Phase.FENCING:
             return
@@ -322,7 +322,7 @@ class Coordinator(CoordinatorView):
         for name in self._elasticity.must_end(set(self._placer.target.values())):
             self._end(name)
         if self.session_lost:
-            return  # most likely the next one has the same tasks
+            return  # most likely the next session has the same tasks
         for name in self._elasticity.too_many(self.wanted):
             self._end(name)
         if self._replacements.backing_off:
@@ -348,7 +348,7 @@ class Coordinator(CoordinatorView):
         """Choose an actor for every task; while actors are awaited, what has one keeps it, what has a standby that has
         caught up goes there, and the rest waits."""
         if self.session_lost:
-            return  # in the next one a task goes on where it was, without a long restore
+            return  # in the next session a task continues where it was, without a long restore
         starting = any(actor.phase is Phase.STARTING for actor in self._actors.values())
         self._placer.keep_or_promote()
         if not starting and not self._replacements.backing_off:
@@ -361,7 +361,7 @@ class Coordinator(CoordinatorView):
             self._out.append(SetTimer(Timer.PROBE, PROBE_EVERY_MS))
 
     def _update_state(self) -> None:
-        """RUNNING when each task that the group gives runs where it belongs; REBALANCING else, or without a session."""
+        """Enter RUNNING if there is a session and each task from the group runs where it belongs; else REBALANCING."""
         settled = [actor for actor in self._actors.values() if actor.settled and not actor.silent]
         running = {task for actor in settled for task in actor.running & actor.issued.keys()}
         moving = self.session_lost or self._owned.rebalancing or bool(self.unplanned)

@@ -1,8 +1,8 @@
 """The Ray actor of the coordinator: what others call, its periodic tasks, its beginning and its end.
 
-What the state machine decides is carried out by :mod:`penstock.cluster.dispatch`. Detached and restartable: after a
-restart it asks the living stream actors what they hold and goes on from there. Every method may be called again by Ray
-after a restart (``max_task_retries=-1``), so every method is idempotent.
+:mod:`penstock.cluster.dispatch` carries out what the state machine decides. Detached and restartable: after a restart
+it asks the living stream actors what they hold and continues from there. Every method may be called again by Ray after
+a restart (``max_task_retries=-1``), so every method is idempotent.
 """
 
 from __future__ import annotations
@@ -115,11 +115,11 @@ class CoordinatorActor:
         return pickled_key_serdes(self._deployments.spec, store, source_topic)
 
     async def describe(self) -> str:
-        """The topology that it runs; nothing before it knows."""
+        """Returns the topology that it runs; empty while that is not known."""
         return self._deployments.spec.topology.describe() if self._spec is not None else ""
 
     async def status(self) -> ApplicationStatus:
-        """State, actors as last seen, placement."""
+        """Returns state, actors as last seen, placement."""
         it = self._dispatcher
         return ApplicationStatus(
             self._application_id,
@@ -179,13 +179,13 @@ class CoordinatorActor:
         return await self.status()
 
     async def leave_group(self) -> str | None:
-        """Leave the consumer group, after the end; why not, if that fails."""
+        """Leave the consumer group, after the end; returns why not, if that fails."""
         await self._ended.wait()
         return await asyncio.to_thread(leave_group, self._deployments.spec.config, _LEAVE_S)
 
     async def pause(self, paused: bool) -> ApplicationStatus:
-        """Keep all tasks from processing, or let them go on; returns when every stream actor that answers has been
-        told, and does nothing to an application that has ended."""
+        """Pause or resume all tasks; returns when every stream actor that answers has the order, and does nothing
+        to an application that has ended."""
         if not self._state.has_ended:
             await self._pausing.become(paused, lambda: self._dispatcher.up if self._dispatcher is not None else ())
         return await self.status()
@@ -196,17 +196,17 @@ class CoordinatorActor:
         return await self._scaling.change(by, call) if self._scaling is not None else None
 
     async def set_stream_actors(self, count: int) -> str | None:
-        """So many from now on; why not, if that is refused."""
+        """Set the number of stream actors from now on; returns why not, if that is refused."""
         await asyncio.wait({self._beginning})
         return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
 
     async def running_program(self) -> RunningProgram:
-        """The version of the program that runs, to be compared with another one. Raises ConfigError."""
+        """Returns the version of the program that runs, to be compared with another one. Raises ConfigError."""
         await asyncio.wait({self._beginning})
         return await self._deployments.running()
 
     async def deploy(self, wanted: Deployment) -> str | None:
-        """Begin to roll out another version; why not, if that is refused."""
+        """Begin to roll out another version; returns why not, if that is refused."""
         await asyncio.wait({self._beginning})
         if self._dispatcher is None or self._spec is None:
             return f"the application is in state {self._state.value}"
@@ -221,7 +221,7 @@ class CoordinatorActor:
         self._log.info("operation", who=who, what=what, outcome=outcome)
 
     async def set_http_address(self, address: str | None) -> None:
-        """Remember where the HTTP API listens, for those who ask the status."""
+        """Remember the address of the HTTP API, which the status shows."""
         self._http.address = address
 
     # ---- beginning and end ----
@@ -247,7 +247,7 @@ class CoordinatorActor:
             await self._lock_out_others(spec, restarted)
             plan = await first_plan(spec, clients, restarted, self._log)
         except (StreamsError, ImportError, AttributeError) as error:
-            # Those of an earlier incarnation would work on with nobody to watch them, or to commit for them.
+            # Actors of an earlier incarnation would continue, and nothing would watch them or commit for them.
             for handle in await asyncio.to_thread(StreamActorHandle.find, self._application_id):
                 handle.kill()
             failed = await asyncio.to_thread(self._failed_by, error)
@@ -311,7 +311,7 @@ class CoordinatorActor:
         return Dispatcher(machine, environment, self._pausing, self._log)
 
     async def _has_ended(self) -> bool:
-        """After a restart, whether the application had ended before: then only its status is served."""
+        """Returns True after a restart if the application had ended before: then only its status is served."""
         if not was_restarted():
             return False
         ended = await asyncio.to_thread(final_state.load, own_id())
@@ -322,7 +322,7 @@ class CoordinatorActor:
         return True
 
     async def _recover(self, dispatcher: Dispatcher) -> None:
-        """After a restart go on with the actors that live; otherwise end them: they ran another program."""
+        """After a restart continue with the actors that live; otherwise end them: they ran another program."""
         found = await asyncio.to_thread(StreamActorHandle.find, self._application_id)
         if was_restarted():
             self._spawn(self._http.ask())
@@ -342,7 +342,7 @@ class CoordinatorActor:
     async def _end(self) -> None:
         try:
             await asyncio.to_thread(final_state.save, own_id(), self._state, self._error)
-        except Exception as error:  # whatever Ray has: the end itself must go on
+        except Exception as error:  # whatever Ray has: the end itself must continue
             self._log.error("cannot save the final state", exc_info=error)
         if self._membership is not None:
             await asyncio.to_thread(self._membership.close)
@@ -365,7 +365,7 @@ class CoordinatorActor:
         self._spawn(repeat(work, self._log))
 
     def _failed_by(self, error: BaseException) -> events.ApplicationFailed:
-        """The uncaught exception handler hears of it, too; but there is no actor that could be replaced."""
+        """Returns the event. The uncaught exception handler is called, too, but there is no actor to replace."""
         of_the_handler = self._uncaught.hear(error) if self._uncaught is not None else ""
         return events.ApplicationFailed(f"{type(error).__name__}: {error}{of_the_handler}")
 

@@ -118,7 +118,7 @@ class CoordinatorView:
 
     @property
     def standbys(self) -> dict[TaskId, tuple[str, ...]]:
-        """Task to the actors that keep a copy of its stores."""
+        """Task to the actors that keep a standby of it."""
         found: dict[TaskId, tuple[str, ...]] = {}
         for name, actor in self._actors.items():
             for task in actor.standbys:

@@ -95,7 +95,7 @@ class Deployments:
             await self._keep_programs(generation, wanted.program, proven)
             begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
             async with self._saving:
-                # A user who hears that it is accepted must find it again, also after a restart.
+                # A user who learns that it is accepted must find it again, also after a restart.
                 await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
                 self._call = wanted.call
                 feed(Deploy(generation, wanted.watch_s))
@@ -137,7 +137,7 @@ class Deployments:
             await asyncio.to_thread(kept_rollout.save_program, self._actor_id(), each, self._programs[each])
 
     def rolled_out(self, rollout: Rollout) -> None:
-        """The machine has decided: tell it to the log, and keep it."""
+        """Log what the machine has decided, and keep it."""
         self.rollout = rollout
         told = {"generation": rollout.generation, "phase": rollout.phase.value}
         if rollout.phase in (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK):

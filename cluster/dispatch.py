@@ -1,4 +1,4 @@
-"""Between the coordinator's state machine and Ray and Kafka: feeds it events, carries out every instruction it gives.
+"""Connects the coordinator's state machine to Ray and Kafka: feeds it events, carries out every instruction it gives.
 
 It sees them only by the protocols in ``environment.py``, so that a simulation drives this very code.
 """
@@ -44,7 +44,7 @@ FENCE_AGAIN_S = 0.5
 class Dispatcher:
     """Owns the machine, the actors' handles, timers, and the calls that wait for the answer to a commit.
 
-    Everything runs in one event loop. ``close`` ends it: what still waits is refused.
+    Everything runs in one event loop. ``close`` ends it, and refuses the calls that still wait.
     """
 
     def __init__(self, machine: Coordinator, environment: Environment, pausing: Pausing, log: BoundLogger) -> None:
@@ -75,7 +75,7 @@ class Dispatcher:
 
     @property
     def machine(self) -> Coordinator:
-        """To look at, not to feed."""
+        """The state machine, to be read; events go through :meth:`feed`."""
         return self._machine
 
     @property
@@ -104,7 +104,7 @@ class Dispatcher:
         return self._silence.report_ages_s()
 
     def feed(self, event: events.Event) -> None:
-        """Let the machine take one event, and do all that it says."""
+        """Let the machine take one event, and carry out all its instructions."""
         if not self._closed:
             for instruction in self._machine.handle(event):
                 try:
@@ -126,19 +126,19 @@ class Dispatcher:
             waiting.remove(answer)
 
     def suspend(self) -> asyncio.Task[None]:
-        """The group rebalances: have all actors commit what they have done, and suspend their tasks until they are
-        assigned anew. The machine has heard of it when this returns; done when they have, or after SUSPEND_S."""
+        """Have all actors commit what they have done and suspend their tasks until the next assignment: the group
+        rebalances. The machine knows of it when this returns; the result is done when all have, or after SUSPEND_S."""
         self.feed(events.GroupRebalances())
         return self._loop.create_task(suspend_all(self.up, self._machine.epoch, self._log))
 
     def suspend_soon(self) -> Future[None]:
-        """The same, from any thread; in order with what that has fed by ``call_soon_threadsafe``."""
+        """Like :meth:`suspend`, from any thread; in order with what that has fed by ``call_soon_threadsafe``."""
         done: Future[None] = Future()
 
         def begin() -> None:
             try:
                 self.suspend().add_done_callback(lambda _: done.set_result(None))
-            except BaseException as error:  # who waits must hear of it, too
+            except BaseException as error:  # the thread that waits must get it, too
                 done.set_exception(error)
                 raise
 
@@ -209,7 +209,7 @@ class Dispatcher:
         try:
             handle = self._environment.create_actor(it.actor_id, it.generation, it.node, it.avoid)
         except ActorNameTakenError as error:
-            # Ray has not yet let go of the name of one that died before our restart: the next has another number.
+            # Ray still holds the name of an actor that died before our restart: the next has another number.
             self._log.warning("actor not created", actor=it.actor_id, error=str(error))
             self._loop.call_soon(self.feed, events.ActorLost(it.actor_id, created=False))
             return
@@ -256,7 +256,7 @@ class Dispatcher:
     async def _call(
         self, name: str, call: Callable[[ActorHandle], Coroutine[Any, Any, T]], success: Callable[[T], events.Event]
     ) -> None:
-        """Make one call to an actor and feed what came of it."""
+        """Make one call to an actor and feed its result."""
         handle = self._handles.get(name)
         if handle is None:
             return  # it is gone, and the machine has forgotten it
@@ -300,7 +300,7 @@ class Dispatcher:
             self.feed(events.ActorLost(name, may_write_s=0.0 if has_ended else may_write_s))
 
     def _kill(self, name: str) -> bool:
-        """Kill the actor's process, so that it holds no tasks, and forget it; whether it was there."""
+        """Kill the actor's process, so that it holds no tasks, and forget it; returns True if it was there."""
         handle = self._handles.pop(name, None)
         self._overdue.gone(name)
         if handle is not None:
@@ -340,7 +340,7 @@ class Dispatcher:
             self._log.error("commit failed, not retriable", actor=request.actor_id, error=str(error))
             self.feed(events.CommitFailed(request, str(error), final=True))
         except StreamsError as error:
-            # A rebalance passes, a broker comes back; whether the actor still may is asked again.
+            # A rebalance passes, a broker comes back; the machine decides again if the actor may still commit.
             self._log.warning("commit failed, retrying", actor=request.actor_id, error=str(error))
             await asyncio.sleep(COMMIT_AGAIN_S)
             self.feed(events.CommitFailed(request, str(error)))

@@ -1,6 +1,6 @@
 """Notices that nodes are drained: before a cloud takes them back, or when somebody runs ``ray drain-node``.
 
-Ray moves no actor away by itself; it only starts none there any more.
+Ray itself moves no actor away; it only stops starting actors there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from penstock.common.log import logger
 
 
 class DrainWatch:
-    """``draining`` says of every node that is drained when it will be gone, in ms since 1970, 0 when that is open;
-    ``wall_ms`` is that clock."""
+    """Reports nodes that are drained. ``draining`` gives the time at which each of them will be gone, in ms since 1970,
+    or 0 if that is open; ``wall_ms`` is the current time by that clock."""
 
     def __init__(
         self, application_id: str, draining: Callable[[], Mapping[str, int]], wall_ms: Callable[[], float]
@@ -26,7 +26,7 @@ class DrainWatch:
         self._log = logger(__name__).bind(application=application_id)
 
     def check(self) -> NodesDraining | None:
-        """What the machine must hear; None when no node is drained, and none was. What is new is logged."""
+        """Returns the event for the machine; None if no node is drained, nor was at the last check. Logs new nodes."""
         now_ms = self._wall_ms()
         left = {node: (at_ms - now_ms) / 1000 if at_ms else None for node, at_ms in self._draining().items()}
         for node in left.keys() - self._known:
@@ -36,6 +36,6 @@ class DrainWatch:
 
 
 def draining_nodes() -> dict[str, int]:
-    """Of the Ray cluster that this process is connected to."""
+    """Returns when each drained node of the connected Ray cluster will be gone, as :class:`DrainWatch` takes it."""
     found: dict[str, int] = ray_state.get_draining_nodes()
     return found

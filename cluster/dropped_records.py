@@ -1,6 +1,6 @@
 """Reports in the log that tasks drop records: late ones, those without a time or a key that an operator needs, others.
 
-Kafka Streams writes a line for each such record. Here a line tells of all that a task has dropped since the last one.
+Kafka Streams writes a line for each such record. Here a line covers all that a task has dropped since the last one.
 Records that a handler of exceptions drops are left out: the handler has reported them, as ``LogAndContinue`` does. The
 metric ``dropped-records-total`` counts all of them.
 """
@@ -26,7 +26,7 @@ class DroppedRecords:
         self._told: dict[tuple[str, TaskId], tuple[float, int]] = {}
 
     def reported(self, status: ActorStatus) -> None:
-        """A line for each task that has dropped more than was told, one in half a minute at most."""
+        """Log a line for each task that has dropped more than was reported, one in half a minute at most."""
         now = self._clock()
         mine = {
             (status.actor_id, task.task_id): task.dropped_records - task.dropped_by_handlers for task in status.tasks

@@ -12,12 +12,12 @@ from penstock.cluster.rollouts import Rollouts
 from penstock.cluster.unfit_nodes import UnfitNodes
 
 LEAVE_S = 15.0
-"""An actor needs so long at most to commit and to close its stores: then it must not wait for another any longer."""
+"""Seconds that an actor needs at most to commit and close its stores: then it must not wait for another any longer."""
 _LIVING = (Phase.STARTING, Phase.UP)
 
 
 class Elasticity:
-    """The part of the coordinator's state machine that knows what is wanted of CPUs and nodes."""
+    """The part of the coordinator's state machine that decides what is wanted of CPUs and nodes."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class Elasticity:
         tasks_per_actor: int | None,
         standbys: int = 0,
     ) -> None:
-        """``standbys``: so many has each task, each on another actor."""
+        """``standbys``: the number that each task has, each on another actor."""
         self.actors_per_task = 1 + standbys
-        """It is on one, each of its standbys on another."""
+        """The task is on one, each of its standbys on another."""
         self._actors = actors
         self._rollouts = rollouts
         self._unfit = unfit
@@ -38,11 +38,11 @@ class Elasticity:
         self._draining: Mapping[str, float | None] = {}
 
     def wanted(self, event: ActorsWanted) -> None:
-        """So many from now on, whatever CPUs there are."""
+        """Set the number of actors from now on, whatever CPUs there are."""
         self._count = event.count
 
     def draining(self, event: NodesDraining) -> None:
-        """These nodes will be gone; others that were to be will not, or are."""
+        """Take the nodes that will be gone: others named before will stay, or are gone."""
         self._draining = event.seconds_left
 
     @property
@@ -69,7 +69,7 @@ class Elasticity:
         return self._rollouts.node_for_next(self._unfit.nodes.union(self._draining))
 
     def must_end(self, targets: Set[str]) -> list[str]:
-        """Those that leave and have nothing any more, nor are in ``targets``, or cannot wait any longer."""
+        """Returns the actors that leave and hold nothing, nor are in ``targets``, or cannot wait any longer."""
         leaving = [(name, it) for name, it in self._actors.items() if it.phase is Phase.UP and self.leaves(name)]
         ending = {name for name, it in leaving if self._due(it.node) or not (it.held or name in targets)}
         return [
@@ -88,7 +88,7 @@ class Elasticity:
         return left_s is not None and left_s <= LEAVE_S
 
     def staying(self) -> list[str]:
-        """Those that are up, or will be, and need not leave, now or when new ones have started."""
+        """Returns the actors that are up, or will be, and need not leave, now or when new ones have started."""
         return [
             name
             for name, actor in self._actors.items()
@@ -96,9 +96,9 @@ class Elasticity:
         ]
 
     def too_many(self, wanted: int) -> list[str]:
-        """Those of :meth:`staying` that end so that ``wanted`` are left: whose end moves least, and of these the ones
-        that are alone on their node first, so that nodes get free. All, if none is wanted: then no actor of a new
-        version starts, for which those of an old one would wait."""
+        """Returns those of :meth:`staying` that end so that ``wanted`` are left: first those whose end moves least, and
+        of these the ones that are alone on their node, so that nodes get free. All, if none is wanted: then no actor of
+        a new version starts, for which those of an old one would wait."""
         staying = self.staying() if wanted else [name for name, it in self._actors.items() if it.phase in _LIVING]
         ending: list[str] = []
         while len(staying) > wanted:

@@ -31,7 +31,7 @@ class ActorEndedError(StreamsError):
 
 
 class ActorFailedError(StreamsError):
-    """The actor lives but says that it cannot do its work: the text is what a user must know."""
+    """The actor lives but reports that it cannot do its work; the text is for users."""
 
 
 class ActorNameTakenError(StreamsError):
@@ -39,7 +39,7 @@ class ActorNameTakenError(StreamsError):
 
 
 class CommitRefusedError(StreamsError):
-    """Kafka will never take these offsets: the seat in the group is lost for good, or something must be fixed."""
+    """Kafka will never take these offsets: the membership in the group is lost for good, or something must be fixed."""
 
 
 class ActorSilentError(StreamsError):
@@ -67,8 +67,8 @@ class ToldActor(Protocol):
     actor_id: str
 
     async def tell(self, order: Order) -> bool:
-        """Returns when the order is carried out: whether the last commit is in doubt. Raises ActorSilentError, or
-        another StreamsError where nothing can be told any more."""
+        """Returns when the order is carried out; True if the last commit is in doubt. Raises ActorSilentError, or
+        another StreamsError if the actor takes no orders any more."""
 
 
 class ActorHandle(ToldActor, Protocol):
@@ -79,17 +79,17 @@ class ActorHandle(ToldActor, Protocol):
     """The handle to which readers send their queries."""
 
     async def start(self, slot: int) -> str:
-        """Returns when the actor is up, however long it waits for a CPU: the id of its Ray node."""
+        """Returns the id of the actor's Ray node when the actor is up, however long it waits for a CPU."""
 
     async def insist(self, order: Order) -> bool:
-        """The same, however long the actor takes: it may wait for a broker for hours. The caller cancels the call when
-        it does not want to wait any longer."""
+        """Like ``tell``, however long the actor takes: it may wait for a broker for hours. The caller cancels the call
+        when it does not want to wait any longer."""
 
     async def wait(self) -> ActorEnd:
-        """Returns when the actor's loop ends: why."""
+        """Waits for the end of the actor's loop; returns the reason."""
 
     async def status(self, word: Word) -> ActorStatus | None:
-        """The actor's own view; None when it does not answer now."""
+        """Returns the actor's own view; None when it does not answer now."""
 
     async def heartbeat(self, word: Word) -> bool:
         """Returns True if its process answers, however long its thread works on a record."""
@@ -115,10 +115,10 @@ class Environment(Protocol):
         """Connect to a node; takes seconds at most."""
 
     def reported(self, status: ActorStatus) -> None:
-        """An actor has said what it does."""
+        """Take the status that an actor has reported."""
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
-        """The application is in another state."""
+        """Take the new state of the application."""
 
     def rolled_out(self, rollout: Rollout) -> None:
-        """A roll-out has begun, or has come further."""
+        """Take a roll-out that has begun, or has come further."""

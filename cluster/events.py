@@ -39,8 +39,8 @@ class GroupAssigned:
 
 @dataclass(frozen=True)
 class GroupRebalances:
-    """The group hands out its partitions anew. Until GroupAssigned comes the actors process nothing: whoever gets a
-    partition of them goes on where the last commit is."""
+    """The group assigns its partitions again. Until GroupAssigned comes, the actors process nothing: the next owner of
+    a partition continues where the last commit is."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class ClusterResized:
 
 @dataclass(frozen=True)
 class ActorsWanted:
-    """So many stream actors there should be, at most one for each task, whatever CPUs the Ray cluster has."""
+    """Number of stream actors that should run, whatever CPUs the Ray cluster has; no more than the tasks can use."""
 
     count: int
 
 
 @dataclass(frozen=True)
 class NodesDraining:
-    """All nodes that will be gone, and in how many seconds; None: it waits until nothing runs there any more."""
+    """All nodes that will be gone, and in how many seconds; None: the node waits until nothing runs there any more."""
 
     seconds_left: Mapping[str, float | None]
 
@@ -161,7 +161,7 @@ class ProcessDied:
 
 @dataclass(frozen=True)
 class ActorFenced:
-    """It can write nothing any more, wherever its process is."""
+    """The actor can write nothing any more, wherever its process is."""
 
     actor_id: str
 
@@ -202,8 +202,8 @@ class CommitSucceeded:
 
 @dataclass(frozen=True)
 class CommitFailed:
-    """Kafka did not take the offsets of a CommitOffsets, and the shell has waited a little since. ``final``: it never
-    will, ``error`` is what a user must know."""
+    """Kafka did not take the offsets of a CommitOffsets, and the dispatcher has waited a little since. ``final``: it
+    never will; ``error`` is what a user must know."""
 
     request: CommitRequest
     error: str
@@ -278,8 +278,8 @@ Event = (
 @dataclass(frozen=True)
 class StartActor:
     """Create the actor; answer ActorUp, or ActorFailed or ActorLost. ``slot``: the number in its ``transactional.id``,
-    that no other actor has. ``generation``: the version of the program that it runs. ``node``: where it belongs, if
-    there is a CPU; empty: anywhere. ``avoid``: the nodes on which it must not start."""
+    which no other actor has. ``generation``: the version of the program that it runs. ``node``: the node it belongs on,
+    if there is a CPU; empty: any. ``avoid``: the nodes on which it must not start."""
 
     actor_id: str
     slot: int = 0
@@ -290,10 +290,10 @@ class StartActor:
 
 @dataclass(frozen=True)
 class AssignTasks:
-    """Tell the actor that these, and no others, are its tasks, and these its standbys; answer ActorAssigned once the
-    other tasks are released.
+    """Make these, and no others, the actor's tasks, and these its standbys; answer ActorAssigned once the other tasks
+    are released.
 
-    The task plan says what each of them reads; one that read something else before is closed and opened again."""
+    The task plan names what each of them reads; one that read something else before is closed and opened again."""
 
     actor_id: str
     epoch: int

@@ -30,9 +30,10 @@ class Fences:
         self._fenced: set[str] = set()
 
     def gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
-        """The actor is gone, or seems to be. Exactly once it must be fenced if its last commit is ``in_doubt``. At
-        least once, its tasks also wait until Kafka has answered its last commit: a successor that begins before it, and
-        whose own successor begins behind it, would leave out what changelogs tell between the two."""
+        """Take an actor that is gone, or seems to be. Exactly once it must be fenced if its last commit is
+        ``in_doubt``. At least once, its tasks also wait until Kafka has answered its last commit: a successor that
+        begins before it, and whose own successor begins behind it, would leave out what the changelogs have between the
+        two."""
         if actor.held and (in_doubt if self._exactly_once else may_write_s > 0 or self._commit_under_way(name)):
             record = ActorRecord(Phase.FENCING, actor.slot, actor.node, held=actor.held, generation=actor.generation)
             self._begin(name, record, may_write_s)

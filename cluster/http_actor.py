@@ -1,4 +1,4 @@
-"""The actor that hosts the HTTP server. What it serves is given to it: ``cluster/`` knows no web framework."""
+"""The actor that hosts the HTTP server, whose code is passed to it: ``cluster/`` knows no web framework."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class HttpActor:
         self._announcing: asyncio.Task[None] | None = None
 
     async def address(self) -> str:
-        """Where it listens; waits until it does. Raises what keeps it from listening."""
+        """Returns the address at which it listens, once it does. Raises the error that keeps it from listening."""
         return await asyncio.shield(self._address)
 
     async def process(self) -> Process:
-        """Where it lives: the coordinator asks now and then, and ends the process if it stands still."""
+        """Returns its process: the coordinator asks now and then, and ends the process if it is unresponsive."""
         return own_process()
 
     async def known_address(self) -> str | None:
-        """Where it listens, None if it does not yet."""
+        """Returns the address at which it listens; None if it does not yet."""
         return self._address.result() if self._address.done() and not self._address.exception() else None
 
     async def stop(self) -> None:
@@ -60,7 +60,7 @@ class HttpActor:
     async def _serve(self, serving: Awaitable[None]) -> None:
         try:
             await serving
-        except Exception as error:  # raised to whoever asks for the address, and logged
+        except Exception as error:  # raised to callers of ``address``, and logged
             logger(__name__).error("HTTP server failed", error=str(error))
             if not self._address.done():
                 self._address.set_exception(error)
@@ -73,12 +73,12 @@ class HttpActor:
 
     async def _announce(self, address: str) -> None:
         coordinator = await asyncio.to_thread(find_coordinator, self._application_id)
-        if coordinator is not None:  # else the application is being started: whoever does that sends it the address
+        if coordinator is not None:  # otherwise the process that is starting the application sends it
             await coordinator.set_http_address.remote(address)
 
 
 def start_http(application_id: str, settings: ServerSettings, serve: Serve) -> tuple[Any, str]:
-    """Start the server of an application on this node; the actor and its address.
+    """Start the server of an application on this node; returns the actor and its address.
 
     Raises ConfigError when it cannot listen there, and ApplicationStateError when it cannot be started; nothing is left
     behind then.

@@ -93,7 +93,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """``close()``; what the block raised goes on to its caller."""
+        """``close()``; what the block raised is passed on to its caller."""
         self.close()
 
     @property
@@ -209,7 +209,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         """Let no task process records or punctuate; before ``start``: from the start on. Mirrors ``pause`` (KIP-834).
 
         When it returns, every stream actor that answers has stopped, and what they had done is committed as usual.
-        Tasks are assigned and restored, the session in the group goes on, queries are answered, and the state stays as
+        Tasks are assigned and restored, the group session continues, queries are answered, and the state stays as
         it is. Holds, over restarts of actors, until ``resume``. Raises ApplicationStateError when the application has
         ended, or its coordinator does not answer.
         """
@@ -292,7 +292,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         self._end_views()
         drained, ours = True, find_coordinator(self.application_id) == self._coordinator
         if not ours:
-            # Someone else has ended it, and may have started it anew: that one is not ours to end.
+            # Someone else has ended it, and may have started it again: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
             control.end_actors(self.application_id, self._coordinator)
@@ -333,7 +333,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
                 local_state.clean_up(self.config.state_dir / self.application_id)
 
     def _running(self) -> ApplicationStatus:
-        """The status of an application that runs, or is about to; else ApplicationStateError says where it stands."""
+        """Returns the status of an application that runs, or is about to; otherwise raises ApplicationStateError."""
         if self._coordinator is None and not self._closed:
             raise ApplicationStateError(
                 f"application {self.application_id!r} is not started: call start() first. If another process has "

@@ -17,8 +17,8 @@ from penstock.topology.physical.topology import internal_topic
 
 
 class KeyHome(NamedTuple):
-    """A key as it stands in its store, the tasks in which it is looked for ``first``, and the ``others`` in which it is
-    looked for then: none where it cannot be there."""
+    """The bytes of a key in its store, the tasks in which it is looked for ``first``, and the ``others`` in which it is
+    looked for then: none if it cannot be there."""
 
     data: bytes
     first: tuple[TaskId, ...]
@@ -30,7 +30,7 @@ class KeyHome(NamedTuple):
         return self.first + self.others
 
     def within(self, partitions: Collection[int]) -> KeyHome:
-        """The same without the tasks of other partitions."""
+        """Returns the home of the key without the tasks of other partitions."""
         first, others = (
             tuple(task for task in tasks if task.partition in partitions) for tasks in (self.first, self.others)
         )
@@ -50,7 +50,7 @@ class KeySerdes(NamedTuple):
     entries: EntryForm
 
     def home_of(self, where: StoreMetadata, key: Any) -> KeyHome:
-        """The home of ``key`` in the store. Raises SerializationError."""
+        """Returns the home of ``key`` in the store. Raises SerializationError."""
         data = key_bytes(where.name, self.stored, key)
         tasks = [TaskId(where.subtopology, partition) for partition in range(where.partitions)]
         first = where.partitioner.partition_of(self.placed(where.name, key, data), where.partitions)
@@ -60,7 +60,7 @@ class KeySerdes(NamedTuple):
         return KeyHome(data, (tasks[first],), others)
 
     def placed(self, store: str, key: Any, stored: bytes) -> bytes:
-        """The bytes by which ``key``, which the store has as ``stored``, was given to a partition, or may have been."""
+        """Returns the bytes by which ``key``, stored as ``stored``, was given to a partition, or may have been."""
         if self.produced is self.stored or self.produced == self.stored:
             return stored
         if isinstance(key, Windowed):
@@ -76,7 +76,7 @@ class KeySerdes(NamedTuple):
 
 
 def key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
-    """The key as ``serde`` writes it. Raises SerializationError naming the store."""
+    """Returns the key as ``serde`` writes it. Raises SerializationError naming the store."""
     try:
         return serde.serialize(key)
     except Exception as error:  # a serde may raise anything: see Serde
@@ -84,9 +84,9 @@ def key_bytes(store: str, serde: Serde[Any], key: Any) -> bytes:
 
 
 def pickled_key_serdes(spec: ApplicationSpec, store: str, source_topic: str) -> bytes:
-    """The pickled serdes (None: there is none) of the keys of a store and of a topic that its sub-topology reads, to be
-    bound by who reads: a bound one may hold what does not travel; and the form of the store's rows. Alone: the whole
-    program can only be unpickled where all of its code is, and a reader need not have it."""
+    """Returns, pickled, the serdes (None: there is none) of the keys of a store and of a topic that its sub-topology
+    reads, and the form of the store's rows. The reader binds the serdes: a bound one may hold what cannot be pickled.
+    The whole program is left out: unpickling it takes all of its code, which a reader need not have."""
     topology, default = spec.topology, spec.config.default_key_serde
     produced = default
     for source in (source for sub in topology.every_subtopology for source in sub.sources):
@@ -100,8 +100,8 @@ def pickled_key_serdes(spec: ApplicationSpec, store: str, source_topic: str) -> 
 
 
 def unpickled(store: str, pickled: bytes) -> tuple[Serde[Any] | None, Serde[Any] | None, EntryForm]:
-    """The serdes of a store's keys and of the topic that places them, and how its rows are read, from what
-    :func:`pickled_key_serdes` gives. Raises ConfigError when their code is not here."""
+    """Returns the serdes of a store's keys and of the topic that places them, and how its rows are read, from what
+    :func:`pickled_key_serdes` returns. Raises ConfigError when their code is not here."""
     try:
         serdes: tuple[Serde[Any] | None, Serde[Any] | None, EntryForm] = cloudpickle.loads(pickled)
     except Exception as error:  # the serde may be of the user's code, which is imported here

@@ -19,7 +19,7 @@ _LOOK_EACH_S = 1.0
 
 
 class Leases:
-    """Of the actors of one coordinator, whose ``incarnation`` is above those of all coordinators before it."""
+    """The leases of the actors of one coordinator; its ``incarnation`` is above those of all coordinators before it."""
 
     def __init__(self, clock_s: Callable[[], float], incarnation: int) -> None:
         self._clock_s = clock_s
@@ -31,22 +31,22 @@ class Leases:
         self._given_up: set[str] = set()
 
     def word(self, name: str) -> Word:
-        """Returns what goes with the next question to the actor."""
+        """Returns the word for the next question to the actor."""
         self._asked[name] += 1
         return Word(self._incarnation, self._asked[name], self._answered.get(name, 0))
 
     def go_above(self, incarnation: int) -> None:
-        """Be a later coordinator than the one of ``incarnation``, even if the wall clock was set back since."""
+        """Choose an incarnation above ``incarnation``, an earlier one, even if the wall clock was set back since."""
         self._incarnation = max(self._incarnation, incarnation + 1)
 
     def answered(self, name: str, word: Word) -> None:
-        """The answer to the question that came with ``word`` has arrived."""
+        """Note that the answer to the question with ``word`` has arrived."""
         if name not in self._given_up:
             self._answered[name] = max(self._answered.get(name, 0), word.number)
             self._heard_s[name] = self._clock_s()
 
     def started(self, name: str) -> None:
-        """The actor has started, and so has its lease."""
+        """Begin the lease of an actor that has started."""
         self._heard_s[name] = self._clock_s()
 
     def give_up(self, name: str) -> float:
@@ -57,7 +57,7 @@ class Leases:
 
     @property
     def unknown_s(self) -> float:
-        """Returns after how many seconds no actor of the coordinator before has a lease, except those that answer."""
+        """Seconds after which no actor of the coordinator before has a lease, except those that answer."""
         return self._left_s(self._begun_s)
 
     def _left_s(self, heard_s: float) -> float:
@@ -66,7 +66,7 @@ class Leases:
 
 async def wait_until_lease_ends(lost: FenceActor, node: Callable[[str], Coroutine[Any, Any, NodeAnswer]]) -> float:
     """Waits until the lost actor surely has no lease: ``may_write_s``, or ORPHANED_S after its raylet has ended, if
-    ``node`` tells of that. Returns the seconds waited."""
+    ``node`` reports that. Returns the seconds waited."""
     clock_s = asyncio.get_running_loop().time
     begun_s = clock_s()
     ends_s = begun_s + lost.may_write_s

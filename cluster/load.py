@@ -1,4 +1,4 @@
-"""What stream actors can take and what comes: measured between two looks at what each actor says of itself."""
+"""Measures what stream actors can take and what comes, by the difference between two reports of each actor."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.common.ids import TaskId
 _Reported = Mapping[TaskId, tuple[ActorStatus, TaskStatus]]
 
 _LARGEST_SHARE = 2.0
-"""What an actor does beside its tasks (fetch, send, commit) counts as theirs, but at most as much again as they took:
-of a few records nothing could be said otherwise."""
+"""Largest busy time of an actor per second of its tasks' time. Its other work (fetch, send, commit) counts as theirs,
+but only up to this: otherwise a few records would say nothing."""
 
 
 @dataclass(frozen=True)
 class TaskLoad:
-    """What was seen of one task over a while: ``arrivals`` and ``processed`` are records per second, ``lag`` stands at
-    its end. ``cost_s`` is what one record takes of its actor's time, in seconds."""
+    """The load of one task over a while: ``arrivals`` and ``processed`` are records per second, ``lag`` is in records,
+    at its end. ``cost_s`` is the time of its actor that one record takes, in seconds."""
 
     actor: str
     arrivals: float
@@ -28,21 +28,21 @@ class TaskLoad:
     cost_s: float
 
     def demand(self, catch_up_s: float) -> float:
-        """Which share of an actor's time it needs to keep up with what comes, and to work its lag off in that time."""
+        """Returns the share of an actor's time that it needs to keep up, and to work its lag off, in ``catch_up_s``."""
         return (self.arrivals + self.lag / catch_up_s) * self.cost_s
 
 
 class LoadWindow:
-    """The loads of the last ``window_s`` seconds. It begins anew whenever a task moves or restores: what was measured
-    before says nothing of how it is now."""
+    """The loads of the last ``window_s`` seconds. It begins again whenever a task moves or restores: earlier
+    measurements do not apply then."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
         self._looks: deque[tuple[float, _Reported]] = deque()
 
     def look(self, now_s: float, actors: Iterable[ActorStatus]) -> dict[TaskId, TaskLoad] | None:
-        """The load of each task; None until a whole window has passed in which all that there are ran where they are,
-        and at least one of them did something or had nothing to do."""
+        """Returns the load of each task; None until a whole window has passed in which all tasks ran where they are
+        now, and at least one of them processed records, or none had any to read."""
         found = {task.task_id: (actor, task) for actor in actors for task in actor.tasks}
         if any(task.state is not TaskState.RUNNING for _, task in found.values()):
             self._looks.clear()
@@ -57,7 +57,7 @@ class LoadWindow:
 
 
 def _same(before: _Reported, now: _Reported) -> bool:
-    """Whether each task is where it was and has gone on there: another assignment may have opened it anew."""
+    """Returns True if each task has continued where it was: another assignment may have opened it again."""
     return before.keys() == now.keys() and all(
         old[0].actor_id == new[0].actor_id
         and old[0].epoch == new[0].epoch
@@ -76,7 +76,7 @@ def _loads(before: _Reported, now: _Reported) -> dict[TaskId, TaskLoad] | None:
             costs[task] = (status.busy_s - before[task][1].busy_s) * share[actor.actor_id] / done
     lagging = any(status.lag for _, status in now.values())
     if not costs and lagging:
-        return None  # nothing goes on: what a record costs is not known
+        return None  # no task makes progress: the cost of a record is not known
     loads = {}
     for task, (actor, status) in now.items():
         old_actor, old = before[task]
@@ -90,7 +90,7 @@ def _loads(before: _Reported, now: _Reported) -> dict[TaskId, TaskLoad] | None:
 
 
 def _cost(task: TaskId, costs: Mapping[TaskId, float]) -> float:
-    """Of one that has processed nothing: what the others of its sub-topology take, or any, on average."""
+    """Returns the cost of a record; if ``task`` has processed none, the average of its sub-topology, or of all."""
     if task in costs or not costs:
         return costs.get(task, 0.0)
     alike = [cost for other, cost in costs.items() if other.subtopology == task.subtopology] or list(costs.values())
@@ -98,7 +98,7 @@ def _cost(task: TaskId, costs: Mapping[TaskId, float]) -> float:
 
 
 def _share(then: ActorStatus, now: ActorStatus, before: _Reported, after: _Reported) -> float:
-    """How much time the actor took, all in all, for a second that its tasks took."""
+    """Returns the time that the actor was busy, all in all, per second that its tasks took."""
     mine = [task.task_id for task in now.tasks]
     tasks_s = sum(after[task][1].busy_s - before[task][1].busy_s for task in mine)
     busy_s = (now.running_s - then.running_s) - (now.idle_s - then.idle_s)

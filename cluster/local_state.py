@@ -1,4 +1,4 @@
-"""What an application has on disk on the nodes of its Ray cluster: looked at, and deleted."""
+"""Reports, and deletes, what an application has on disk on the nodes of its Ray cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NODE_S = 60.0
 
 @dataclass(frozen=True)
 class NodeState:
-    """What lies, or lay, on one node; ``error`` says why that is not known."""
+    """The local state that is, or was, on one node, with its ``size`` in bytes; ``error``: why it is not known."""
 
     node: str
     directories: int = 0
@@ -31,13 +31,13 @@ class NodeState:
 
 
 def look(directory: Path) -> list[NodeState]:
-    """What the application whose ``directory`` that is has on each node."""
+    """Returns the local state of the application with this ``directory`` on each node."""
     asked = list(_on_each_node(local_state, directory))
     return [_result(node, answer) for node, answer in asked]
 
 
 def clean_up(directory: Path) -> list[NodeState]:
-    """Delete it on each node, and say what that was. One node after the other: they may share a disk.
+    """Delete the local state on each node; returns what it was. One node after the other: they may share a disk.
 
     Raises StreamsError naming the nodes where that was not possible, after all others are done.
     """
@@ -50,8 +50,8 @@ def clean_up(directory: Path) -> list[NodeState]:
 def _on_each_node(
     work: Callable[[Path], LocalState], directory: Path
 ) -> Iterator[tuple[str, Callable[[], LocalState]]]:
-    """Begin ``work`` on each node of the Ray cluster that this process is connected to, when the iterator comes to it;
-    what gives the result. On this machine, if it is connected to none."""
+    """Yields each node of the Ray cluster that this process is connected to, with a function that returns the result of
+    ``work``, which begins when the iterator gets there. Without a connection, this machine is the only node."""
     if not ray.is_initialized():
         yield socket.gethostname(), partial(work, directory)
         return

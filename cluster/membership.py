@@ -1,4 +1,4 @@
-"""The coordinator's seat in the consumer group, in a thread of its own: it polls, and commits what it is asked to."""
+"""The coordinator's membership in the consumer group, in a thread of its own: it polls, and commits on request."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _REFUSED_WITHIN_S = 10.0
 """A broker refuses a member sooner. A longer time between two refusals is an outage, which counts as this much."""
 _CLOSE_PATIENCE_S = 90.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
-"""The seat is another's, Kafka does not let us take it, or what we sit there for is gone: no other try would help."""
+"""Another process is the member, Kafka does not let us be it, or a topic is gone: no other try would help."""
 
 
 class Membership:
-    """Keeps the seat until closed; joins again after errors that pass. Commits only what the group assigns to it.
+    """Stays a member until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
     ``on_assigned`` gets the whole assignment each time the group has given one, with what a transaction shows to be
     this member's of that generation; and None when the session is lost, as it is when a client is given up.
@@ -67,7 +67,7 @@ class Membership:
 
     def commit(self, offsets: Offsets) -> Future[None]:
         """Commit as a member, as soon as the group has answered. The future raises one of FINAL when that will never
-        succeed (the seat is given up), else StreamsError."""
+        succeed (the membership is given up), else StreamsError."""
         done: Future[None] = Future()
         self._commits.put((offsets, done))
         if self._closing.is_set():
@@ -75,7 +75,7 @@ class Membership:
         return done
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """From now on the seat is for these topics; the group hands out their partitions anew."""
+        """Be a member for these topics from now on; the group assigns their partitions again."""
         self._topics = tuple(topics)
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class Membership:
             except StreamsError as error:
                 self._log.warning("member of the group given up, joining with a new client", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
-            except Exception as error:  # nobody sees a thread die, and without a seat nothing is ever committed
+            except Exception as error:  # nobody sees a thread die, and without a member nothing is committed
                 self._log.error("group membership failed", exc_info=error)
                 self._on_failed(StreamsError(f"internal error in the group's member: {error!r}"))
                 break
@@ -148,13 +148,14 @@ class Membership:
         except StreamsError as error:
             if isinstance(error, OtherProtocolError) and self._mine is None:
                 raise  # there was no session yet that could be lost
-            self._assigned(member, None)  # the next client cannot know whether the group has kept the seat for it
+            self._assigned(member, None)  # the next client cannot know if the group has kept the member for it
             raise
         finally:
             member.close()
 
     def _wait_for_topics(self) -> None:
-        """All that the seat was for is gone: no group gives anything to who asks for nothing."""
+        """Be assigned nothing, refuse commits and wait a little: there is no topic, and no group assigns anything to a
+        member without topics."""
         if self._mine != frozenset():
             self._mine = frozenset()
             self._on_assigned(self._mine, b"")
@@ -168,7 +169,7 @@ class Membership:
         if self._session_lost:
             self._log.warning("session in the group lost: no task runs until there is another")
         # Nothing is ours after a lost session. It is known, not None: commits are refused and do not wait for the next
-        # session, for whoever stops the application would wait for them.
+        # session, for which the end of the application would wait, too.
         self._mine = partitions or frozenset()
         if partitions is not None:
             self.waits_for = self._refused_s = None
@@ -182,7 +183,7 @@ class Membership:
         while not committed.done() and not self._closing.is_set():
             try:
                 self._commit_waiting(member, self._mine)
-            except StreamsError as error:  # whoever asked has heard it; the poll that follows says what is to be done
+            except StreamsError as error:  # the callers have it; the poll that follows shows what is to be done
                 self._log.warning("not committed before the rebalance", error=str(error))
                 break
 

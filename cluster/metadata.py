@@ -61,8 +61,8 @@ def metadata_of(
 def _topics_with_its_keys(
     store: str, sub: Subtopology, plan: SubtopologyTasks, placed: Mapping[str, str], prefix: str
 ) -> Collection[str]:
-    """The topics whose partitions tell in which task a key of the store is. If its keys may be others than those of a
-    topic, the widest topic of the tasks stands for them."""
+    """Returns the topics whose partitions decide in which task a key of the store is. If its keys may be others than
+    those of a topic, the widest topic of the tasks is taken."""
     if store in placed:
         return (placed[store],)
     return topics_that_feed(store, sub, prefix) & plan.topics.keys() or (plan.widest_topic,)

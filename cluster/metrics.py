@@ -22,7 +22,7 @@ CLIENT_STATES = {
 }
 
 _GLOBAL_TASK = "-1_-1"
-"""As Kafka Streams calls what keeps the global stores."""
+"""Kafka Streams' name for the task that keeps the global stores."""
 
 _Samples = Sequence[tuple[Sequence[str], float]]
 _Ages = Sequence[tuple[Sequence[str], Distribution]]
@@ -48,7 +48,7 @@ class MetricName:
 @dataclass(frozen=True)
 class MetricFamily:
     """All metrics of one name. ``tags`` are the tags' names; each sample has their values and a number. A counter only
-    grows while its actor lives. What is a histogram has ``distributions`` in place of samples."""
+    grows while its actor lives. A histogram has ``distributions`` in place of samples."""
 
     group: str
     name: str
@@ -60,7 +60,7 @@ class MetricFamily:
 
 
 def metrics_of(status: ApplicationStatus) -> dict[MetricName, float]:
-    """Every metric with its value, as of ``status``. Histograms are left out: they have no single one."""
+    """Returns every metric with its value, as of ``status``. Histograms are left out: they have no single value."""
     return {
         MetricName(family.name, family.group, dict(zip(family.tags, values, strict=True)), family.description): number
         for family in metric_families(status)
@@ -69,7 +69,7 @@ def metrics_of(status: ApplicationStatus) -> dict[MetricName, float]:
 
 
 def metric_families(status: ApplicationStatus) -> Iterator[MetricFamily]:
-    """Client, threads, tasks, source partitions, then all that actors measure."""
+    """Yields the metrics of client, threads, tasks and source partitions, then all that actors measure."""
     yield from _client(status)
     yield from _threads(status)
     yield from _tasks(status)
@@ -213,11 +213,11 @@ def prometheus_name(family: MetricFamily) -> str:
 
 
 def written(name: str) -> str:
-    """As Prometheus wants names, and labels."""
+    """Returns a name as Prometheus wants those of metrics and labels."""
     return name.replace("-", "_")
 
 
 def cumulated(distribution: Distribution) -> Iterator[tuple[str, float]]:
-    """The buckets of a histogram as Prometheus wants them: (upper end, how many are not above it)."""
+    """Returns the buckets of a histogram as Prometheus wants them: (upper end, how many are not above it)."""
     ends = [*(str(float(bound)) for bound in LATENCY_BOUNDS_MS), "+Inf"]
     return zip(ends, accumulate(distribution.counts), strict=True)

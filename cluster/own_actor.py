@@ -1,4 +1,4 @@
-"""What the actor of this process is to Ray."""
+"""The Ray actor of this process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ray.util.annotations import RayDeprecationWarning
 
 
 def own_id() -> str:
-    """Its id, which a restart keeps."""
+    """Returns the id of the actor, which a restart keeps."""
     return str(ray.get_runtime_context().get_actor_id())
 
 
 def was_restarted() -> bool:
-    """Whether Ray has started it before, in another process. Asks Ray."""
+    """Returns True if Ray has started the actor before, in another process. Asks Ray."""
     with warnings.catch_warnings():
         # Ray's own property uses another that Ray has deprecated, and would say so to our users.
         warnings.simplefilter("ignore", RayDeprecationWarning)

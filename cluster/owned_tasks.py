@@ -1,4 +1,4 @@
-"""Which tasks are this cluster's: those whose partitions the consumer group gives to it, while its session lasts."""
+"""The tasks of this Ray cluster: those whose partitions the consumer group gives to it, while its session lasts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.topology.physical.task_plan import TaskPlan
 class OwnedTasks:
     """The part of the coordinator's state machine that looks at the group: plan and partitions in, tasks out.
 
-    While a session is lost no task is ours, and what was begun under it is never committed under the next one: others
-    may have had the partitions since, and its state would lack what they have made of them.
+    While a session is lost, no task is ours. What was begun under it is never committed under the next one: others may
+    have had the partitions since, and our state would lack their updates.
     """
 
     def __init__(self, plan: TaskPlan) -> None:
@@ -22,34 +22,34 @@ class OwnedTasks:
         """Topics of earlier plans that were deleted: Kafka takes no offsets of them."""
         self.session_lost = False
         self.rebalancing = False
-        """Whether the group hands out its partitions anew: what it gives to this cluster is not known yet."""
+        """True while the group assigns its partitions again: this cluster's part is not known yet."""
         self.group_metadata = b""
-        """What a transaction shows to the group to be this member's, of the generation that gave these tasks."""
+        """The group metadata that shows a transaction to be this member's, of the generation that gave these tasks."""
         self._partitions: frozenset[TopicPartition] | None = None  # None until the group has answered
         self._lost_epoch = 0  # the last one before a session was lost
 
     @property
     def known(self) -> bool:
-        """Whether the group has answered since the coordinator began."""
+        """True if the group has answered since the coordinator began."""
         return self._partitions is not None
 
     @property
     def unplanned(self) -> frozenset[TopicPartition]:
-        """What the group gives to this cluster but no task reads: a source topic has got partitions, plan anew."""
+        """Partitions that the group gives to this cluster but no task reads: a source topic has grown, plan again."""
         return (self._partitions or frozenset()) - self.plan.reads
 
     @property
     def orphaned(self) -> frozenset[TopicPartition]:
-        """What the group gives to this cluster without the rest that its task reads: a topic may be gone."""
+        """Partitions that the group gives to this cluster without others that their task reads: a topic may be gone."""
         mine = frozenset(tp for task in self.tasks for tp in self.plan.partitions[task])
         return (self._partitions or frozenset()) - mine
 
     def under_lost_session(self, epoch: int) -> bool:
-        """Whether the epoch was given out under a session that is lost."""
+        """Returns True if the epoch was given out under a session that is lost."""
         return epoch <= self._lost_epoch
 
     def assign(self, partitions: frozenset[TopicPartition] | None, epoch: int, group_metadata: bytes = b"") -> None:
-        """Take what the group gives; None when the session is lost, with the last ``epoch`` given out so far."""
+        """Take what the group gives: None if the session is lost, with the last ``epoch`` given out so far."""
         self.rebalancing = False
         self.session_lost = partitions is None
         if self.session_lost:
@@ -59,10 +59,10 @@ class OwnedTasks:
         self.tasks = self.plan.owned(self._partitions)
 
     def replan(self, plan: TaskPlan) -> None:
-        """Take another plan, if now is the time for it; else it comes again when the group has given what it reads.
+        """Take another plan if it fits now; otherwise it comes again once the group has given what it reads.
 
-        Topics are seen to grow before the group assigns the new partitions: until then a task that reads one of them
-        would be nobody's. When the group does, they are unplanned. Where topics are gone, tasks may be, too.
+        Topics are seen to grow before the group assigns the new partitions: until then, a task that reads one would be
+        nobody's. Once the group assigns them, they are unplanned. If topics are gone, tasks may be gone, too.
         """
         if self.session_lost:
             return  # what the next one gives is not known yet
@@ -72,7 +72,7 @@ class OwnedTasks:
             self.plan, self.tasks = plan, tasks
 
     def refusal_reason(self, epoch: int, partitions: Iterable[TopicPartition]) -> str | None:
-        """Why the group's assignment does not let these be committed under ``epoch``; None when it does."""
+        """Returns why the group's assignment forbids committing these under ``epoch``; None if it does not."""
         if self.under_lost_session(epoch):
             return f"epoch {epoch} belongs to a session in the group that is lost"
         # Unknown just after a restart: then the group itself judges the commit.

@@ -1,7 +1,7 @@
-"""Whether an application is paused, and that each of its stream actors knows it.
+"""Pauses and resumes an application, and sees to it that each of its stream actors knows.
 
-The coordinator says it once to every actor, and to each new one before it gets tasks. What goes wrong on the way is
-mended where actors are asked what they do anyway: one that says otherwise than it should is told again.
+The coordinator sends the setting once to every actor, and to each new one before it gets tasks. What goes wrong on the
+way is repaired when actors report their status anyway: one that reports another setting gets it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.common.errors import StreamsError
 
 
 class Pausing:
-    """``paused`` is what holds now. ``keep`` keeps it beyond this process. Everything runs in one event loop."""
+    """``paused`` is the setting now. ``keep`` saves it beyond this process. Everything runs in one event loop."""
 
     def __init__(self, keep: Callable[[bool], Awaitable[None]], log: BoundLogger) -> None:
         self.paused = False
@@ -28,31 +28,31 @@ class Pausing:
         self._one_by_one = asyncio.Lock()
 
     def begin(self, paused: bool) -> None:
-        """What held before, or what the application begins with; what was said since then counts more."""
+        """Take the setting from before a restart, or of a new application, unless ``become`` has set one since."""
         if not self._said:
             self.paused = paused
 
     async def become(self, paused: bool, actors: Callable[[], Iterable[ToldActor]]) -> None:
-        """From now on it is paused, or not; returns when it is kept, and every actor that answers has been told."""
+        """Pause or resume the application; returns when that is saved, and every actor that answers has received it."""
         async with self._one_by_one:
             self._said = True
             await self._keep(paused)
             if paused != self.paused:
                 self.paused = paused
                 self._log.info("application paused" if paused else "application resumed")
-            # Those that start are told when they have.
+            # Actors that still start get it when they have started.
             await asyncio.gather(*(self.tell(actor) for actor in actors()))
 
     async def tell(self, actor: ToldActor) -> None:
-        """Say it to one."""
+        """Send the setting to one actor."""
         try:
             await actor.tell(Pause(self.paused))
         except StreamsError as error:
-            # It may have ended, which its watcher notices; else it is told again when it says what it does.
+            # It may have ended, which its watcher notices; else it gets the setting again when it next reports.
             self._log.warning("actor not told to pause or resume", actor=actor.actor_id, error=str(error))
 
     async def started(self, actor: ToldActor) -> None:
-        """It has started, and gets no tasks before this returns. Raises StreamsError when it is gone."""
+        """Send the setting to a new actor, which gets no tasks before that. Raises StreamsError if it is gone."""
         while self.paused:
             try:
                 await actor.tell(Pause(True))
@@ -61,5 +61,5 @@ class Pausing:
                 self._log.warning("new actor not told to pause, trying again", error=str(error))
 
     def contradicts(self, status: ActorStatus) -> bool:
-        """Whether an actor that says so must be told."""
+        """Returns True if the actor reports another setting and must be sent this one."""
         return status.paused != self.paused and not status.stopping and status.error is None

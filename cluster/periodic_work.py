@@ -102,7 +102,7 @@ class PeriodicWork:
 
     @property
     def stuck(self) -> tuple[StuckTask, ...]:
-        """Tasks that stand still although there is something to do."""
+        """Tasks that make no progress although they have something to do."""
         return self._stuck.stuck
 
     @property
@@ -144,7 +144,7 @@ class PeriodicWork:
         self._stuck.look(self._dispatcher.statuses, may_work)
 
     async def _check_topics(self) -> None:
-        """Plan anew if a source topic has changed."""
+        """Plan again if a source topic has changed."""
         machine = self._dispatcher.machine
         if not self._topics.due(bool(machine.unplanned), machine.orphaned):
             return

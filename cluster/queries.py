@@ -228,7 +228,7 @@ class StateQueries(ReadSide):
             self._waiting -= 1
 
     async def _answer(self, query: StoreQuery, reading: Reading) -> StoreAnswer:
-        """The answer of the active task, or of a copy where ``reading`` takes one; a failure is raised."""
+        """Returns the answer of the active task, or of a standby if ``reading`` permits it; raises a failure."""
         asking = self._active_answer(query)
         if reading.stale and query.bound is None:
             answer, of_copy = await first_answer(asking, partial(self._copies, query))
@@ -321,7 +321,7 @@ class StateQueries(ReadSide):
     # ---- the coordinator ----
 
     async def _refresh(self) -> ApplicationMetadata:
-        """Ask the coordinator anew; all who need it at the same time share one call."""
+        """Ask the coordinator again; all calls that need it at the same time share one question."""
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._fetch_metadata())
         return await asyncio.shield(self._refreshing)
@@ -343,7 +343,7 @@ class StateQueries(ReadSide):
         return metadata
 
     async def _ask_coordinator(self, method: str, *arguments: Any) -> Any:
-        """Call the coordinator; looks it up anew when it is another one than before."""
+        """Call the coordinator; look it up again if it is another one than before."""
         for attempt in range(2):
             if self._coordinator is None:
                 self._coordinator = await asyncio.to_thread(require_coordinator, self._application_id)

@@ -1,4 +1,4 @@
-"""Which Ray clusters there are, and which applications run in them: before a connection is made, and within seconds."""
+"""Finds Ray clusters, and the applications that run in them: before a connection is made, and within seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROBE = Path(__file__).with_name("ray_probe.py")
 
 @dataclass(frozen=True)
 class RayCluster:
-    """One cluster that was asked. ``problem`` says why its applications are not known; None when they are."""
+    """A Ray cluster that was asked. ``problem`` is why its applications are not known; None when they are."""
 
     address: str
     applications: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class RayCluster:
 
 
 def named_address() -> str | None:
-    """The ``host:port`` of ``RAY_ADDRESS``; None if it leaves the choice. Raises ConfigError for any other form."""
+    """Returns the ``host:port`` in ``RAY_ADDRESS``; None if it leaves the choice. Else raises ConfigError."""
     address = os.environ.get("RAY_ADDRESS", "")
     if address in ("", "auto", "local"):
         return None
@@ -50,13 +50,13 @@ def named_address() -> str | None:
 
 
 def started_here() -> RayCluster | None:
-    """The cluster that ``ray start`` started last on this machine; None if that has ended."""
+    """Returns the cluster that ``ray start`` started last on this machine; None if that has ended."""
     address = services.find_bootstrap_address(None)
     return probe(address) if address in _local() else None
 
 
 def clusters() -> list[RayCluster]:
-    """The cluster of ``RAY_ADDRESS``; if that is not set, all whose nodes run on this machine, with what they hold."""
+    """Asks, and returns, the cluster of ``RAY_ADDRESS``; if that is not set, all whose nodes run on this machine."""
     address = named_address()
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(probe, [address] if address else sorted(_local())))
@@ -83,7 +83,7 @@ def use_token() -> None:
 
 
 def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
-    """The error that says why none of these can be used."""
+    """Returns the error that explains why none of these can be used."""
     problems = [cluster.problem for cluster in found if cluster.problem]
     if not problems:
         return ApplicationStateError(
@@ -105,16 +105,16 @@ def _local() -> frozenset[str]:
 
 
 def _may_show_token(address: str) -> bool:
-    """A token is shown unasked to this user's own clusters on this machine alone: who reads it may use every cluster
-    that has it."""
+    """Returns True if the token may be shown unasked: only to this user's own clusters on this machine, as a process
+    that reads it may use every cluster that has it."""
     if _AUTH_MODE in os.environ or address not in _own() or not _is_of_this_machine(address):
         return False
     return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
 
 
 def _own() -> frozenset[str]:
-    """The clusters whose nodes here run as this user. A process of another user may name any address on its command
-    line, and Ray, which finds the addresses there, asks nobody who it is."""
+    """Returns the clusters whose nodes here run as this user. A process of another user may name any address on its
+    command line, and Ray, which finds the addresses there, does not check the user."""
     processes = services.psutil.process_iter(["cmdline", "uids"])  # type: ignore[attr-defined]  # the one Ray brings
     return frozenset(
         argument.removeprefix(_GCS)
@@ -127,7 +127,7 @@ def _own() -> frozenset[str]:
 
 
 def _is_of_this_machine(address: str) -> bool:
-    """Whether all that the host's name stands for are addresses of this machine: to them alone one can bind."""
+    """Returns True if all that the host's name stands for are addresses of this machine: only those can be bound."""
     host, _, port = address.rpartition(":")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)

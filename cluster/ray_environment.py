@@ -25,7 +25,7 @@ from penstock.kafka.clients import ConfluentClients
 
 
 class RayEnvironment(Environment):
-    """The dispatcher's environment, of Ray and Kafka. ``membership``: the seat in the group, None before it is taken;
+    """The dispatcher's environment, of Ray and Kafka. ``membership``: that in the group, None before it begins;
     ``entered``: hears of each state of the application; ``spread``: actors belong on many nodes, for standbys."""
 
     def __init__(

@@ -12,14 +12,14 @@ PUBLISH_EVERY_S = 5.0
 """Ray passes metrics on every 10 s (``metrics_report_interval_ms``)."""
 
 _Series = tuple[str, tuple[str, ...]]
-"""Which gauge, and the values of its tags."""
+"""The name of a gauge, and the values of its tags."""
 
 
 class Gauge(Protocol):
     """``ray.util.metrics.Gauge``."""
 
     def set(self, value: float, tags: dict[str, str], /) -> None:
-        """The value of one series."""
+        """Set the value of one series."""
 
 
 MakeGauge = Callable[[str, str, tuple[str, ...]], Gauge]
@@ -27,7 +27,7 @@ MakeGauge = Callable[[str, str, tuple[str, ...]], Gauge]
 
 
 def ray_gauge(name: str, description: str, tags: tuple[str, ...]) -> Gauge:
-    """One of Ray's."""
+    """Returns one of Ray's gauges."""
     from ray.util.metrics import Gauge as RayGauge
 
     gauge: Gauge = RayGauge(name, description, tag_keys=tags)
@@ -35,10 +35,10 @@ def ray_gauge(name: str, description: str, tags: tuple[str, ...]) -> Gauge:
 
 
 class RayMetrics:
-    """Hands families to Ray, whose endpoint shows them with ``ray_`` in front, and else as ``/metrics`` does.
+    """Hands families to Ray, whose endpoint shows them with ``ray_`` in front, and otherwise as ``/metrics`` does.
 
-    All are gauges to Ray: it takes no histogram from outside, and a counter of its own would begin anew with each
-    restart of the coordinator. ``rate()`` and ``histogram_quantile()`` do not mind.
+    All are gauges to Ray: it takes no histogram from outside, and a counter of its own would start again with each
+    restart of the coordinator. ``rate()`` and ``histogram_quantile()`` work all the same.
     """
 
     def __init__(self, make: MakeGauge = ray_gauge) -> None:
@@ -48,7 +48,7 @@ class RayMetrics:
         self._shown: set[_Series] = set()
 
     def publish(self, families: Iterable[MetricFamily]) -> None:
-        """These, and no others: what was shown before and is gone, such as a task that has moved, is taken back."""
+        """Show these families alone: a series that was shown and is gone, such as a moved task's, is withdrawn."""
         shown: set[_Series] = set()
         for family in families:
             for name, tags, samples in _series(family):
@@ -67,7 +67,7 @@ class RayMetrics:
 
 
 def _series(family: MetricFamily) -> Iterator[tuple[str, tuple[str, ...], list[tuple[tuple[str, ...], float]]]]:
-    """Name, tags, samples: of a histogram those of its buckets, its sum and its count."""
+    """Yields name, tags and samples: for a histogram, those of its buckets, its sum and its count."""
     name, tags = prometheus_name(family), tuple(map(written, family.tags))
     if not family.distributions:
         yield name, tags, [(tuple(values), number) for values, number in family.samples]

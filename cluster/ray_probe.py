@@ -1,6 +1,6 @@
-"""What one Ray cluster holds, asked in a process of its own: ``python ray_probe.py HOST:PORT``.
+"""Asks one Ray cluster for its named actors, in a process of its own: ``python ray_probe.py HOST:PORT``.
 
-Ray's client in C++ waits for minutes when nobody answers, and may end the whole process: this one may be ended at any
+Ray's client in C++ waits for minutes when nobody answers, and may end its process; this process may be ended at any
 time. It needs no penstock, so it starts quickly. It prints one line of JSON: ``{"actors": [[namespace, name], ...]}``,
 or ``{"refused": ...}`` when the cluster asks for a token, or ``{"failed": ...}``.
 """
@@ -17,7 +17,7 @@ _CONNECT_S = 3.0
 
 
 def named_actors_at(address: str) -> dict[str, Any]:
-    """The named actors that live there."""
+    """Returns the named actors that live there, or why they are not known, in the form that is printed."""
     from ray.exceptions import AuthenticationError, RayError
 
     raylet: Any = importlib.import_module("ray._raylet")  # compiled, without types

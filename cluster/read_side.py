@@ -1,6 +1,6 @@
-"""The read side: what may be asked of a running application from outside, and the values of the answers.
+"""The read side: the questions to a running application from outside, and the values of the answers.
 
-``cluster/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none. Who is
+``cluster/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none. Code
 outside of ``cluster/`` imports all of it from here, statuses too; ``cluster/`` itself has those from
 ``actors/messages.py``.
 """
@@ -69,7 +69,7 @@ __all__ = [
 
 
 DEFAULT_WAIT_S = 1.0
-"""So long is a store given to come to a position, unless who asks says otherwise."""
+"""Seconds that a store is given to come to a position, unless the caller chooses others."""
 LONGEST_WAIT_S = 10.0
 
 _NUMBERS = frozenset({"short", "integer", "long", "float", "double"})
@@ -77,7 +77,7 @@ _NUMBERS = frozenset({"short", "integer", "long", "float", "double"})
 
 @dataclass(frozen=True, slots=True)
 class StoreEntries:
-    """One page of a range. ``cursor`` goes on where the page ends; None at the end of the range."""
+    """One page of a range. ``cursor`` continues where the page ends; None at the end of the range."""
 
     entries: tuple[StoreEntry, ...]
     cursor: str | None
@@ -87,10 +87,10 @@ class Reading:
     """Conditions on the answer to one question, and, once it was answered, the positions of the stores that answered
     it.
 
-    ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; ``wait_s`` is how
-    long a store is given to come there. ``stale``: where the task is not to be had, restores or does not answer, a
-    standby's answer will do, or what is restored so far; ``was_stale``: one was given. ``partitions``: those of the
-    store that may answer, None for all.
+    ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; a store is given
+    ``wait_s`` seconds to come there. ``stale``: if the task is not available, restores or does not answer, a standby's
+    answer will do, or what is restored so far; ``was_stale``: one was given. ``partitions``: those of the store that
+    may answer, None for all.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Reading:
 
     @property
     def position(self) -> Position:
-        """Every record up to here has been seen by all that was answered."""
+        """The position up to which all that was answered has seen every record."""
         return Position(self._seen)
 
     @property
@@ -122,7 +122,7 @@ class Reading:
         return position | {"stale": True} if self.was_stale else position
 
     def answered_at(self, position: Position) -> None:
-        """A part of the answer is as new as that. Of several parts by one task the oldest counts."""
+        """Take the position of a part of the answer. Of several parts by one task the oldest counts."""
         for topic, partitions in position.offsets.items():
             seen = self._seen.setdefault(topic, {})
             for partition, offset in partitions.items():
@@ -133,14 +133,14 @@ STOPPED = "it is stopping or has stopped"
 
 
 def state_error(status: ApplicationStatus, why: str = STOPPED) -> ApplicationStateError:
-    """The error for a question to an application that does not run; ``why`` if it did not fail."""
+    """Returns the error for a question to an application that does not run; ``why`` if it did not fail."""
     return ApplicationStateError(
         f"application {status.application_id!r} is in state {status.state.value}: {status.error or why}"
     )
 
 
 def unknown_store(application_id: str, name: str, known: Iterable[str]) -> UnknownStateStoreError:
-    """The error for a store that there is not."""
+    """Returns the error for a store that does not exist."""
     return UnknownStateStoreError(
         f"application {application_id!r} has no state store {name!r}; its stores: {', '.join(sorted(known)) or 'none'}"
     )
@@ -165,7 +165,7 @@ class ReadSide(Protocol):
         """State, actors, tasks, placement and lags, as the coordinator knows them."""
 
     async def pause(self, paused: bool) -> ApplicationStatus:
-        """Keep all tasks from processing, or let them go on: no question, but asked as one is. The status then."""
+        """Pause or resume all tasks: no question, but asked as one is. Returns the status then."""
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""
@@ -177,7 +177,7 @@ class ReadSide(Protocol):
         """The serde of the store's keys."""
 
     async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
-        """The row that ``query``, a single one of a key, asks for; None when there is none.
+        """Returns the row that ``query``, a single one of a key, asks for; None when there is none.
 
         Raises SerializationError when the store's serde refuses the key.
         """
@@ -185,20 +185,20 @@ class ReadSide(Protocol):
     async def get_many(
         self, store: str, keys: Sequence[Any], reading: Reading | None = None
     ) -> list[StoreEntry | None]:
-        """The rows of all ``keys``, in their order, by one call to each actor; a key may be there twice. They are read
-        one after the other: no snapshot."""
+        """Returns the rows of all ``keys``, in their order, by few calls to each actor; a key may be there twice. They
+        are read one after the other: no snapshot."""
 
     async def page(
         self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
-        """At most ``limit`` rows of those that ``query`` asks for, of all partitions in the order of the rows' keys;
-        more where tasks have rows of the same key, which stand on one page. ``cursor`` is that of the page before; it
-        holds no resource and survives a move of the task, but the pages are no snapshot. Raises ValueError for a cursor
-        that no page ever gave.
+        """Returns at most ``limit`` rows of those that ``query`` asks for, of all partitions in the order of the rows'
+        keys; more if tasks have rows of the same key, which are always on one page. ``cursor`` is that of the page
+        before; it holds no resource and survives a move of the task, but the pages are no snapshot. Raises ValueError
+        for a cursor that no page ever gave.
         """
 
     async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
-        """About how many rows the store has, all partitions together."""
+        """Returns the approximate number of rows in the store, all partitions together."""
 
 
 def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any | None) -> bool:

@@ -1,11 +1,11 @@
-"""When an actor that was lost is replaced: at once, unless one after the other dies before it has done any work."""
+"""Decides when a lost actor is replaced: at once, unless one after the other dies before it has done any work."""
 
 from __future__ import annotations
 
 from penstock.cluster.events import SetTimer, Timer
 
 FORGET_LOSSES_MS = 60_000
-"""After so long without such a loss the next one is replaced at once again."""
+"""Milliseconds without such a loss after which the next lost actor is replaced at once again."""
 FIRST_BACKOFF_MS = 1_000
 LONGEST_BACKOFF_MS = 30_000
 
@@ -17,10 +17,10 @@ class Replacements:
         self._losses = 0
         self._failure: str | None = None
         self.backing_off = False
-        """Whether no actor is started for now."""
+        """True while no actor is started."""
 
     def lost(self, had_worked: bool) -> list[SetTimer]:
-        """An actor is lost; ``had_worked``: its tasks ran, so another in its place will do better than nothing."""
+        """Take the loss of an actor. ``had_worked``: its tasks ran, so that another in its place is of use."""
         if had_worked:
             return []
         self._losses += 1
@@ -32,23 +32,23 @@ class Replacements:
         return timers
 
     def failed(self, error: str) -> list[SetTimer]:
-        """An actor has failed, and is to be replaced. What it died of most likely comes again, be it that its tasks
+        """Take the failure of an actor that is to be replaced. Its cause will most likely come again even if its tasks
         ran before: a record that cannot be processed is read once more."""
         self._failure = error.partition("\n")[0]
         return self.lost(had_worked=False)
 
     @property
     def waits_for(self) -> str | None:
-        """What to tell of failures while no actor is started; None when there is nothing."""
+        """The explanation of the failures while no actor is started; None when there is nothing to report."""
         if not self.backing_off or self._failure is None:
             return None
         return f"stream actors fail one after another, the next one is started after a while: {self._failure}"
 
     def replace(self) -> None:
-        """The time that was waited for has come."""
+        """End the wait: lost actors may be replaced again."""
         self.backing_off = False
 
     def forget_losses(self) -> None:
-        """For long nothing was lost."""
+        """Forget the losses so far: there was none for long."""
         self._losses = 0
         self._failure = None

@@ -26,11 +26,11 @@ MOST_DEATHS = 2
 """A new version is rolled back after more deaths of its processes than that, although none of them reported an error.
 An actor that is lost with its node does not count."""
 ROOM_WAIT_MS = 10_000
-"""After an old actor has made room, the new one has this time to start before another old one makes room."""
+"""Milliseconds that a new actor has to start after an old one has made room, before another old one makes room."""
 
 
 class Rollouts:
-    """The part of the coordinator's state machine that knows the versions of the program.
+    """The part of the coordinator's state machine that handles the versions of the program.
 
     Actors of another generation than the current one are *outdated*. New ones are started beside them. As soon as one
     of these is up, the outdated ones leave, as those on a drained node do. So moves, warm-ups, fences and losses need
@@ -102,15 +102,15 @@ class Rollouts:
     # ---- events ----
 
     def deploy(self, event: Deploy) -> None:
-        """Another version is to run; one that is still on trial makes way for it."""
+        """Begin to roll out another version; one that is still on trial makes way for it."""
         now, starting = event.generation, RolloutPhase.STARTING
         self._begin(Rollout(now, self.now.proven, last=now, phase=starting, watch_s=event.watch_s))
 
     def failed(self, actor: ActorRecord, event: ActorFailed) -> bool:
-        """An actor has failed; returns True if the roll-out answers that, so that it must not end the application.
+        """Take the failure of an actor; returns True if the roll-out answers that, so it must not end the application.
 
-        An actor of the proven version that fails while the other version works beside it may have met a record that
-        the other version wrote. So that is a failure of the version on trial, too.
+        An actor of the proven version that fails while the other version works beside it may have met a record that the
+        other version wrote. So that is a failure of the version on trial, too.
         """
         if self.on_trial(actor):
             if actor.generation == self.now.generation:
@@ -127,12 +127,12 @@ class Rollouts:
         return self.now.phase in (RolloutPhase.STARTING, RolloutPhase.MOVING)
 
     def lost(self, actor: ActorRecord) -> None:
-        """An actor is lost without an error: its node may be gone, or the program ends its process."""
+        """Take the loss of an actor without an error: its node may be gone, or the program ends its process."""
         if self._is_judged(actor.generation):
             self._say(FindCause(actor.generation, actor.node or actor.wanted_node))
 
     def process_died(self, event: ProcessDied) -> None:
-        """It was the process alone, and not its node."""
+        """Take the finding that only the process of a lost actor has ended, and not its node."""
         if self._is_judged(event.generation):
             self._deaths += 1
             if self._deaths > MOST_DEATHS:

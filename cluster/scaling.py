@@ -1,10 +1,10 @@
 """Decides how many stream actors there should be, by the time that the busiest of them needs to catch up.
 
-Pure: what was measured goes in, with the time; a number of actors and the reason come out. Where an actor needs more
-than its time to keep up with what comes, and to work off its lag within CATCH_UP_WINDOWS, there should be more of them.
-Where the tasks would be then the assignor says: so a partition that is too hot by itself is seen, too.
+Pure: what was measured goes in, with the time; a number of actors and the reason come out. If an actor needs more than
+its time to keep up with what comes, and to work off its lag within CATCH_UP_WINDOWS, there should be more of them. The
+assignor gives the placement of the tasks then: so a partition that is too hot by itself is seen, too.
 
-What holds (``tests/cluster/test_scaling.py`` tells it as stories):
+Rules, which ``tests/cluster/test_scaling.py`` tests:
 
 - lag alone decides nothing: lag that is worked off in time is left alone;
 - only numbers of actors that use the partitions evenly: those with which the most that any actor hosts gets less;
@@ -28,15 +28,15 @@ CATCH_UP_WINDOWS = 2
 DOWN_WINDOWS = 5
 BARRED_WINDOWS = 20
 ROOM_WHEN_FEWER = 0.7
-"""With fewer actors the busiest must not need more of its time: else they would be too few again soon."""
+"""Largest share of its time that the busiest of fewer actors may need: else they would be too few again soon."""
 LEAST_GAIN = 0.1
-"""More actors must make the busiest one's work, and then the records per second, better by this share."""
+"""Least share by which more actors must improve the busiest one's work, and then the records per second."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """``loads``: None when nothing was measured. ``hindrance`` says why nothing may be decided now; ``starting`` is how
-    many actors are not up."""
+    """The situation at one look. ``loads``: None when nothing was measured. ``hindrance``: why nothing may be decided
+    now; ``starting``: number of actors that are not up."""
 
     now_s: float
     wanted: int
@@ -57,7 +57,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Trial:
-    """More actors were started: what those tasks that needed them processed before, per second."""
+    """A trial of more actors: ``rate`` is what the tasks that needed them processed before, in records per second."""
 
     before: int
     after: int
@@ -66,7 +66,7 @@ class _Trial:
 
 
 def even_counts(tasks: int, minimum: int, maximum: int | None) -> list[int]:
-    """The numbers of actors with which the most tasks that any of them hosts are fewer than with one actor less."""
+    """Returns the numbers of actors for which the fullest actor has fewer tasks than it would with one actor less."""
     most, least = min(tasks, maximum or tasks), min(tasks, minimum)
     even = [count for count in range(least, most + 1) if count == 1 or -(-tasks // count) < -(-tasks // (count - 1))]
     return even or [least]
@@ -88,7 +88,7 @@ class Scaling:
         self._demands: deque[tuple[float, Mapping[TaskId, float]]] = deque()
         self._placement: Mapping[TaskId, str] = {}
         self._hosted: dict[int, Mapping[str, list[TaskId]]] = {}
-        """Of each number of actors: where the tasks would be."""
+        """The tasks of each actor, by the number of actors."""
         self._trial: _Trial | None = None
         self._barred: tuple[int, float, str] | None = None
 
@@ -111,7 +111,7 @@ class Scaling:
         return Advice(actors, reason, tuple(expected.values()))
 
     def _remember(self, now_s: float, loads: Mapping[TaskId, TaskLoad]) -> None:
-        # Some looks of each window are enough: of what comes and goes faster nobody makes actors.
+        # Some looks of each window are enough: for what comes and goes faster no actors are started.
         if not self._demands or now_s - self._demands[-1][0] >= self._window_s / 4:
             self._demands.append((now_s, {task: load.demand(self._catch_up_s) for task, load in loads.items()}))
         while len(self._demands) > 2 and now_s - self._demands[1][0] >= DOWN_WINDOWS * self._window_s:
@@ -120,7 +120,7 @@ class Scaling:
     # ---- what to expect ----
 
     def _placed(self, count: int) -> Mapping[str, list[TaskId]]:
-        """Returns where the tasks would be with so many actors; with as many as now, where they are."""
+        """Returns the tasks of each actor if there were ``count``; with as many as now, where they are."""
         if count not in self._hosted:
             self._hosted[count] = self._place(count)
         return self._hosted[count]
@@ -211,7 +211,7 @@ class Scaling:
         return trial.before, f"more actors brought nothing: {what}"
 
     def _fewer(self, seen: Seen, counts: list[int]) -> int | None:
-        """Fewer actors that would have been enough for long; None if there are none, or it is not known yet."""
+        """Returns fewer actors that would have been enough for long; None if there are none, or it is not known yet."""
         if not self._demands or seen.now_s - self._demands[0][0] < DOWN_WINDOWS * self._window_s:
             return None
         most = self._most_of_late()

@@ -1,7 +1,7 @@
-"""Between what the actors say of themselves and the coordinator's machine: how many actors there are to be.
+"""Decides how many actors the coordinator's machine wants, by what the actors report.
 
 With ``min.stream.actors`` or ``max.stream.actors`` the advice of :class:`~penstock.cluster.scaling.Scaling` is
-followed; without them it is only told. Users add and remove actors, either way.
+followed; without them it is only reported. Users add and remove actors, either way.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ANSWERS_KEPT = 20
 
 
 class ScalingWatch:
-    """One per coordinator; everything runs in its event loop. ``save`` keeps what is wanted, for a restarted one;
+    """One per coordinator; everything runs in its event loop. ``save`` keeps the number wanted, for a restarted one;
     ``clock`` gives seconds."""
 
     def __init__(
@@ -98,9 +98,9 @@ class ScalingWatch:
     # ---- what users want ----
 
     async def change(self, by: int, call: str) -> str | None:
-        """Add an actor (``by`` is 1) or remove one (-1): which one. None when it is not possible: the application is
-        neither RUNNING nor REBALANCING, there would be too many or too few, or none could be started now. ``call`` is
-        the id of the call, which may come again."""
+        """Add an actor (``by`` is 1) or remove one (-1); returns its id. None when that is not possible: the
+        application is neither RUNNING nor REBALANCING, there would be too many or too few, or none could be started
+        now. ``call`` is the id of the call, which may come again."""
         if self._wanted is not None and call in self._wanted.answers:
             return self._wanted.answers[call]
         before, machine = self._machine.wanted, self._machine
@@ -127,7 +127,7 @@ class ScalingWatch:
         return None
 
     async def become(self, count: int) -> str | None:
-        """So many from now on; why not, if that is refused."""
+        """Set the number of actors from now on; returns why not, if that is refused."""
         refused = self.refusal(count)
         if refused is None:
             await self._want(count, "a user wants it so")
@@ -135,7 +135,7 @@ class ScalingWatch:
 
     @property
     def status(self) -> ScalingStatus | None:
-        """Returns what is wanted, what is advised, and why."""
+        """The number of actors that is wanted, the one that is advised, and why; None while none is wanted."""
         wanted, most = self._machine.wanted, self._machine.most_actors
         if not wanted:
             return None

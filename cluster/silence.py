@@ -1,4 +1,4 @@
-"""Tells from an actor's silence if it is busy, if its process is frozen, or if it is lost with its node."""
+"""Judges from an actor's silence if it is busy, if its process is frozen, or if it is lost with its node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ REFUSED_FENCED_S = 0.4
 """Time of refused connections after which a node is lost, if Kafka fences its actors. If a firewall refused them,
 a restart of the actor is all that the mistake costs."""
 REFUSED_S = 1.5
-"""The same if nothing fences the actors: then their processes must give no sign of life for SHOWN_AFTER_S, too."""
+"""Time of refused connections after which a node is lost, if nothing fences its actors: then their processes must give
+no sign of life for SHOWN_AFTER_S, too."""
 UNREACHABLE_AFTER_S = 3.0
 """Time without a connection after which a node is lost, if Kafka fences its actors and another node answers."""
 STALLED_S = 5.0

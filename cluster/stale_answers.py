@@ -1,4 +1,4 @@
-"""Where a stale answer will do, nobody is waited for long: an actor may stand still, and another has a copy."""
+"""Gets an answer soon if a stale one will do: standbys are asked as well when the active task gives none in time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from penstock.actors.messages import QueryFailure, StoreAnswer
 from penstock.common.errors import TaskNotReadyError
 
 Answer = StoreAnswer | None
-"""None: there is none, the actor is gone."""
+"""The answer of an actor; None if the actor is gone."""
 Ask = Callable[[], Coroutine[Any, Any, Answer]]
 PATIENCE_S = 0.5
-"""So long is one actor waited for before the next is asked as well."""
+"""Seconds to wait for one actor before the next is asked as well."""
 _A_COPY_MAY_HELP = frozenset({QueryFailure.NOT_PRESENT, QueryFailure.NOT_ACTIVE, QueryFailure.BUSY})
 
 
 async def first_answer(
     active: Coroutine[Any, Any, Answer], copies: Callable[[], Awaitable[Iterable[Ask]]]
 ) -> tuple[Answer, bool]:
-    """The answer of the ``active`` task and False, if it comes soon; else whichever comes first, and True if it is that
-    of a copy: they are asked one after the other. Where none has one, it is what the active task says, or raises."""
+    """Returns the answer of the ``active`` task and False if it comes soon. Otherwise returns the first that comes, and
+    True if it is a standby's; standbys are asked one after the other. If none has one, the active task's result
+    counts."""
     of_active = asyncio.create_task(active)
     asked = [of_active]
     try:
@@ -47,8 +48,8 @@ async def _of_copy(ask: Ask) -> Answer:
 
 
 async def _first_final(asked: Sequence[asyncio.Task[Answer]], patience_s: float | None) -> asyncio.Task[Answer] | None:
-    """The first with an answer, or an error, that no copy betters; None when none has one. Where ``patience_s`` is
-    given the one that was asked last is waited for, for so long; else all are."""
+    """Returns the first task with an answer, or an error, that no standby can improve; None if there is none. Waits up
+    to ``patience_s`` for the task that was asked last; if that is None, waits for all."""
     waiting, newest = set(asked), asked[-1]
     while waiting and not (patience_s is not None and newest.done()):
         done, waiting = await asyncio.wait(waiting, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Which actors keep a standby of which task: far from the active one, where they were before, evenly.
+"""Assigns standbys to actors: far from the active task, where they were before, evenly.
 
 Pure and deterministic. Mirrors the aims of ``StandbyTaskAssignor`` (KIP-708).
 """
@@ -16,10 +16,11 @@ from penstock.common.ids import TaskId
 
 @dataclass(frozen=True)
 class StandbyPolicy:
-    """``replicas``: copies of each store beside the active one (``num.standby.replicas``). ``max_warmups``: of how many
-    tasks a copy is made at a time because they are to move there (``max.warmup.replicas``). ``acceptable_lag``: how
-    many offsets a copy may lack to count as caught up (``acceptable.recovery.lag``). ``tags``: labels of nodes; a task
-    and its standbys belong on nodes whose values differ (``rack.aware.assignment.tags``)."""
+    """The settings of standbys. ``replicas``: number for each task (``num.standby.replicas``). ``max_warmups``: number
+    of tasks that may have a warm-up, a standby to which they are to move, at a time (``max.warmup.replicas``).
+    ``acceptable_lag``: number of offsets that a standby may lack to count as caught up (``acceptable.recovery.lag``).
+    ``tags``: labels of nodes; a task and its standbys belong on nodes that differ in their values of these
+    (``rack.aware.assignment.tags``)."""
 
     replicas: int = 0
     max_warmups: int = 2
@@ -31,7 +32,7 @@ NO_STANDBYS = StandbyPolicy()
 
 
 def standby_policy(config: StreamsConfig) -> StandbyPolicy:
-    """What the configuration says."""
+    """Returns the policy that the configuration sets."""
     return StandbyPolicy(
         config.num_standby_replicas,
         config.max_warmup_replicas,
@@ -42,7 +43,7 @@ def standby_policy(config: StreamsConfig) -> StandbyPolicy:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an actor is: its node, and the values of this for the tags of the policy."""
+    """The node of an actor, and its values for the tags of the policy."""
 
     node: str
     tags: tuple[str | None, ...] = ()
@@ -54,12 +55,12 @@ def assign_standbys(
     places: Mapping[str, Place],
     current: Mapping[TaskId, Collection[str]],
 ) -> dict[TaskId, tuple[str, ...]]:
-    """The actors that keep a standby of each task of ``active``, which names its active one.
+    """Returns the actors that keep a standby of each task of ``active``, which maps a task to the actor that runs it.
 
-    None is that of the active task, and no two are the same: where there are too few actors there are fewer standbys.
-    Other nodes go first, then nodes with other tags than those that have the task already, then, while none has more
-    than its share, the actors that have the standby now. As far as that leaves a choice none has two more than another;
-    and nothing moves for a placement that is no better than the one there is.
+    None is the actor that runs the task, and no two are the same: with too few actors there are fewer standbys. Other
+    nodes go first, then nodes with other tags than those that have the task already, then, while none has more than its
+    share, the actors that have the standby now. As far as that leaves a choice, no actor has two more than another; and
+    nothing moves for a placement that is no better than the current one.
     """
     chosen = _Standbys(active, places, _one_after_the_other(active, replicas, places, current))
     chosen.spread(current)
@@ -74,7 +75,7 @@ def _one_after_the_other(
     places: Mapping[str, Place],
     current: Mapping[TaskId, Collection[str]],
 ) -> dict[TaskId, tuple[str, ...]]:
-    """The best place for each, by what is placed already. Who comes last finds only what is left."""
+    """Returns the best actors for each task, by what is placed already. The last tasks find only what is left."""
     load: Counter[str] = Counter()
     share = -(-len(active) * replicas // max(1, len(places)))
     chosen: dict[TaskId, tuple[str, ...]] = {}
@@ -112,7 +113,7 @@ class _Standbys:
         self._load = Counter(name for names in standbys.values() for name in names)
 
     def is_as_good_as(self, other: _Standbys) -> bool:
-        """Whether each task has as many standbys, no nearer to each other, and they are spread as evenly."""
+        """Returns True if each task has as many standbys, no nearer to each other, and they are spread as evenly."""
         if any(
             len(self.of_task[task]) != len(names) or self._nearness(task) > other._nearness(task)
             for task, names in other.of_task.items()
@@ -125,8 +126,8 @@ class _Standbys:
         return sum(self._load[name] ** 2 for name in self._places)
 
     def _nearness(self, task: TaskId, instead: str = "", there: str = "") -> tuple[int, int]:
-        """How many pairs of actors that have the task share a node, and how many values of tags. ``instead`` of this
-        actor one ``there`` has it."""
+        """Returns how many pairs of actors that have the task share a node, and how many values of tags they share;
+        with the actor ``there`` in place of ``instead``."""
         names = [self._active[task], *(there if name == instead else name for name in self.of_task[task])]
         found = [self._places[name] for name in names if name in self._places]
         pairs = list(combinations(found, 2))
@@ -134,7 +135,7 @@ class _Standbys:
         return sum(a.node == b.node for a, b in pairs), same_tags
 
     def spread(self, current: Mapping[TaskId, Collection[str]]) -> None:
-        """Move standbys from who has most to who has two less, over others where need be, none nearer to the rest."""
+        """Move standbys from the fullest actor to one with two less, via others if needed, none nearer to the rest."""
         of_actor: dict[str, set[TaskId]] = {name: set() for name in self._places}
         for task, names in self.of_task.items():
             for name in names:
@@ -146,7 +147,7 @@ class _Standbys:
         return -self._load[name], name
 
     def _relieve(self, most: str, of_actor: dict[str, set[TaskId]], current: Mapping[TaskId, Collection[str]]) -> bool:
-        """Whether a standby could leave the actor."""
+        """Move a standby away from the actor ``most``, over others if need be; returns False if none can leave it."""
         least = min((self._load[name] for name in self._places), default=0)
         if self._load[most] - least < 2:
             return False
@@ -156,7 +157,7 @@ class _Standbys:
             for task in sorted(of_actor[name]):
                 held, has = {self._active[task], *self.of_task[task]}, current.get(task, ())
                 near = self._nearness(task)
-                # Where there is a standby now, nothing must be restored.
+                # An actor that has the standby now has nothing to restore.
                 choice = sorted((it not in has, self._load[it], it) for it in self._places if it not in held)
                 for _, _, there in choice:
                     if there in came or there == most:

@@ -64,7 +64,8 @@ def connection(application_id: str, take_over: bool = False) -> Iterator[None]:
 
 
 def _leave_none_elsewhere(application_id: str, take_over: bool) -> None:
-    """On one machine two Ray clusters would find one process id in ``state.dir``, and take the seat from each other."""
+    """Stop the application in the Ray clusters that have it, or raise if it runs there. On one machine two clusters
+    would find one process id in ``state.dir``, and take the static member from each other."""
     for where in each_cluster_with(application_id):
         if take_over:
             _stop_in(where, application_id)

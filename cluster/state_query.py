@@ -17,8 +17,8 @@ from penstock.common.shown import shown_with_type
 class StateQueryRequest:
     """A question to a store, whose keys are objects. Mirrors ``StateQueryRequest`` (KIP-796).
 
-    ``wait_s`` is how long the store is given to come to ``position_bound``. ``partitions``: those of the store that are
-    asked; None for all that may have a part of the answer.
+    ``wait_s``: seconds that the store is given to come to ``position_bound``. ``partitions``: those of the store that
+    are asked; None for all that may have a part of the answer.
     """
 
     store_name: str
@@ -29,20 +29,20 @@ class StateQueryRequest:
 
     @staticmethod
     def in_store(name: str) -> InStore:
-        """The beginning of a question to the store ``name``: ``with_query`` completes it."""
+        """Returns the beginning of a question to the store ``name``: ``with_query`` completes it."""
         return InStore(name)
 
     def with_position_bound(self, bound: PositionBound, wait_s: float = DEFAULT_WAIT_S) -> Self:
-        """The same; the answer must not be older than ``bound``."""
+        """Returns this question with the condition that the answer must not be older than ``bound``."""
         return replace(self, position_bound=bound, wait_s=wait_s)
 
     def with_partitions(self, partitions: Collection[int]) -> Self:
-        """The same; these partitions alone answer. The query raises UnknownStateStoreError for one that the store does
-        not have."""
+        """Returns this question to these partitions alone. The query raises UnknownStateStoreError for one that the
+        store does not have."""
         return replace(self, partitions=frozenset(partitions))
 
     def with_all_partitions(self) -> Self:
-        """The same; every partition that may have a part of the answer is asked."""
+        """Returns this question to every partition that may have a part of the answer."""
         return replace(self, partitions=None)
 
 
@@ -53,7 +53,7 @@ class InStore:
     name: str
 
     def with_query(self, query: Query) -> StateQueryRequest:
-        """The question. Raises TypeError for what is none."""
+        """Returns the question. Raises TypeError for what is none."""
         if not isinstance(query, Query):
             raise TypeError(f"with_query needs a query, such as KeyQuery({query!r}), not {shown_with_type(query)}")
         return StateQueryRequest(self.name, query)
@@ -69,7 +69,7 @@ class StateQueryResult:
 
 
 def answer(reader: StoreReader, request: StateQueryRequest) -> StateQueryResult:
-    """Ask the store."""
+    """Ask the store; returns the answer."""
     query = request.query
     asked = StoreQuestions(
         reader, request.store_name, request.position_bound, request.wait_s, partitions=request.partitions

@@ -1,4 +1,4 @@
-"""Which state of an application may follow which."""
+"""The transitions between the states of an application."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TRANSITIONS: dict[ApplicationState, set[ApplicationState]] = {
 
 
 def states_between(was: ApplicationState, now: ApplicationState) -> tuple[ApplicationState, ...]:
-    """The states that an application has gone through, at least, from ``was`` to ``now``, which is the last of them;
-    none where no way leads there, as to CREATED, in which a coordinator begins that was restarted."""
+    """Returns the states that an application has gone through, at least, from ``was`` to ``now``, which is the last of
+    them; none if no transitions lead there, as to CREATED, in which a restarted coordinator begins."""
     ways: list[tuple[ApplicationState, ...]] = [()]
     known = {was}
     while ways:

@@ -53,7 +53,7 @@ class _View:
         serde = self._questions.run(lambda side, _: side.key_serde(self.name))
         try:
             empty = ends_before_it_begins(serde, from_key, to_key)
-        except SerializationError:  # the query that follows says so too, and of which store
+        except SerializationError:  # the query that follows raises it again, with the store's name
             return
         if empty:
             logger(__name__).warning(
@@ -70,19 +70,19 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 
     Every call may raise UnknownStateStoreError, TaskNotReadyError (a task restores or moves: try again),
     NotUpToBoundError (the store has not come to the position that was demanded) or ApplicationStateError (the
-    application does not run, or was closed). What is not committed yet is seen. Ranges go by serialised key, both ends
-    included, None is open; they are fetched page by page: no snapshot.
+    application does not run, or was closed). Answers include what is not committed yet. Ranges go by serialised key,
+    both ends included, None is open; they are fetched page by page: no snapshot.
     """
 
     def get(self, key: K) -> V | None:
-        """The value of ``key``, None when absent."""
+        """Returns the value of ``key``; None when absent."""
         entry = self._questions.one(KeyQuery(key))
         value: V | None = None if entry is None else self._value(entry)
         return value
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
-        """The values of those ``keys`` that are there, by one call to each actor. They are read one after the other: no
-        snapshot. Raises TypeError for one key, a text or bytes, in place of several."""
+        """Returns the values of those ``keys`` that are there, by few calls to each actor. They are read one after the
+        other: no snapshot. Raises TypeError for one key, a text or bytes, in place of several."""
         if isinstance(keys, (str, bytes)):
             raise TypeError(f"get_many takes several keys, not {shown_with_type(keys)}: write [{keys!r}]")
         asked = list(keys)
@@ -90,33 +90,33 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
         return {entry.key: self._value(entry) for entry in entries if entry is not None}
 
     def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
-        """Entries from ``from_key`` to ``to_key``.
+        """Returns the entries from ``from_key`` to ``to_key``.
 
-        The order is that of the keys' bytes, in which a negative integer comes behind any that is not. Where
-        ``from_key`` comes behind ``to_key`` in it there are no entries, and a warning says so, as in Kafka Streams.
+        The order is that of the keys' bytes, in which a negative integer comes behind any that is not. If ``from_key``
+        comes behind ``to_key`` in it, there are no entries, and a warning is logged, as in Kafka Streams.
         """
         self._warn_of_order(from_key, to_key)
         return self._rows(RangeQuery(from_key, to_key))
 
     def reverse_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
-        """The same, backwards."""
+        """Like :meth:`range`, backwards."""
         self._warn_of_order(from_key, to_key)
         return self._rows(RangeQuery(from_key, to_key, descending=True))
 
     def all(self) -> Iterator[tuple[K, V]]:
-        """Every entry."""
+        """Returns every entry."""
         return self._rows(RangeQuery())
 
     def reverse_all(self) -> Iterator[tuple[K, V]]:
-        """Every entry, backwards."""
+        """Returns every entry, backwards."""
         return self._rows(RangeQuery(descending=True))
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
-        """Entries whose serialised key begins with ``prefix``."""
+        """Returns the entries whose serialised key begins with ``prefix``."""
         return self._rows(PrefixQuery(prefix))
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are, all tasks together."""
+        """Returns the approximate number of entries, all tasks together."""
         return self._questions.run(lambda side, reading: side.approximate_num_entries(self.name, reading))
 
     def _rows(self, query: RowsQuery) -> Iterator[tuple[K, V]]:
@@ -132,7 +132,7 @@ class WindowStoreView(_View, ReadOnlyWindowStore[Any, Any]):
         if len(arguments) > 2:
             return self._fetch(arguments, False)
         time = whole_ms(self.name, "time", arguments[1])
-        # Of duplicates the last one that was put.
+        # If there are duplicates, the last one that was put counts.
         found = next(self._questions.rows(WindowKeyQuery(arguments[0], time, time, descending=True)), None)
         return None if found is None else self._value(found)
 
@@ -227,8 +227,8 @@ class ReadOnlyVersionedKeyValueStore(_View, Generic[K, V]):
     """
 
     def get(self, key: K, as_of_timestamp: int | None = None) -> VersionedRecord[V] | None:
-        """The latest version of ``key``, or the one that was valid at ``as_of_timestamp``; None when there was none, or
-        when that is longer ago than history is kept."""
+        """Returns the latest version of ``key``, or the one that was valid at ``as_of_timestamp``; None when there was
+        none, or when that is longer ago than history is kept."""
         if as_of_timestamp is not None:
             as_of_timestamp = whole_ms(self.name, "as_of_timestamp", as_of_timestamp)
         entry: Any = self._questions.one(VersionedKeyQuery(key, as_of_timestamp))
@@ -237,8 +237,8 @@ class ReadOnlyVersionedKeyValueStore(_View, Generic[K, V]):
     def history(
         self, key: K, time_from: int = 0, time_to: int = LARGEST_TIMESTAMP, *, descending: bool = False
     ) -> Iterator[VersionedRecord[V]]:
-        """The versions of ``key`` that were valid at any time from ``time_from`` to ``time_to``, both included, as far
-        as history is kept: by time, or backwards."""
+        """Returns the versions of ``key`` that were valid at any time from ``time_from`` to ``time_to``, both included,
+        as far as history is kept: by time, or backwards."""
         times = whole_ms(self.name, "time_from", time_from), whole_ms(self.name, "time_to", time_to)
         rows: Iterator[Any] = self._questions.rows(MultiVersionedKeyQuery(key, *times, descending=descending))
         return (VersionedRecord(row.value, row.timestamp, row.valid_to) for row in rows)

@@ -1,4 +1,4 @@
-"""Looks for stuck tasks every few seconds, and says in the log which there are. What one is: ``stuck_tasks.py``."""
+"""Looks for stuck tasks every few seconds, and logs them. The definition of one: ``stuck_tasks.py``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LOOK_EVERY_S = 2.0
 
 
 def patience_s(config: StreamsConfig) -> float:
-    """After so long without progress a task is stuck: one record may take as long as an actor may be silent
-    (``HUNG_S``), after the longest wait for an empty partition that is asked for."""
+    """Returns the seconds without progress after which a task is stuck: one record may take as long as an actor may be
+    silent (``HUNG_S``), after the longest wait for an empty partition that is asked for."""
     return HUNG_S + max(0, config.max_task_idle_ms) / 1000
 
 
 class StuckTaskWatch:
-    """Knows which tasks are stuck, and says so in the log: once when one stands still, once when it goes on."""
+    """Keeps the stuck tasks, and logs each: once when it is stuck, once when it continues."""
 
     def __init__(self, config: StreamsConfig, clock_s: Callable[[], float], log: BoundLogger) -> None:
         self._tasks = StuckTasks(patience_s(config))
@@ -31,7 +31,7 @@ class StuckTaskWatch:
         self.stuck: tuple[StuckTask, ...] = ()
 
     def look(self, actors: Sequence[ActorStatus], may_work: bool) -> None:
-        """By what the actors have said last."""
+        """Find the stuck tasks by the last reports of the actors."""
         before: set[TaskId] = {it.task_id for it in self.stuck}
         self.stuck = self._tasks.look(self._clock_s(), actors, may_work)
         for it in self.stuck:

@@ -1,4 +1,4 @@
-"""Which tasks stand still although there is something to do. No clock here: who asks says what time it is."""
+"""Finds tasks that make no progress although they have records to read. No clock here: the caller gives the time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.common.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class _Standing:
-    """How far a task has come, by what it says of itself, and since when it has come no further."""
+    """The progress of a task, by its own report, and the time since when it has made none."""
 
     actor_id: str
     processed: int
@@ -24,11 +24,11 @@ class _Standing:
 
 
 class StuckTasks:
-    """Remembers how far each task had come. One that runs, lags, and has not come any further for ``patience_s`` is
+    """Remembers the progress of each task. A task that runs, lags, and has made no progress for ``patience_s`` is
     stuck: it has processed no record and skipped none.
 
-    Who restores, or waits for its stores, is not stuck however long that takes; nor is anyone while nobody may work,
-    because the application has no session in the group, is not running, or is paused.
+    A task that restores, or waits for its stores, is not stuck however long that takes. Nor is any task while none may
+    work, because the application has no session in the group, is not running, or is paused.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -36,7 +36,7 @@ class StuckTasks:
         self._standing: dict[TaskId, _Standing] = {}
 
     def look(self, now_s: float, actors: Iterable[ActorStatus], may_work: bool) -> tuple[StuckTask, ...]:
-        """Those that are stuck, by what the actors have said last. To be called every few seconds."""
+        """Returns the tasks that are stuck, by the last reports of the actors. To be called every few seconds."""
         before, self._standing = self._standing, {}
         stuck: list[StuckTask] = []
         for actor in actors if may_work else ():
@@ -57,7 +57,7 @@ def _places(task: TaskStatus) -> tuple[tuple[TopicPartition, int], ...]:
 
 
 def _told(actor: ActorStatus, task: TaskStatus, for_s: float) -> StuckTask:
-    # The one that has most to read: of several inputs the others may be what is waited for.
+    # The partition that has most to read: of several inputs the task may wait for the others.
     at = max(sorted(task.lags), key=lambda partition: task.lags[partition])
     offset = task.positions.get(at, task.committed.get(at))
     return StuckTask(task.task_id, actor.actor_id, at.topic, at.partition, offset, task.lags[at], for_s)

@@ -28,13 +28,13 @@ class TaskPlacer:
         leaves: Callable[[str], bool] = lambda _: False,
         is_outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``leaves``: whether the tasks of an actor are to go elsewhere, since its node will be gone or another version
-        of the program replaces its own; ``is_outdated``: whether it is for the program, so that there is time to move
+        """``leaves``: True if the tasks of an actor are to go elsewhere, since its node will be gone or another version
+        of the program replaces its own; ``is_outdated``: True if that is for the program, so that there is time to move
         one task after the other."""
         self.target: dict[TaskId, str] = {}
         """The actor that each task is meant for."""
         self.standbys: dict[TaskId, tuple[str, ...]] = {}
-        """The actors that are to keep a copy of its stores, warm-ups included."""
+        """The actors that are to keep a standby of each task, warm-ups included."""
         self.moving: dict[TaskId, str] = {}
         """The actors that tasks are to move to once they have caught up there."""
         self._actors = actors
@@ -50,15 +50,15 @@ class TaskPlacer:
         self._never_begun: frozenset[tuple[TaskId, str]] = frozenset()  # of these no lag was known at two probes
 
     def take_labels(self, labels: Mapping[str, Mapping[str, str]]) -> None:
-        """The labels of all nodes."""
+        """Take the labels of all nodes."""
         self._labels = labels
 
     def recovered(self, name: str) -> None:
-        """After a restart of the coordinator the actor was found, with the tasks that it holds."""
+        """Take an actor that was found after a restart of the coordinator, with the tasks that it holds."""
         self.target.update(dict.fromkeys(self._actors[name].held, name))
 
     def ran(self, tasks: frozenset[TaskId], node: str) -> None:
-        """These run on this node, so their stores are on its disk."""
+        """Note that these tasks run on this node, so their stores are on its disk."""
         self._nodes.update(dict.fromkeys(tasks, node))
 
     def keep_or_promote(self) -> None:
@@ -226,7 +226,7 @@ class TaskPlacer:
         return [name for name in up if task in self._actors[name].standbys or self._actors[name].node in left]
 
     def _until(self, task: TaskId, names: Sequence[str], current: Sequence[str]) -> list[str]:
-        """The copies that stay until those of ``names`` have caught up: without them the task would be without."""
+        """The standbys that stay until those of ``names`` have caught up: the task would have too few otherwise."""
         lacking = sum(not self._caught_up(task, name) for name in names)
         return [name for name in current if name not in names and self._caught_up(task, name)][:lacking]
 

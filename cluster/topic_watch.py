@@ -25,13 +25,13 @@ from penstock.topology.physical.topology import Topology, changelog_topic
 
 _REFRESH = "topic.metadata.refresh.interval.ms"
 _CHECK_EACH_S = 5.0
-"""A reader of a topic that is gone gives it up after 30 s, and with it the application: a user hears of it before."""
+"""Seconds between checks: users hear of a lost topic before its reader ends the application, after 30 s."""
 _GONE_AFTER_S = 2.0
-"""So long must a topic be away before it counts as deleted."""
+"""Seconds that a topic must be away before it counts as deleted."""
 _GIVEN_UP_AFTER_S = 30.0
 _LOOK_AGAIN_S = 1.0
 ONE_AFTER_ANOTHER_S = 30.0
-"""Topics that are joined get their partitions one after another: so long may they differ."""
+"""Seconds for which topics that are joined may differ: they get their partitions one after another."""
 
 
 class TopicWatch:
@@ -76,8 +76,8 @@ class TopicWatch:
         return unplanned or changed or self._clock() >= self._next_check
 
     def check(self, plan: TaskPlan) -> TaskPlan | None:
-        """The new plan if a source topic has more partitions than in ``plan``, or a topic matches a source's pattern
-        that is not in it, or one that matched is gone; else None.
+        """Returns the new plan if a source topic has more partitions than in ``plan``, or a topic matches a source's
+        pattern that is not in it, or one that matched is gone; else None.
 
         Raises InternalTopicError when an internal topic has too few partitions for the new plan, TopologyError when
         topics that are joined still differ after ONE_AFTER_ANOTHER_S, another StreamsError when Kafka cannot be asked
@@ -85,7 +85,7 @@ class TopicWatch:
         """
         self._next_check = self._clock() + self._check_each_s
         if self._client is None or not self._answered:
-            # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            # The client that got no answer may itself be stuck (``kafka/fetch_watch.py``).
             self._client = self._admin()
         self._answered = False
         existing = self._client.topics()
@@ -137,7 +137,7 @@ class TopicWatch:
         return topic in self._named or topic in plan.repartition_topics
 
     def _gone(self, plan: TaskPlan, existing: dict[str, int]) -> set[str]:
-        """Topics of patterns that have been away for long enough."""
+        """Returns the topics of patterns that have been away for long enough."""
         away = set(plan.topics) - plan.repartition_topics - self._named - existing.keys()
         now = self._clock()
         self._away_since = {topic: self._away_since.get(topic, now) for topic in away}

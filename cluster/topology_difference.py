@@ -1,4 +1,4 @@
-"""In which lines two topologies differ, for an error of one line or a few."""
+"""The lines in which two topologies differ, for an error of one line or a few."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MOST_LINES = 8
 
 
 def difference(running: str, new: str) -> str:
-    """What to tell of two descriptions (``Topology.describe()``); empty where they are the same."""
+    """Returns the difference of two descriptions (``Topology.describe()``) as text; empty if they are the same."""
     lines = list(unified_diff(running.splitlines(), new.splitlines(), n=0, lineterm=""))[2:]
     changed = [f"{line[0]} {line[1:].strip()}" for line in lines if not line.startswith("@@")]
     if not changed:

@@ -1,5 +1,5 @@
-"""How many stream actors are wanted, kept by Ray for as long as the coordinator's actor has a name: a restarted one
-goes on with it. With it the last calls that added or removed an actor: Ray may repeat them to a restarted coordinator.
+"""The number of stream actors wanted, kept by Ray for as long as the coordinator's actor has a name: a restarted
+coordinator continues with it. The last calls that added or removed an actor are kept, too: Ray may repeat them to it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from penstock.actors import ray_kv
 
 @dataclass(frozen=True)
 class WantedCount:
-    """``answers``: by the id of the call, the actor that it added or removed."""
+    """The number of actors wanted. ``answers``: by the id of a call, the actor that it added or removed."""
 
     count: int
     answers: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def save(actor_id: str, wanted: WantedCount) -> None:
-    """Keep it for this coordinator."""
+    """Keep the number for this coordinator."""
     kept = json.dumps([wanted.count, dict(wanted.answers)])
     ray_kv.put(_key(actor_id), kept)
 
 
 def load(actor_id: str) -> WantedCount | None:
-    """What was saved last; None if nobody has said how many are wanted."""
+    """Returns what was saved last; None if nothing was."""
     kept = ray_kv.get(_key(actor_id))
     return None if kept is None else WantedCount(*json.loads(kept))
 
 
 def delete(actor_id: str) -> None:
-    """The coordinator is ended for good, nobody will ask any more. Idempotent."""
+    """Delete the number of a coordinator that has ended for good. Idempotent."""
     ray_kv.delete(_key(actor_id))
 
 

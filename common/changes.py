@@ -1,4 +1,4 @@
-"""What a table's update looks like in a repartition topic: the new value, the old one, or both.
+"""The form of a table's update in a repartition topic: the new value, the old one, or both.
 
 Byte for byte Kafka Streams' ``ChangedSerializer``, with both in one record since KIP-904.
 """
@@ -14,12 +14,12 @@ Change = tuple[Any, Any]
 """(new value or None, old value or None), of which at least one is there."""
 
 _OLD, _NEW, _BOTH = 0, 1, 2
-# The same three from tables that tell whether an update is their latest: one byte more, before the last.
+# The same three from tables that note if an update is their latest: one byte more, before the last.
 _WITH_IS_LATEST = 3
 
 
 def changed(values: Serde[Any]) -> Serde[Change]:
-    """The serde of changes of values whose serde is ``values``, which is bound already."""
+    """Returns the serde of changes of values whose serde is ``values``, which is bound already."""
     write, read = values.serialize, values.deserialize
 
     def serialize(change: Change) -> bytes:
@@ -63,7 +63,7 @@ def _varint(number: int) -> bytes:
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
-    """The number at the beginning of ``data``, and where it ends."""
+    """Returns the number at the beginning of ``data``, and the position behind it."""
     number = shift = 0
     for position, byte in enumerate(data, 1):
         number |= (byte & 0x7F) << shift
@@ -74,7 +74,7 @@ def _read_varint(data: bytes) -> tuple[int, int]:
 
 
 def _refused(values: Serde[Any], change: Change, error: Exception) -> SerializationError:
-    """Which of the two ``values`` cannot write, and why."""
+    """Returns the error that names the value which ``values`` cannot write, and the reason."""
     for value in filter(lambda each: each is not None, change):
         try:
             values.serialize(value)

@@ -60,7 +60,7 @@ _ELSEWHERE = {
     "group.protocol": "the coordinator alone is the group's member, and it assigns the tasks",
 }
 _NODE_LABELS = "the value is a label of Ray's node, and 'rack.aware.assignment.tags' names the labels: docs/STANDBYS.md"
-# Java hands these to its clients without a prefix. Here each client is told its own, by librdkafka's names.
+# Java hands these to its clients without a prefix. Here each client is given its own, by librdkafka's names.
 _CLIENT_KEYS = {
     "acks": "producer.", "batch.size": "producer.", "compression.type": "producer.", "linger.ms": "producer.",
     "heartbeat.interval.ms": "consumer.", "max.poll.interval.ms": "consumer.", "session.timeout.ms": "consumer.",
@@ -167,7 +167,7 @@ class StreamsConfig(BaseModel):
     """Bytes that entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
     max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)
     window_idle_advance_ms: int | None = Field(default=None, alias="window.idle.advance.ms", ge=1)
-    """After so long without records stream time goes on by the wall clock; None: it moves with records alone."""
+    """Milliseconds without records after which stream time continues by the wall clock; None: records alone move it."""
     buffered_records_per_partition: int = Field(default=1000, alias="buffered.records.per.partition", ge=1)
     replication_factor: int = Field(default=-1, alias="replication.factor", ge=-1)
     repartition_purge_interval_ms: int = Field(default=30_000, alias="repartition.purge.interval.ms", ge=1)
@@ -198,7 +198,7 @@ class StreamsConfig(BaseModel):
     num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
     """Number of copies of each store that other actors keep, beside the active one."""
     max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
-    """Of how many tasks a copy is made at a time because they are to move to where there is none."""
+    """Number of tasks for which a standby is made at a time because they are to move to an actor that has none."""
     acceptable_recovery_lag: int = Field(default=10_000, alias="acceptable.recovery.lag", ge=0)
     """A copy that lacks no more offsets of its changelogs than this counts as caught up."""
     rack_aware_assignment_tags: tuple[str, ...] = Field(default=(), alias="rack.aware.assignment.tags", max_length=5)
@@ -210,7 +210,7 @@ class StreamsConfig(BaseModel):
     runs."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)
-    """With either of the two, how many stream actors there are follows the load."""
+    """With either of the two, the number of stream actors follows the load."""
     scaling_window_ms: int = Field(default=30_000, alias="scaling.window.ms", ge=1000)
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, whole, and those that are for all clients."""
@@ -266,7 +266,7 @@ class StreamsConfig(BaseModel):
 
     @property
     def entries_memory_bytes(self) -> int:
-        """``statestore.memory.max.bytes``, or what stands for it."""
+        """``statestore.memory.max.bytes``, or the value in its place if that is None."""
         return self.statestore_memory_max_bytes or max(5 * self.statestore_cache_max_bytes, 48 << 20)
 
     def entries(self) -> dict[str, Any]:

@@ -30,14 +30,14 @@
     └── TaskNotReadyError             a task restores or moves: ask again
         └── NotUpToBoundError         a store has not come to the position that was demanded yet: ask again
 
-Between penstock's own parts there are more StreamsErrors, each beside the contract that raises it. Whoever is on the
-other side of that contract acts on it, so no program need name one::
+Between penstock's own parts there are more StreamsErrors, each beside the contract that raises it. The other side of
+that contract acts on it, so no program need name one::
 
-    kafka/contracts.py                what a client of Kafka cannot go on from
+    kafka/contracts.py                what a client of Kafka cannot continue from
     ├── UnknownTopicError             a BrokerUnreachableError: brokers answer, but do not know a topic for now
     ├── UndeliveredError              some records are not written: the tasks go back to the last commit
     │   └── TransactionAbortedError   so do those of the transaction, all together
-    ├── SessionLostError              the seat in the group: another client joins
+    ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
     kafka/known_topics.py
     └── LostTopicError                a restarted coordinator looks again, for a broker may list late
@@ -140,7 +140,7 @@ class InvalidTimestampError(RecordError):
 
 
 class BufferFullError(RecordError):
-    """An update is beyond the limits of a suppression buffer that may let nothing go on early."""
+    """An update is beyond the limits of a suppression buffer that may let nothing through early."""
 
 
 class ProcessingError(RecordError):
@@ -174,7 +174,7 @@ class StateStoreDiskError(StateStoreError):
 class StateStoreCorruptError(StateStoreError):
     """The rows on disk cannot be trusted: wipe the store and restore it. Mirrors ``TaskCorruptedException``.
 
-    ``restorable``: that is what whoever opens the task's stores next will do, for all of them have changelogs.
+    ``restorable``: True if the next to open the task's stores will do that, because all of them have changelogs.
     """
 
     restorable = False
@@ -241,7 +241,7 @@ class PositionError(StreamsError):
 
 class NotUpToBoundError(TaskNotReadyError):
     """A store has not come to the position that was demanded within the time that it was given: ask again. Mirrors
-    ``FailureReason.NOT_UP_TO_BOUND``. ``position`` is where it stands."""
+    ``FailureReason.NOT_UP_TO_BOUND``. ``position`` is that of the store."""
 
     def __init__(self, message: str, position: Position = NOWHERE) -> None:
         super().__init__(message)

@@ -13,7 +13,7 @@ class HandlerResponse(Enum):
     """The answer of an exception handler."""
 
     RESUME = "resume"
-    """Drop the record, count it in ``dropped-records-total``, go on with the next."""
+    """Drop the record, count it in ``dropped-records-total``, continue with the next."""
     FAIL = "fail"
     """Stop the application; nothing is committed past the record."""
 
@@ -52,7 +52,7 @@ class LogAndFail:
 
 
 class LogAndContinue:
-    """Log the bad record and go on. Mirrors ``LogAndContinueExceptionHandler``."""
+    """Log the bad record and continue. Mirrors ``LogAndContinueExceptionHandler``."""
 
     def __call__(self, error: RecordError) -> HandlerResponse:
         """Always RESUME."""
@@ -66,12 +66,12 @@ class UncaughtExceptionResponse(Enum):
     """The answer of an uncaught exception handler. Mirrors ``StreamThreadExceptionResponse``."""
 
     REPLACE_ACTOR = "replace actor"
-    """Another stream actor takes the place of the one that failed, and goes on from its last commit. Kafka Streams'
+    """Another stream actor takes the place of the one that failed, and continues from its last commit. Kafka Streams'
     ``REPLACE_THREAD``: a stream actor is what a stream thread is there."""
     SHUTDOWN_CLIENT = "shut down client"
     """The application ends in ERROR in this Ray cluster."""
     SHUTDOWN_APPLICATION = "shut down application"
-    """The same, for all of the application: but who runs it in another Ray cluster is not told."""
+    """Like SHUTDOWN_CLIENT. The members of the application in other Ray clusters do not hear of it: stop them there."""
 
 
 class UncaughtExceptionHandler(Protocol):

@@ -43,7 +43,7 @@ class CommittedOffset(NamedTuple):
 
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
-"""What is committed, or to be committed, of each source partition."""
+"""The offset that is committed, or to be committed, of each source partition."""
 
 Sources = Mapping[TaskId, frozenset[TopicPartition]]
-"""What each task reads."""
+"""The partitions that each task reads."""

@@ -8,8 +8,8 @@ from types import TracebackType
 
 
 def end_without_a_traceback() -> None:
-    """Of the command a Ctrl-C that nobody catches shows nothing; the exit code is that of an interrupt, as ever. Of
-    other programs it is none of penstock's business."""
+    """Have the command print nothing for a Ctrl-C that nobody catches; its exit code remains that of an interrupt. Does
+    nothing in other programs."""
     if os.path.basename(sys.argv[0]).removesuffix(".exe") != "penstock":  # noqa: PTH119  # as early as can be
         return
     former = sys.excepthook

@@ -28,13 +28,13 @@ def bytes_hash(data: bytes) -> int:
 
 @lru_cache(maxsize=256)
 def _weights(length: int) -> tuple[int, ...]:
-    """What the 1 that the hash begins with, and each of so many bytes, are multiplied by."""
+    """Returns the factors of the 1 that the hash begins with, and of each of ``length`` bytes."""
     return tuple(pow(31, power, 1 << 32) for power in range(length, -1, -1))
 
 
 def slots_for(count: int, slots: int = 16) -> int:
-    """How many slots a hash table with ``slots`` has when it holds ``count`` elements: it doubles when three quarters
-    full, and never shrinks."""
+    """Returns the number of slots of a hash table of ``slots`` that has come to hold ``count`` elements: it doubles
+    when three quarters full, and never shrinks."""
     while count > slots * 3 // 4:
         slots *= 2
     return slots

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""The hot part of ``plain_json.py``, compiled: its first look at what is read and written. Does the same, to the letter."""
+"""The hot part of ``plain_json.py``, compiled: its first check of what is read and written. Does exactly the same."""
 
 from cpython.dict cimport PyDict_Next
 from cpython.ref cimport PyObject
@@ -16,7 +16,7 @@ cdef int _max_depth = 0
 
 
 def configure(Py_ssize_t surely_flat, int max_depth, read_long, write_carefully):
-    """What stands in ``plain_json.py``: its limits, and its functions for whatever is not plain at first sight."""
+    """Sets the limits of ``plain_json.py``, and its functions for whatever is not plain at first sight."""
     global _surely_flat, _max_depth, _read_long, _write_carefully
     _surely_flat, _max_depth, _read_long, _write_carefully = surely_flat, max_depth, read_long, write_carefully
 

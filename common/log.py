@@ -1,4 +1,4 @@
-"""Structured logging: one logger per module, lines on standard error, which say who they are of.
+"""Structured logging: one logger per module, lines on standard error, which name their origin.
 
 A line is text, ``key=value``, or with ``log.format`` at ``json`` an object. In an actor each has ``application`` and
 ``actor``, and ``task`` where it was written while a task was at work or names one.
@@ -28,8 +28,8 @@ _thread = _Thread()
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of module ``name``: ``__name__``. Whoever configures structlog decides; else lines go to standard
-    error."""
+    """Returns the logger of module ``name``: ``__name__``. A program that configures structlog decides; else lines go
+    to standard error."""
     if not structlog.is_configured():
         _configure("text")
     task = _thread.task() if _thread.task is not None else None

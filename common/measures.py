@@ -1,4 +1,4 @@
-"""Counting and timing for metrics: what is added costs next to nothing, what is worked out is worked out when asked."""
+"""Counts and times for metrics: what is added costs next to nothing, figures are computed when they are asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WINDOW_S = 30.0
-"""Rates, averages and maxima are those of about so long before they are asked for (Kafka Streams:
+"""Approximate seconds that rates, averages and maxima cover, up to the moment they are asked for (Kafka Streams:
 ``metrics.sample.window.ms``)."""
 _SAMPLE_EVERY_S = 5.0
 
@@ -18,8 +18,8 @@ to what an outage takes."""
 
 
 class Meter:
-    """How often something was done and what it came to: seconds, or records. ``highest``: of one time, since it was
-    last put back to 0."""
+    """Counts how often something was done, and adds up what it came to: seconds, or records. ``highest``: of one time,
+    since it was last put back to 0."""
 
     __slots__ = ("count", "highest", "total")
 
@@ -29,7 +29,7 @@ class Meter:
         self.highest = 0.0
 
     def add(self, amount: float) -> None:
-        """It was done once more."""
+        """Counts it once more, with ``amount``."""
         self.count += 1
         self.total += amount
         if amount > self.highest:
@@ -38,7 +38,7 @@ class Meter:
 
 class Look(NamedTuple):
     """The last half minute: how often per second, how much of it per second (of seconds: the share of the time), the
-    average and the extremes of one time. All 0 where nothing was done."""
+    average and the extremes of one time. All 0 if nothing was done."""
 
     rate: float = 0.0
     per_second: float = 0.0
@@ -49,7 +49,7 @@ class Look(NamedTuple):
 
 @dataclass(slots=True)
 class _Sample:
-    """How far it had come at ``at_s``, and what was extreme between then and the next sample."""
+    """The count and the total at ``at_s``, and the extremes between then and the next sample."""
 
     at_s: float
     count: float
@@ -65,7 +65,7 @@ class _Sample:
 
 
 class Window:
-    """What something that only grows has done of late, as far as it was looked at: the first look only begins."""
+    """Measures the recent growth of something that only grows, from look to look: the first one only begins."""
 
     __slots__ = ("_samples",)
 
@@ -73,14 +73,14 @@ class Window:
         self._samples: deque[_Sample] = deque()
 
     def look_at(self, meter: Meter, now_s: float) -> Look:
-        """The last half minute of ``meter``, of which nobody else takes the highest."""
+        """Returns the last half minute of ``meter``, whose ``highest`` nothing else may take."""
         highest, meter.highest = meter.highest, 0.0
         return self.look(now_s, meter.count, meter.total, highest)
 
     def look(
         self, now_s: float, count: float, total: float = 0.0, highest: float = 0.0, lowest: float | None = None
     ) -> Look:
-        """``highest`` and ``lowest``: since the last look; None where there was nothing."""
+        """Returns the last half minute. ``highest`` and ``lowest``: since the last look; None if there was nothing."""
         samples = self._samples
         if not samples:
             samples.append(_Sample(now_s, count, total))
@@ -101,7 +101,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often which latency was seen: ``counts`` per bucket of ``LATENCY_BOUNDS_MS``, not summed up."""
+    """Latencies by how often each was seen: ``counts`` per bucket of ``LATENCY_BOUNDS_MS``, not summed up."""
 
     counts: tuple[int, ...]
     total_ms: int
@@ -109,8 +109,8 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Sent:
-    """What a sink has sent: records, their bytes, and how old they were, in ms; ``latency_min_ms`` and
-    ``latency_max_ms`` since it was last asked, None if nothing was sent."""
+    """The output of a sink: records, their bytes, and how old they were, in ms; ``latency_min_ms`` and
+    ``latency_max_ms`` since it was last asked for, None if nothing was sent."""
 
     records: int = 0
     bytes: int = 0
@@ -119,7 +119,7 @@ class Sent:
     latency_max_ms: int | None = None
 
     def __add__(self, later: Sent) -> Sent:
-        """Both together; the extremes are the later ones."""
+        """Returns both together; the extremes are the later ones."""
         counts = tuple(map(sum, zip(self.latency.counts, later.latency.counts, strict=True)))
         latency = Distribution(counts, self.latency.total_ms + later.latency.total_ms)
         extremes = later.latency_min_ms, later.latency_max_ms
@@ -136,7 +136,7 @@ class LatencyCounts:
         self._highest: int | None = None
 
     def add(self, latency_ms: int, times: int = 1) -> None:
-        """One more, which stands for so many."""
+        """Adds a latency, which counts ``times`` times."""
         latency_ms = max(0, latency_ms)
         self._counts[bisect_left(LATENCY_BOUNDS_MS, latency_ms)] += times
         self._total += latency_ms * times
@@ -146,7 +146,7 @@ class LatencyCounts:
             self._highest = latency_ms
 
     def take(self, records: int, size: int) -> Sent:
-        """All so far; the extremes since the last call."""
+        """Returns all so far; the extremes since the last call."""
         sent = Sent(records, size, Distribution(tuple(self._counts), self._total), self._lowest, self._highest)
         self._lowest = self._highest = None
         return sent

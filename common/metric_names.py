@@ -1,7 +1,7 @@
 """The metrics that actors measure: Kafka Streams' groups and names, and what each of them means.
 
 A group has the same tags everywhere. Every metric has the tag ``application-id``, and those of an actor have
-``thread-id`` and, but for the first two groups, ``task-id`` before the tags that are named here.
+``thread-id`` and, except in the first two groups, ``task-id`` before the tags that are named here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Measured = dict[tuple[str, ...], "float | Distribution"]
 
 @dataclass(frozen=True)
 class MetricKind:
-    """What stands under one name of a group."""
+    """A metric: one name of a group, with its description."""
 
     group: str
     name: str
@@ -42,7 +42,7 @@ class MetricKind:
 
     @property
     def counter(self) -> bool:
-        """Whether it only grows."""
+        """True if it only grows."""
         return self.name.endswith("-total") and self.name not in _NO_COUNTERS
 
 

@@ -29,14 +29,14 @@ class Partitioner(StrEnum):
 _FIRST_KEYS = 64
 _KEYS_OF_A_BATCH = 2
 _DOUBT = 100
-"""One in so many partitions would look by accident as if another partitioner had written it."""
+"""Number of partitions of which one would look by accident as if another partitioner had written it."""
 
 
 class KeySample:
     """Some of the keys of one partition, of ``partitions``, and the partitioners that would have put them there.
 
     The first records are looked at, then a few of each batch, until it is sure that the keys are not Kafka's default
-    partitioner's. Null keys, and empty ones, which librdkafka places by chance, tell nothing.
+    partitioner's. Null keys, and empty ones, which librdkafka places by chance, prove nothing.
     """
 
     __slots__ = (

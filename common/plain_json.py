@@ -1,8 +1,8 @@
-"""JSON without a type: what it can carry, and back, unchanged; all else is refused when it is written.
+"""JSON without a type: what it can carry comes back unchanged; all else is refused when it is written.
 
 Carried are dict with str keys, list, str, int, float, bool and None, of exactly these types, and numbers of numpy. How
-it is looked at, and what that costs: docs/decisions/0011. The first look stands once more, compiled, in
-``json_codec.pyx``; where that could not be built, the one below is used.
+values are checked, and what that costs: docs/decisions/0011. The first check exists once more, compiled, in
+``json_codec.pyx``; if that could not be built, the one below is used.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import orjson
 from penstock.common.errors import SerializationError
 
 MAX_DEPTH = 200
-"""So many dicts and lists may stand within each other. Without a limit of our own it would be that of Python's stack:
-what one part of a program has read another could not write."""
+"""Number of dicts and lists that may be nested. Without a limit of our own it would be that of Python's stack: what one
+part of a program has read another could not write."""
 SURELY_FLAT = 2 * MAX_DEPTH
 """Shorter data cannot be nested deeper: each level takes two brackets."""
 
@@ -34,7 +34,7 @@ _NUMBERS = frozenset({str, int, bool, float})
 
 
 def _read_json(data: bytes) -> Any:
-    """Any JSON value; integers of any size. Raises msgspec.DecodeError, and SerializationError beyond MAX_DEPTH."""
+    """Reads any JSON value; integers of any size. Raises msgspec.DecodeError, SerializationError beyond MAX_DEPTH."""
     return _decode(data) if len(data) <= SURELY_FLAT else _read_long(data)
 
 
@@ -81,7 +81,7 @@ def _too_deep() -> SerializationError:
 
 
 def _write_json(value: Any) -> bytes:
-    """Compact UTF-8. Raises SerializationError for what would not come back as it is, with the way out."""
+    """Writes compact UTF-8. Raises SerializationError for what would not come back as it is, with the way out."""
     if not _carries((value,), MAX_DEPTH):
         return _write_carefully(value)
     try:
@@ -91,13 +91,13 @@ def _write_json(value: Any) -> bytes:
 
 
 def _carries(values: Iterable[Any], room: int) -> bool:
-    """Whether orjson writes them all as they are to come back; keys are left to it. ``room``: levels that may follow.
+    """Returns True if orjson writes all as it is to come back; keys are left to it. ``room``: levels that may follow.
 
     It would write tuples, enumerations, UUIDs and NaN; keys that are not str it refuses by itself. From 1e16 on it
     writes 1e+16 where msgspec, and penstock from its beginning, writes 1e16. Nor is NaN below it.
     """
     for each in values:
-        # The type is asked for anew: in Python 3.11 that is cheaper than a variable.
+        # The type is asked for again each time: in Python 3.11 that is cheaper than a variable.
         if type(each) is str or type(each) is int or (type(each) is float and -1e16 < each < 1e16):
             continue
         if type(each) is bool or each is None:
@@ -115,7 +115,7 @@ def _write_carefully(value: Any) -> bytes:
 
 
 def _checked(value: Any, at: str, room: int) -> Any:
-    """``value`` with Python's numbers for numpy's. Raises SerializationError at the first part that is refused."""
+    """Returns ``value`` with Python's numbers for numpy's. Raises SerializationError for the first refused part."""
     kind = type(value)
     if kind in _CONTAINERS and not room:
         raise _too_deep()
@@ -146,7 +146,7 @@ def _checked(value: Any, at: str, room: int) -> Any:
 
 
 def number_of_numpy(value: object) -> Any:
-    """Python's number, or text, for a scalar of numpy; None for anything else. Does not import numpy."""
+    """Returns Python's number, or text, for a scalar of numpy; None for anything else. Does not import numpy."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not isinstance(value, numpy.generic):
         return None

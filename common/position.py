@@ -1,4 +1,4 @@
-"""How far a store has come: which records of its topics it has seen."""
+"""The position of a store: which records of its topics it has seen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_OFFSET = (1 << 63) - 1
 class Position:
     """Per topic and partition the offset of the last record that was seen. Mirrors ``Position`` (KIP-796).
 
-    A value: what changes it gives another one. The topics are those that the store's sub-topology reads, be they the
+    A value: what changes it returns another one. The topics are those that the store's sub-topology reads, be they the
     program's or internal ones.
     """
 
@@ -27,17 +27,17 @@ class Position:
 
     @classmethod
     def empty_position(cls) -> Self:
-        """Nothing was seen."""
+        """Returns the position at which nothing was seen."""
         return cls({})
 
     @classmethod
     def from_map(cls, offsets: Mapping[str, Mapping[int, int]]) -> Self:
-        """Of offsets by topic and partition."""
+        """Returns the position with these offsets, by topic and partition."""
         return cls({topic: dict(partitions) for topic, partitions in offsets.items()})
 
     @classmethod
     def of(cls, offsets: Iterable[tuple[tuple[str, int], int]]) -> Self:
-        """Of ((topic, partition), offset)."""
+        """Returns the position with these offsets, as ((topic, partition), offset)."""
         found: dict[str, dict[int, int]] = {}
         for (topic, partition), offset in offsets:
             found.setdefault(topic, {})[partition] = offset
@@ -45,18 +45,18 @@ class Position:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """Of what answers over HTTP have as ``position``: offsets by topic and by partition, as text. Raises
-        ValueError for anything else."""
+        """Returns the position that an answer over HTTP has as ``position``: offsets by topic and by partition, as
+        text. Raises ValueError for anything else."""
         if not isinstance(value, dict):
             raise ValueError(f"a position is an object of topics, such as {_EXAMPLE}")
         return cls({_topic(topic): _partitions(topic, partitions) for topic, partitions in value.items()})
 
     def with_component(self, topic: str, partition: int, offset: int) -> Self:
-        """The same with this offset, whatever stood there."""
+        """Returns the position with this offset, in place of the one that it has for the partition, if any."""
         return type(self)({**self._offsets, topic: {**self._offsets.get(topic, {}), partition: offset}})
 
     def merge(self, other: Position) -> Self:
-        """What both have seen together: of each partition the larger offset."""
+        """Returns the position of all that the two have seen: of each partition the larger offset."""
         found = {topic: dict(partitions) for topic, partitions in self._offsets.items()}
         for topic, partition, offset in other:
             known = found.setdefault(topic, {})
@@ -64,24 +64,24 @@ class Position:
         return type(self)(found)
 
     def get_topics(self) -> set[str]:
-        """The topics of which something was seen."""
+        """Returns the topics of which something was seen."""
         return set(self._offsets)
 
     def get_partition_positions(self, topic: str) -> Mapping[int, int]:
-        """The offsets of ``topic`` by partition."""
+        """Returns the offsets of ``topic`` by partition."""
         return self._offsets.get(topic, {})
 
     @property
     def offsets(self) -> Mapping[str, Mapping[int, int]]:
-        """By topic and partition."""
+        """The offsets by topic and partition."""
         return self._offsets
 
     def reaches(self, other: Position) -> bool:
-        """Whether all that ``other`` has seen was seen."""
+        """Returns True if all that ``other`` has seen was seen."""
         return all(self.get_partition_positions(topic).get(number, -1) >= offset for topic, number, offset in other)
 
     def __iter__(self) -> Iterator[tuple[str, int, int]]:
-        """(topic, partition, offset)"""
+        """Yields (topic, partition, offset)."""
         for topic, partitions in self._offsets.items():
             for partition, offset in partitions.items():
                 yield topic, partition, offset
@@ -134,17 +134,17 @@ class PositionBound:
 
     @classmethod
     def unbounded(cls) -> Self:
-        """Any answer will do."""
+        """Returns the bound that any answer meets."""
         return cls(Position.empty_position())
 
     @classmethod
     def at(cls, position: Position) -> Self:
-        """This position, or a later one. Raises TypeError for what is no Position."""
+        """Returns the bound of this position: it, or a later one. Raises TypeError for what is no Position."""
         if not isinstance(position, Position):
             raise TypeError(f"PositionBound.at needs a Position, as answers have it, not {shown_with_type(position)}")
         return cls(position)
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether any answer will do."""
+        """True if any answer will do."""
         return not self.position

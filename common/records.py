@@ -25,7 +25,7 @@ SENT_NOW = -1
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """What a :class:`~penstock.topology.processor.Processor` receives and forwards.
+    """A record that a :class:`~penstock.topology.processor.Processor` receives or forwards.
 
     ``timestamp`` is event time in whole ms since the epoch, never negative. ``key`` and ``value`` may be None.
     Mirrors ``org.apache.kafka.streams.processor.api.Record``.
@@ -45,24 +45,24 @@ class Record(Generic[K, V]):
             object.__setattr__(self, "timestamp", event_time(timestamp, "a record's timestamp"))
 
     def with_key(self, key: K2) -> Record[K2, V]:
-        """The same record under another key."""
+        """Returns a copy of the record with another key."""
         return Record(key, self.value, self.timestamp, self.headers)
 
     def with_value(self, value: V2) -> Record[K, V2]:
-        """The same record with another value."""
+        """Returns a copy of the record with another value."""
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
-        """The same record at another time (ms). Raises TypeError and ValueError as the class itself."""
+        """Returns a copy of the record at another time (ms). Raises TypeError and ValueError as the class itself."""
         return replace(self, timestamp=timestamp)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:
-        """The same record with other headers."""
+        """Returns a copy of the record with other headers."""
         return replace(self, headers=headers)
 
 
 class RecordMetadata(NamedTuple):
-    """Where the record that is being processed came from. Mirrors ``RecordMetadata`` of the Processor API."""
+    """The origin of the record that is being processed. Mirrors ``RecordMetadata`` of the Processor API."""
 
     topic: str
     partition: int
@@ -106,6 +106,6 @@ def check_headers(headers: Headers, topic: str) -> None:
 
 
 def not_bytes(part: str, given: object, topic: str) -> TypeError:
-    """For a key, value or header (``part``) that is neither bytes nor None."""
+    """Returns the error for a key, value or header (``part``) that is neither bytes nor None."""
     how = "encode it" if part == "header" else "fix its serializer"
     return TypeError(f"the {part} for topic {topic!r} is of type {type(given).__name__}, and must be bytes: {how}")

@@ -1,4 +1,4 @@
-"""Who hears how far the restore of each store has come."""
+"""The listener that hears of the progress of restoring each store."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ class StateRestoreListener(ABC):
     def on_batch_restored(
         self, partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
     ) -> None:
-        """So many more records are in the store, the last one at ``batch_end_offset``."""
+        """``num_restored`` more records are in the store, the last one at ``batch_end_offset``."""
 
     @abstractmethod
     def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """The store has all, by so many records since the start."""
+        """The store has all, by ``total_restored`` records since the start."""
 
     def on_restore_suspended(  # noqa: B027  # most have nothing to do
         self, partition: TopicPartition, store_name: str, total_restored: int
     ) -> None:
-        """The task leaves this actor, or the store begins anew, before it had all; so many records are in the store."""
+        """The task leaves this actor, or the store begins again, before the store had all; ``total_restored`` records
+        are in it."""

@@ -1,4 +1,4 @@
-"""Which entries of a configuration are secrets, and what is shown in their place."""
+"""Recognises the secrets in a configuration, and shows a mask in their place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _SECRET = re.compile(
     r"|sasl\.oauthbearer\.(?!method$)",
     re.IGNORECASE,
 )
-"""In the names that librdkafka has, that Java has, and that a mistyped one may have: hidden too often does no harm."""
+"""Matches the names that secrets have in librdkafka and in Java, and mistyped ones: hiding too much does no harm."""
 _PLACE = re.compile(r"\.(location|url)$|^sasl\.oauthbearer\.token\.endpoint\.url$")
-"""Where a secret lies is none."""
+"""Names of the place where a secret lies, which is no secret itself."""
 
 
 def is_secret(key: object) -> bool:
-    """Whether the value of a configuration key is to be shown to nobody, with or without a client's prefix."""
+    """Returns True if nobody may see the value of a configuration key, with or without a client's prefix."""
     name = str(key)
     for prefix in ("consumer.", "producer.", "admin."):
         name = name.removeprefix(prefix)
@@ -28,12 +28,12 @@ def is_secret(key: object) -> bool:
 
 
 def shown_value(key: object, value: object) -> str:
-    """``repr`` of the value of a key, or the mask."""
+    """Returns ``repr`` of the value of a key, or the mask."""
     return MASK if is_secret(key) and value is not None else repr(value)
 
 
 def without_secrets(text: str, entries: Mapping[str, object]) -> str:
-    """``text`` of somebody else, such as librdkafka, with the mask where it has one of the secrets of ``entries``."""
+    """Returns ``text`` of another program, such as librdkafka, with the mask in place of the secrets of ``entries``."""
     secrets = [str(value) for key, value in entries.items() if is_secret(key) and value not in (None, "")]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)

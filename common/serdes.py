@@ -43,9 +43,9 @@ class Serde(Generic[T]):
     check: Callable[[Iterable[bytes]], object] | None = None
 
     def bind(self, topic: str, part: SerdePart) -> Serde[T]:
-        """The serde of the keys, or of the values, of ``topic``: itself, unless a subclass says otherwise.
+        """Returns the serde of the keys, or of the values, of ``topic``: itself, unless a subclass decides otherwise.
 
-        For one whose bytes depend on where they stand, as those of a schema registry do, whose subjects are
+        For one whose bytes depend on where they are, as those of a schema registry do, whose subjects are
         ``<topic>-key`` and ``<topic>-value``. A store is bound to its changelog topic, also where it keeps none. It is
         called whenever a program is made or only checked, before the first record and without one: it should do no more
         than take note. The same topic and part must give equal serdes: bytes that no function looks at travel undecoded
@@ -91,7 +91,7 @@ def _same(data: bytes) -> bytes:
 
 def _check_text(data: Iterable[bytes]) -> None:
     # A line feed is one byte in UTF-8 and part of no other character: joined, they are valid iff each of them is. Some
-    # at a time: a whole fetch of large texts would stand in memory twice more.
+    # at a time: a whole fetch of large texts would be in memory twice more.
     texts = data if isinstance(data, list) else list(data)
     if len(texts) == 1 and texts[0].isascii():
         return

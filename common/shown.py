@@ -6,7 +6,7 @@ LONGEST_TEXT = 200
 
 
 def shown(value: object) -> str:
-    """``repr`` of ``value``, cut to a length that can be read. Never raises, whatever its ``__repr__`` does."""
+    """Returns ``repr`` of ``value``, cut to a length that can be read. Never raises, whatever its ``__repr__`` does."""
     try:
         text = repr(value)
     except Exception as error:
@@ -15,5 +15,5 @@ def shown(value: object) -> str:
 
 
 def shown_with_type(value: object) -> str:
-    """The same with its type behind it: ``{'n': 1} (dict)``."""
+    """Returns what :func:`shown` returns, with the type behind it: ``{'n': 1} (dict)``."""
     return f"{shown(value)} ({type(value).__qualname__})"

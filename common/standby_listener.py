@@ -1,4 +1,4 @@
-"""Who hears how far the standbys are."""
+"""The listener that hears of the progress of standbys."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from penstock.common.ids import TaskId, TopicPartition
 
 
 class SuspendReason(Enum):
-    """Why a standby is followed no more. Mirrors ``StandbyUpdateListener.SuspendReason``."""
+    """Reasons why a standby is followed no more. Mirrors ``StandbyUpdateListener.SuspendReason``."""
 
     MIGRATED = "migrated"
-    """The copy is given up, or wiped and begun anew, or its actor ends."""
+    """The copy is given up, or wiped and begun again, or its actor ends."""
     PROMOTED = "promoted"
-    """The task goes on here, over these stores."""
+    """The task continues here, over these stores."""
 
 
 class StandbyUpdateListener(ABC):
@@ -40,8 +40,8 @@ class StandbyUpdateListener(ABC):
         batch_size: int,
         current_end_offset: int,
     ) -> None:
-        """So many more records are in the store, the last one at ``batch_end_offset``. ``current_end_offset`` is that
-        of the changelog, as far as it is known here: −1 if it is not."""
+        """``batch_size`` more records are in the store, the last one at ``batch_end_offset``. ``current_end_offset``
+        is the end of the changelog, as far as it is known here: −1 if it is not."""
 
     @abstractmethod
     def on_update_suspended(
@@ -52,5 +52,5 @@ class StandbyUpdateListener(ABC):
         current_end_offset: int,
         reason: SuspendReason,
     ) -> None:
-        """The store is followed no more; the last record in it is that at ``store_offset``. Before an active task that
-        is made of it restores what is lacking."""
+        """The store is followed no more; the last record in it is that at ``store_offset``. Called before an active
+        task that is made of it restores what is lacking."""

@@ -11,7 +11,7 @@ _INTERNAL = re.compile(rf".*-(changelog|repartition|({_SUBSCRIPTIONS})-topic)")
 
 
 def has_internal_name(topic: str) -> bool:
-    """Whether Kafka Streams gives such names to the internal topics of its applications."""
+    """Returns True if Kafka Streams gives such names to the internal topics of its applications."""
     return _INTERNAL.fullmatch(topic) is not None
 
 

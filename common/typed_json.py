@@ -23,7 +23,7 @@ Functions = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
 _NOTED = (types.DataclassType, types.TypedDictType, types.NamedTupleType, types.EnumType)
-# Of these alone plain JSON can be made: where one is Any, what stands there is looked at when it is written. What is
+# Of these alone plain JSON can be made: where one is Any, what is there is looked at when it is written. What is
 # Any within anything else, say a field of a dataclass, is not: docs/decisions/0011.
 _PLAIN = (
     types.AnyType, types.BoolType, types.DictType, types.FloatType, types.IntType, types.ListType, types.NoneType,

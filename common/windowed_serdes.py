@@ -61,8 +61,8 @@ class WindowedSerde(Serde[Windowed[T]]):
 class WindowedSerdes:
     """Serdes of the keys of windowed tables. Mirrors ``WindowedSerdes``.
 
-    A windowed table and what follows from it know theirs; whoever reads or writes a topic of windowed keys with other
-    means names it: ``Consumed.with_(WindowedSerdes.time_windowed_serde_from(Serdes.string(), size), ...)``.
+    A windowed table and what follows from it know theirs; a program that reads or writes a topic of windowed keys with
+    other means names it: ``Consumed.with_(WindowedSerdes.time_windowed_serde_from(Serdes.string(), size), ...)``.
     """
 
     @staticmethod

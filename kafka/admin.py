@@ -47,11 +47,11 @@ from penstock.kafka.settings import (
 T = TypeVar("T")
 _VISIBLE_TIMEOUT_S = 30.0
 _EACH_PARTITION_S = 0.1
-"""So much longer for each partition: those of a large topology take a small broker more than half a minute."""
+"""Seconds more for each partition: those of a large topology take a small broker more than half a minute."""
 _LOOK_AGAIN_S = 0.02
 _REACH_TIMEOUT_S = 3.0
 _ANSWER_PATIENCE_S = 30.0
-"""A client that has given no committed offsets for so long may be what is stuck: another one is made."""
+"""Seconds without committed offsets after which a client may be what is stuck: another one is made."""
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _WRONG_TOPIC = frozenset(
     {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}
@@ -85,7 +85,7 @@ class ConfluentAdmin(Admin):
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
-        """As :func:`broker_errors`; but who is not let in is told why."""
+        """Like :func:`broker_errors`, but the error of a client that is not let in names the cause."""
         try:
             with broker_errors(what, self._address):
                 yield
@@ -98,8 +98,8 @@ class ConfluentAdmin(Admin):
         self._connections.let_in()
 
     def _come_in(self) -> float:
-        """The time that is left for a question, after the first answer of all: who is not let in learns it by that one
-        at once."""
+        """Returns the seconds that are left for a question. Until a broker has answered for the first time, it asks for
+        the cluster: a client that is not let in fails by that at once."""
         begun = time.monotonic()
         if not self._connections.answered:
             asked = self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S)
@@ -342,7 +342,7 @@ class ConfluentAdmin(Admin):
             raise
 
     def _coordinated(self, what: str, ask: Callable[[], T]) -> T:
-        """The answer to a question to a group's coordinator; asks again while a broker is only becoming that."""
+        """Returns the answer of a group's coordinator; asks again while a broker is only becoming that."""
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:
@@ -361,6 +361,6 @@ class ConfluentAdmin(Admin):
         return len(self.members(group))
 
     def members(self, group: str) -> tuple[Member, ...]:
-        """The members of ``group``; none of one that does not exist."""
+        """Returns the members of ``group``; none of one that does not exist."""
         with broker_errors(f"list the members of group {group!r}", self._address):
             return members_of(self._client, group)

@@ -1,7 +1,7 @@
 """The note by which a backfill that failed half-way is known: by the next backfill, and by a start of the application.
 
 Before a backfill writes anything, it commits in a group of its own where each changelog ended, and with that a
-fingerprint of the offsets that it started from. While those offsets have not moved, what stands behind the mark is the
+fingerprint of the offsets that it started from. While those offsets have not moved, what is behind the mark is the
 state of an unfinished attempt, and belongs to records that are not committed as processed.
 """
 
@@ -16,12 +16,12 @@ from penstock.kafka.contracts import Admin
 
 
 def note_group(application_id: str) -> str:
-    """The consumer group that holds the note."""
+    """Returns the consumer group that holds the note."""
     return f"{application_id}-backfill"
 
 
 def fingerprint(sources: Iterable[TopicPartition], committed: Offsets) -> str:
-    """Of the offsets that the application has committed in its source partitions."""
+    """Returns the fingerprint of the offsets that the application has committed in its source partitions."""
     offsets = [(*partition, committed[partition].offset) for partition in sorted(sources) if partition in committed]
     return hashlib.sha256(repr(offsets).encode()).hexdigest()[:16]
 
@@ -32,12 +32,12 @@ def write_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, 
 
 
 def withdraw_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, int]) -> None:
-    """The backfill is finished. Its offsets say so too, unless there was nothing to read."""
+    """Note that the backfill is finished. Its offsets show that too, unless there was nothing to read."""
     write_note(admin, application_id, ends, "")
 
 
 def read_note(admin: Admin, application_id: str, started_from: str) -> dict[TopicPartition, int]:
-    """Where the changelogs ended before an attempt from these offsets; empty when there was none, or it is over."""
+    """Returns the ends of the changelogs before an attempt from these offsets; empty if there was none, or it ended."""
     noted = admin.committed(note_group(application_id))
     return {partition: note.offset for partition, note in noted.items() if note.metadata == started_from}
 

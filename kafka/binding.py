@@ -1,4 +1,4 @@
-"""Whether penstock's own binding to librdkafka (``librdkafka.pyx``) was built, and fits what is installed."""
+"""Loads penstock's own binding to librdkafka (``librdkafka.pyx``), if it was built and fits what is installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFLUENT_KAFKA = "2.16.1"
 
 @cache
 def binding() -> ModuleType | None:
-    """The compiled module, or None: then everything works, at about 70 % of the speed."""
+    """Returns the compiled module, or None: then everything works, at about 70 % of the speed."""
     found = version("confluent-kafka")
     if found != CONFLUENT_KAFKA:
         _say_why_not(f"confluent-kafka is {found}; the binding supports {CONFLUENT_KAFKA}")
@@ -38,7 +38,7 @@ def binding() -> ModuleType | None:
 
 
 def supports(overrides: Mapping[str, object]) -> bool:
-    """Whether the binding can do what these settings ask: callbacks, and what becomes one, are confluent-kafka's."""
+    """Returns True if the binding supports these settings: callbacks, and what becomes one, need confluent-kafka."""
     plain = all(isinstance(value, str | int | float) for value in overrides.values())
     return plain and not any("oauthbearer" in f"{key}={value}".lower() for key, value in overrides.items())
 

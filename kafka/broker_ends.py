@@ -1,4 +1,4 @@
-"""Where partitions end, asked beside a consumer that may be stuck (``fetch_watch.py`` says how)."""
+"""Asks for the ends of partitions, beside a consumer that may be stuck (``fetch_watch.py`` says how)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BrokerEnds:
 
     @property
     def asked(self) -> bool:
-        """Whether a question was asked whose answer was not taken."""
+        """True if a question was asked whose answer was not taken."""
         return self._asking is not None
 
     def ask(self, partitions: Iterable[TopicPartition]) -> None:
@@ -45,7 +45,7 @@ class BrokerEnds:
         self._asking.start()
 
     def take(self) -> dict[TopicPartition, int] | None:
-        """The answer, without those that the broker did not tell; None while it is waited for."""
+        """Returns the answer, without ends that the broker did not report; None while it is waited for."""
         if self._asking is None or self._asking.is_alive():
             return None
         self._asking = None
@@ -70,6 +70,6 @@ class BrokerEnds:
                     with suppress(KafkaException):
                         self._ends[TopicPartition(at.topic, at.partition)] = known(answer.result().offset)
         finally:
-            # Whoever did not get all has leaders that have passed, or is stuck itself: next time another one asks.
+            # A client that did not get all has leaders that have passed, or is stuck itself: a new one asks next time.
             if len(self._ends) < len(partitions):
                 self._client = None

@@ -36,7 +36,7 @@ _JAVAS_WORDS = {
     "ssl.keystore.certificate.chain": "librdkafka calls it 'ssl.certificate.pem'",
     "sasl.kerberos.kinit.cmd.path": "librdkafka calls it 'sasl.kerberos.kinit.cmd'",
 }
-"""What Kafka Streams' programs set for security and librdkafka does not know."""
+"""Settings for security in Kafka Streams' programs that librdkafka does not know, and what to set instead."""
 
 
 def check_client_settings(prefix: str, overrides: Mapping[str, object]) -> None:
@@ -108,7 +108,7 @@ class _Library:
         return text.value.decode() if found == _OK else None
 
     def _read_scopes(self) -> dict[str, str]:
-        """Every name: ``C`` for consumers, ``P`` for producers, ``*`` for both. From the table that it prints."""
+        """Returns the scope of every name, from librdkafka's table: ``C`` consumers, ``P`` producers, ``*`` both."""
         libc = ctypes.CDLL(None)
         libc.open_memstream.restype = ctypes.c_void_p
         libc.fclose.argtypes = libc.free.argtypes = [ctypes.c_void_p]
@@ -124,14 +124,14 @@ class _Library:
         scopes: dict[str, str] = {}
         for row in rows:
             if len(row) > 2 and row[1] in ("C", "P", "*"):
-                # A name of both tables, the client's and its topics', belongs to whoever one of them says.
+                # A name of both tables, the client's and its topics', is for both if the tables differ.
                 scopes[row[0]] = row[1] if scopes.get(row[0], row[1]) == row[1] else "*"
         return scopes
 
 
 @cache
 def _library() -> _Library | None:
-    """None where the C interface cannot be reached: then the clients refuse settings when they are made."""
+    """Returns None if the C interface cannot be reached: then the clients refuse settings when they are made."""
     try:
         return _Library(ctypes.CDLL(cimpl.__file__))
     except (OSError, AttributeError):

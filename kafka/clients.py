@@ -1,4 +1,4 @@
-"""Where clients come from: one value that travels to every host, so that tests can put the fake broker in its place."""
+"""Makes clients of Kafka: one value that travels to every host, so that tests can put the fake broker in its place."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class KafkaClients(Protocol):
     """Makes the clients of one application. Picklable."""
 
     def consumer(self) -> RecordConsumer:
-        """A reader of assigned partitions that sees what the application's group has committed."""
+        """Returns a reader of assigned partitions that sees what the application's group has committed."""
 
     def restore_consumer(self) -> RecordConsumer:
-        """The same for restoring stores, with tasks waiting for it: it knows that it has reached an end 10 ms later."""
+        """Like :meth:`consumer`, to restore stores that tasks wait for: it learns of an end 10 ms after reaching it."""
 
     def producer(self) -> RecordProducer:
-        """A writer."""
+        """Returns a writer."""
 
     def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
-        """A writer of transactions."""
+        """Returns a writer of transactions."""
 
     def admin(self) -> Admin:
-        """Topics and offsets."""
+        """Returns a client for topics and offsets."""
 
     def group_member(self, instance: str) -> GroupMember:
-        """A seat in the application's group; ``instance`` is its static id."""
+        """Returns a static member of the application's group; ``instance`` is its id."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class ConfluentClients(KafkaClients):
     producer_overrides: Mapping[str, Any] = field(default_factory=dict)
     admin_overrides: Mapping[str, Any] = field(default_factory=dict)
     exactly_once: bool = False
-    """Whether the application writes transactions."""
+    """True if the application writes transactions."""
 
     @classmethod
     def of(cls, config: StreamsConfig) -> ConfluentClients:
-        """The clients that ``config`` describes. Raises ConfigError for an entry that penstock must set itself, and for
+        """Returns the clients of ``config``. Raises ConfigError for an entry that penstock must set itself, and for
         one that librdkafka refuses."""
         from penstock.kafka.client_settings import check_client_settings
         from penstock.kafka.settings import check_exactly_once, check_heartbeat, check_overrides
@@ -74,7 +74,7 @@ class ConfluentClients(KafkaClients):
 
     @property
     def reads_committed(self) -> bool:
-        """Whether the application's consumers pass over what is not committed."""
+        """True if the application's consumers pass over what is not committed."""
         return self.consumer_overrides.get("isolation.level") == "read_committed"
 
     def try_out(self) -> None:

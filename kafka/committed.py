@@ -1,4 +1,4 @@
-"""What a client answers for a committed offset, read safely."""
+"""Reads safely what a client answers for a committed offset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.kafka.settings import as_streams_error
 
 
 def committed_offsets(answers: Iterable[Tpo], bootstrap_servers: str) -> dict[TopicPartition, CommittedOffset]:
-    """The answers for partitions that have a committed offset. Raises when the answer for one is an error."""
+    """Returns the answers for partitions that have a committed offset. Raises when the answer for one is an error."""
     found = {}
     for answer in answers:
         if answer.error is not None:
@@ -24,12 +24,12 @@ def committed_offsets(answers: Iterable[Tpo], bootstrap_servers: str) -> dict[To
 
 
 def committed_offset(answer: Tpo) -> CommittedOffset:
-    """Offset and metadata of ``answer``.
+    """Returns the offset and the metadata of ``answer``.
 
     librdkafka 2.16 hands metadata on without a terminating zero and confluent-kafka reads on until there is one. What
     confluent-kafka commits has the zero in it; behind what the Java client committed, such as the offsets of a Kafka
-    Streams application, stray bytes may follow. Those that are no UTF-8 are cut off here; others remain, so whoever
-    reads the text must know where it ends.
+    Streams application, stray bytes may follow. Those that are no UTF-8 are cut off here; others remain, so a reader of
+    the text must know where it ends.
     """
     try:
         return CommittedOffset(answer.offset, answer.metadata or "")

@@ -1,4 +1,4 @@
-"""The consumer on librdkafka: assigned partitions only, and how far each has been read."""
+"""The consumer on librdkafka: assigned partitions only, and the position of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from penstock.kafka.settings import (
 from penstock.kafka.stable_ends import open_stable_ends
 
 _ANSWER_PATIENCE_S = 30.0
-"""So long after the first question that nobody answered, the next one is asked by a new client: three more had time."""
+"""Seconds after the first unanswered question from which on a new client asks: three more questions had time."""
 _NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
@@ -55,8 +55,8 @@ class ConfluentConsumer(RecordConsumer):
         self._positions: dict[TopicPartition, int] = {}
         self._heard: set[TopicPartition] = set()  # a fetch has answered since they were assigned
         self._drained: set[TopicPartition] = set()  # the last that came of them was their end
-        self._lost: set[TopicPartition] = set()  # until lost_positions() has told of them
-        self._wait_for_seek: set[TopicPartition] = set()  # the same, until somebody has sought
+        self._lost: set[TopicPartition] = set()  # until lost_positions() has reported them
+        self._wait_for_seek: set[TopicPartition] = set()  # these, until seek() was called
         self._paused: set[TopicPartition] = set()
         self._missing = MissingTopics(bootstrap_servers)
         self._stable = open_stable_ends(bootstrap_servers, overrides)
@@ -101,7 +101,7 @@ class ConfluentConsumer(RecordConsumer):
 
     @override
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """Fetching with a timeout would wait to fill the batch: drain first, then wait for one."""
+        """Drains first, then waits for one record: fetching with a timeout would wait to fill the batch."""
         batches, events = self._fetcher.fetch(max_records, 0)
         drained = sum(map(len, batches)) + len(events) < max_records
         if not batches and not events and timeout_s > 0:
@@ -128,10 +128,10 @@ class ConfluentConsumer(RecordConsumer):
             self._drained.discard(tp)
 
     def _look(self) -> None:
-        """Start the fetch anew when a partition gives nothing that the broker has. Nothing is left in the queue now."""
+        """Start the fetch again if a partition gives nothing that the broker has. Nothing is left in the queue now."""
         now_s = time.monotonic()
-        # A lost position would only be found lost once more. Until somebody seeks, which may take as long as its leader
-        # stays away, others are read.
+        # A lost position would only be found lost once more. Until seek() is called, which may take as long as its
+        # leader stays away, others are read.
         left_out = self._paused | self._wait_for_seek
         positions = {tp: position for tp, position in self._positions.items() if tp not in left_out}
         if not self._ends.asked:
@@ -158,8 +158,8 @@ class ConfluentConsumer(RecordConsumer):
         self._renew()
 
     def _renew(self) -> None:
-        """Fetch by a new client from where the old one has got to: whatever was wrong with that, it is gone."""
-        with broker_errors("fetch anew", self._address):
+        """Fetch by a new client from the positions of the old one: whatever was wrong with that one, it is gone."""
+        with broker_errors("fetch again", self._address):
             client = Consumer(self._settings)
             self._fetcher.close()
             # A client in such a state may take its time to end.
@@ -217,12 +217,12 @@ class ConfluentConsumer(RecordConsumer):
 
     @override
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """One request per broker."""
+        """Sends one request per broker."""
         return self._ask_offsets(partitions, END)
 
     @override
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """One request per broker."""
+        """Sends one request per broker."""
         return self._ask_offsets(partitions, BEGINNING)
 
     def _ask_offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
@@ -240,7 +240,7 @@ class ConfluentConsumer(RecordConsumer):
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
-        """As :func:`broker_errors`. Nobody polls while a task that cannot start asks again and again: a client that
+        """Like :func:`broker_errors`. Nobody polls while a task that cannot start asks again and again: a client that
         stays without an answer, and may be what is stuck, is replaced here."""
         try:
             with broker_errors(what, self._address):

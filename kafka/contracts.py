@@ -14,9 +14,9 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic
 
 BEGINNING = -2
-"""As a position: the first offset there is."""
+"""The position of the first offset there is."""
 END = -1
-"""As a position: the next record that is written."""
+"""The position of the next record that is written."""
 
 
 DEFAULT_DELETE_RETENTION_MS = 86_400_000
@@ -33,16 +33,16 @@ class RecordConsumer(Protocol):
         """
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """At most ``max_records`` records, one batch per run of one partition, in the order they came; waits at most
-        ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read; one whose position the
-        log does not have stands still: see ``lost_positions``."""
+        """Returns at most ``max_records`` records, one batch per run of one partition, in the order they came; waits at
+        most ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read; one whose position
+        the log does not have gives nothing: see ``lost_positions``."""
 
     def lost_positions(self) -> dict[TopicPartition, int]:
-        """Partitions that ``poll`` has found since the last call to have lost the records at their position (retention
-        was faster), with that position. Nothing more is read of them until ``seek``."""
+        """Returns the partitions that ``poll`` has found since the last call to have lost the records at their position
+        (retention was faster), with that position. Nothing more is read of them until ``seek``."""
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on at ``offset`` of an assigned partition; what is fetched of it is thrown away."""
+        """Continue at ``offset`` of an assigned partition; what is fetched of it is thrown away."""
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that ``poll`` would return; BEGINNING or END until that is known."""
@@ -52,10 +52,10 @@ class RecordConsumer(Protocol):
         the last stable offset. None before the first fetch since the partition was assigned or ``seek`` was called."""
 
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends as of now: asks the broker."""
+        """Returns the ends as of now: asks the broker."""
 
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offsets there are as of now: asks the broker."""
+        """Returns the first offsets there are as of now: asks the broker."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Returns what the application's group has committed; partitions without are left out. Asks the broker."""
@@ -64,7 +64,7 @@ class RecordConsumer(Protocol):
         """``poll`` leaves these out until ``resume``."""
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """The contrary of ``pause``."""
+        """Undo ``pause``."""
 
     def close(self) -> None:
         """Leave. Idempotent."""
@@ -98,11 +98,11 @@ class CountingSender(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """:meth:`RecordProducer.send`."""
+        """Like :meth:`RecordProducer.send`."""
 
     def take(self) -> Sent:
-        """All that was sent. Latencies, from a record's timestamp to its ``send`` by the system's clock, may be some
-        milliseconds off; their extremes are those since the last call."""
+        """Returns all that was sent. Latencies, from a record's timestamp to its ``send`` by the system's clock, may be
+        some milliseconds off; their extremes are those since the last call."""
 
 
 class RecordProducer(Protocol):
@@ -131,7 +131,7 @@ class RecordProducer(Protocol):
         """Returns a mark of what was sent since the last call. What is sent from here on is of the next one."""
 
     def give_up(self, timeout_s: float) -> bool:
-        """Forget what is not delivered, and go on: it is not waited for any more, and nothing of it is written behind
+        """Forget what is not delivered, and continue: it is not waited for any more, and none of it is written behind
         what is sent from then on. Marks before it are never delivered. False if the client has not let go of all of it
         yet."""
 
@@ -154,7 +154,7 @@ class RecordProducer(Protocol):
         question about it. Raises MissingTopicError."""
 
     def counting(self) -> CountingSender:
-        """Another way to send, which counts."""
+        """Returns another way to send, which counts."""
 
     def close(self) -> None:
         """Give up what is queued and leave. Idempotent."""
@@ -165,8 +165,8 @@ class UnknownTopicError(BrokerUnreachableError):
 
 
 class UndeliveredError(StreamsError):
-    """Of what was sent since the last commit some is not written, or nobody knows whether it is, though no record is
-    wrong: the tasks go on from what is committed. Mirrors ``TaskCorruptedException``.
+    """Part of what was sent since the last commit is not written, or nobody knows whether it is, though no record is
+    wrong: the tasks continue from what is committed. Mirrors ``TaskCorruptedException``.
 
     ``producer_is_spent``: the producer can do nothing any more, or nobody knows what it has done: another must take its
     place.
@@ -181,9 +181,9 @@ class UndeliveredError(StreamsError):
 
 class TransactionAbortedError(UndeliveredError):
     """Kafka did not take a transaction, or nobody knows whether it did: what was sent in it does not count until
-    Kafka says so, and the tasks go on from what is committed. Mirrors ``TaskMigratedException``.
+    Kafka says so, and the tasks continue from what is committed. Mirrors ``TaskMigratedException``.
 
-    Where the ``producer_is_spent`` another must take its ``transactional.id``.
+    If the ``producer_is_spent``, another must take its ``transactional.id``.
     """
 
     happened = "transaction aborted"
@@ -198,25 +198,25 @@ class TransactionalProducer(RecordProducer, Protocol):
     """
 
     answers_within_s: float
-    """After so long what asks the broker will not come back any more. Then nothing but ``close`` may be called, once it
-    has come back after all."""
+    """Seconds after which a call that asks the broker will not come back any more. Then nothing but ``close`` may be
+    called, once it has come back after all."""
 
     def init_transactions(self) -> Future[None]:
-        """Take the id, before anything else: whoever had it can write nothing any more, its transaction is aborted, or
-        committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""
+        """Take the id, before anything else: the producer that had it can write nothing any more, its transaction is
+        aborted, or committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""
 
     def begin_transaction(self) -> None:
         """Begin the next transaction, to which what is sent from here on belongs. Asks nobody."""
 
     def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
         """Commit what was sent together with ``offsets`` of the application's group, as the member that
-        ``group_metadata`` (:meth:`GroupMember.group_metadata`) tells of. Raises TransactionAbortedError: when that
-        member has no seat any more, when another producer has the id, when the broker has given the transaction up
-        (``transaction.timeout.ms``), or when nobody answers."""
+        ``group_metadata`` (:meth:`GroupMember.group_metadata`) names. Raises TransactionAbortedError: when that
+        member is not in the group any more, when another producer has the id, when the broker has given the transaction
+        up (``transaction.timeout.ms``), or when nobody answers."""
 
     def abort_transaction(self) -> Future[None]:
-        """Nothing that was sent counts. Raises TransactionAbortedError with ``producer_is_spent`` when only a new
-        producer can see to that."""
+        """Abort the transaction: nothing that was sent in it counts. Raises TransactionAbortedError with
+        ``producer_is_spent`` when only a new producer can see to that."""
 
 
 class Admin(Protocol):
@@ -226,7 +226,7 @@ class Admin(Protocol):
         """Return when a broker answers. May be asked often."""
 
     def topics(self) -> dict[str, int]:
-        """Every topic with its number of partitions."""
+        """Returns every topic with its number of partitions."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """Create; one that exists already is left as it is. Returns when all are visible to clients. Raises ConfigError
@@ -243,17 +243,17 @@ class Admin(Protocol):
         """Drop the records in front of these offsets."""
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends as of now, for a reader of committed records."""
+        """Returns the ends as of now, for a reader of committed records."""
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends as of now, behind what open transactions have written."""
+        """Returns the ends as of now, behind what open transactions have written."""
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The settings of each topic, by their names in Kafka; a topic whose settings this client may not see is left
-        out."""
+        """Returns the settings of each topic, by their names in Kafka; a topic whose settings this client may not see
+        is left out."""
 
     def broker_configs(self) -> dict[str, str]:
-        """The settings of one of the brokers, by their names in Kafka; empty if this client may not see them."""
+        """Returns the settings of one broker, by their names in Kafka; empty if this client may not see them."""
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """Returns how long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a
@@ -262,18 +262,18 @@ class Admin(Protocol):
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, CommittedOffset]:
-        """The committed offsets of ``group`` for these partitions, or for all if None."""
+        """Returns the committed offsets of ``group`` for these partitions, or for all if None."""
 
     def commit(self, group: str, offsets: Offsets) -> None:
         """Commit for a group *without members*. Raises ApplicationStateError when it has some."""
 
     def group_members(self, group: str) -> int:
-        """Returns how many members ``group`` has."""
+        """Returns the number of members of ``group``."""
 
 
 class SessionLostError(StreamsError):
-    """A group member's session ended before its commit arrived, or none began for long, or a commit has no answer:
-    nobody has taken the seat, a new client can join."""
+    """A group member's session ended before its commit arrived, or none began for long, or a commit has no answer: no
+    other process has taken the member's place, a new client can join."""
 
 
 class OtherProtocolError(StreamsError):
@@ -286,28 +286,29 @@ OnRevoked = Callable[[], None]
 
 
 class GroupMember(Protocol):
-    """The coordinator's seat in the consumer group: learns what the group assigns, fetches nothing. One thread."""
+    """The coordinator as static member of the consumer group: learns what the group assigns, fetches nothing. One
+    thread."""
 
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
         """Join with a static id and the range assignor.
 
         ``on_assigned`` is called from ``poll`` with the whole assignment each time the group has given one, if only to
         say that nothing changes, and with None when the session is lost. ``on_revoked`` is called from ``poll`` when
-        the group is about to hand out its partitions anew: until it returns nobody else gets one of this member's, and
+        the group is about to hand out its partitions again: until it returns nobody else gets one of this member's, and
         what it commits meanwhile counts.
         """
 
     def poll(self, timeout_s: float) -> None:
-        """Keep the seat: call at least every few seconds. Raises SessionLostError when only a new client may get it,
-        ApplicationStateError when another process has taken it, and OtherProtocolError."""
+        """Remain in the group: call at least every few seconds. Raises SessionLostError when only a new client can,
+        ApplicationStateError when another process has taken the member's place, and OtherProtocolError."""
 
     def commit(self, offsets: Offsets) -> None:
         """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError
-        when only a new client can go on, KafkaRefusedError when it would refuse for ever."""
+        when only a new client can continue, KafkaRefusedError when it would refuse for ever."""
 
     def group_metadata(self) -> bytes:
         """Returns what a transactional commit must carry to be fenced by the group's generation: that of the last
         assignment. Raises StreamsError without a session."""
 
     def close(self) -> None:
-        """Leave the poll loop. The seat stays until the session times out, or the next incarnation takes it."""
+        """Leave the poll loop. The member stays until its session times out, or its next incarnation comes."""

@@ -1,4 +1,4 @@
-"""What goes out by one sink, counted: in Python, for producers that are not compiled."""
+"""Counts what goes out by one sink: in Python, for producers that are not compiled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlainCountingSender(CountingSender):
     """:class:`~penstock.kafka.contracts.CountingSender` around any ``send``.
 
     Records are counted, but to look at the clock costs half as much as to send. So bytes and latencies are those of the
-    first 64 records after each :meth:`take`, and then of one in eight, which stands for those before it.
+    first 64 records after each :meth:`take`, and then of one in eight, which counts for those before it.
     """
 
     def __init__(self, send: Callable[..., Any]) -> None:

@@ -1,10 +1,10 @@
-"""Partitions that give nothing although the broker has more: found by what stands still between two questions.
+"""Finds partitions that give nothing although the broker has more: their positions do not move between two questions.
 
 librdkafka 2.16 can let go of every broker that it knows and connect to none again: when a broker that starts answers
 for a moment that there are no brokers, while a return to ``bootstrap.servers`` was begun and called off before (its
-issues 5301 and 5605; a single partition may be forgotten, too, 4492). Nothing is said, the consumer gives nothing, and
-the ends that it remembers stand still. So somebody else must ask the broker (``broker_ends.py``), and only a new client
-helps.
+issues 5301 and 5605; a single partition may be forgotten, too, 4492). No error is reported, the consumer gives nothing,
+and the ends that it remembers do not move. So another client must ask the broker (``broker_ends.py``), and only a new
+consumer helps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.kafka.contracts import END
 PATIENCE_S = 10.0
 """librdkafka repeats a fetch that failed after 0.5 s, and connects again after at most 10 s."""
 _WHILE_OTHERS_GIVE = 6
-"""So many times longer where the client gives records of other partitions: an answer to a fetch has room for 12 full
+"""Factor of the patience if the client gives records of other partitions: an answer to a fetch has room for 12 full
 partitions, each request begins one partition further, and the last of many must wait until the others were served."""
 
 
@@ -35,7 +35,7 @@ class Stall:
 class FetchWatch:
     """Compares looks at a consumer, each taken when nothing was left in its queue. Knows no client and no clock.
 
-    ``wait_s``: so long the broker may keep a fetch waiting for more records (``fetch.wait.max.ms``).
+    ``wait_s``: the time for which the broker may keep a fetch waiting for more records (``fetch.wait.max.ms``).
     """
 
     def __init__(self, wait_s: float = 0.0) -> None:
@@ -47,9 +47,9 @@ class FetchWatch:
         self._gave_s = -1.0
 
     def silent(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Those that stand where they stood at the last call; the others have given something.
+        """Returns those that are where they were at the last call; the others have given something.
 
-        Without those at END of which not even that is known: at END again, what was written meanwhile would be lost.
+        Leaves out those at END, whose position is not known: at END again, what was written meanwhile would be lost.
         """
         silent = [tp for tp, position in positions.items() if self._seen.get(tp) == position != END]
         self._gives |= any(self._seen.get(tp, position) != position for tp, position in positions.items())
@@ -61,11 +61,11 @@ class FetchWatch:
     def stalled(
         self, now_s: float, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> list[Stall]:
-        """Those that were behind ``ends``, what the broker said of the silent ones, for longer than it can take.
+        """Returns those behind ``ends``, the broker's answer for the silent ones, for longer than a fetch can take.
 
-        Where the broker said nothing, nothing is known, and the time begins anew. After each restart it is twice as
+        If the broker reported no end, nothing is known, and the time begins again. After each restart it is twice as
         long, until the end is reached: a fetch over a slow connection, or through aborted transactions, must come to
-        its end, and a record now and then does not tell that it was the restart that helped.
+        its end, and a record now and then does not show that it was the restart that helped.
         """
         behind = [tp for tp, end in ends.items() if tp in positions and self._seen.get(tp) == positions[tp] < end]
         self._behind_since = {tp: self._behind_since.get(tp, now_s) for tp in behind}
@@ -82,18 +82,18 @@ class FetchWatch:
         return (PATIENCE_S + self._wait_s) * longer * 2.0 ** self._restarts.get(partition, 0)
 
     def at_end(self, partition: TopicPartition) -> None:
-        """It has been read to its end, whatever has come since."""
+        """The partition has been read to its end, whatever has come since."""
         self._restarts.pop(partition, None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Something else than records decides when they give some: they are paused, or assigned no longer."""
+        """Forget ``partitions``: paused, or assigned no longer, they give nothing whatever the broker has."""
         for tp in partitions:
             self._seen.pop(tp, None)
             self._behind_since.pop(tp, None)
             self._restarts.pop(tp, None)
 
     def restarted(self) -> None:
-        """All are fetched anew, those that might have come next, too."""
+        """All are fetched again, also those that might have given something next."""
         for tp in self._behind_since:
             self._restarts[tp] = self._restarts.get(tp, 0) + 1
         self._behind_since.clear()

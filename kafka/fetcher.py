@@ -1,4 +1,4 @@
-"""Fetching: what librdkafka has ready of the assigned partitions, as columns.
+"""Fetches what librdkafka has ready of the assigned partitions, as columns.
 
 In two forms that do the same: penstock's own binding (``librdkafka.pyx``), and this one in Python where it was not
 built.
@@ -23,7 +23,7 @@ _key, _value, _timestamp, _headers = Message.key, Message.value, Message.timesta
 
 
 class Event(NamedTuple):
-    """What comes out of a partition beside records: its end for now, or that it cannot be read."""
+    """An event of a partition beside records: its end for now, or the error by which it cannot be read."""
 
     topic: str | None
     partition: int
@@ -35,7 +35,7 @@ class Fetcher(Protocol):
     """Takes over a consumer's ``poll``; all its other calls stay in use."""
 
     def fetch(self, max_records: int, timeout_s: float) -> tuple[list[RecordBatch], list[Event]]:
-        """At most ``max_records`` records and events; one batch per run of one partition, in the order they came.
+        """Returns up to ``max_records`` records and events; one batch per run of one partition, in the order they came.
 
         Waits at most ``timeout_s`` for *all* of them, not for the first.
         """
@@ -45,7 +45,7 @@ class Fetcher(Protocol):
 
 
 def open_fetcher(consumer: Consumer, overrides: Mapping[str, Any]) -> Fetcher:
-    """The faster form that there is, for a consumer with these settings of the user's."""
+    """Returns the faster fetcher that there is, for a consumer with these settings of the user's."""
     native = binding() if supports(overrides) else None
     return MessageFetcher(consumer) if native is None else native.Fetcher(consumer)
 

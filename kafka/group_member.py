@@ -1,4 +1,4 @@
-"""The coordinator's seat in the consumer group, on librdkafka."""
+"""The coordinator as static member of the consumer group, on librdkafka."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ConfluentGroupMember(GroupMember):
         self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
-        # Taking the seat without fetching: the group counts the assignment, librdkafka reads nothing.
+        # A member that does not fetch: the group counts the assignment, librdkafka reads nothing.
         client.assign([])
         self._unseated_s, self._member_id = None, client.memberid() or ""
         self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
@@ -109,7 +109,7 @@ class ConfluentGroupMember(GroupMember):
         for the time of a session, as after its process was frozen. Then it would join like any new process, and fence
         one that came meanwhile."""
         try:
-            # A new client, for another one's connections may have ended while the process stood still.
+            # A new client, for another one's connections may have ended while the process was unresponsive.
             client = AdminClient(admin_settings(self._address, self._overrides))
             members = members_of(client, self._group, _WHO_SITS_THERE_S)
         except KafkaException as error:
@@ -127,9 +127,9 @@ class ConfluentGroupMember(GroupMember):
 
     @override
     def poll(self, timeout_s: float) -> None:
-        """Raises ApplicationStateError when another process has taken a seat that this one had, KafkaRefusedError
+        """Raises ApplicationStateError when another process has taken the place that this member had, KafkaRefusedError
         when the group refuses this client for good, MissingTopicError when a topic is gone and stays away,
-        SessionLostError after a minute without a seat, and when fenced without one, and OtherProtocolError."""
+        SessionLostError after a minute outside of the group, and when fenced there, and OtherProtocolError."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
@@ -145,7 +145,7 @@ class ConfluentGroupMember(GroupMember):
 
     def _refused(self, error: KafkaError, topic: str) -> None:
         if error.code() in MISSING_TOPIC:
-            # librdkafka names the topic; should it not, all that the seat is for are asked for.
+            # librdkafka names the topic; if it does not, all topics of the member are asked for.
             for each in [topic] if topic else self._topics:
                 self._missing.note(each, error.str())
             return
@@ -212,7 +212,7 @@ class ConfluentGroupMember(GroupMember):
     @override
     def group_metadata(self) -> bytes:
         metadata: bytes = self._client.consumer_group_metadata()
-        # A group takes the offsets of whoever shows no generation, whatever members it has.
+        # A group takes the offsets of a client that shows no generation, whatever members it has.
         (generation,) = _GENERATION.unpack_from(metadata, len(_METADATA_BEGINS))
         if not metadata.startswith(_METADATA_BEGINS) or generation < 0 or not self._client.memberid():
             raise StreamsError(self._no_session())

@@ -4,7 +4,7 @@ Every admin operation that librdkafka sends to a group's coordinator ends the wh
 connection breaks at the wrong moment (librdkafka 2.16, its pull request 5397): DescribeConsumerGroups,
 AlterConsumerGroupOffsets, ListConsumerGroupOffsets, DeleteConsumerGroups and DeleteConsumerGroupOffsets. The older
 ``list_groups`` takes another path through librdkafka, so members are asked for by that. Two things differ: it does not
-tell the id of a static member, which Kafka puts in front of the member's id; and it may pass over a broker that fails.
+give the id of a static member, which Kafka puts in front of the member's id; and it may pass over a broker that fails.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def members_of(client: AdminClient, group: str, timeout_s: float = REQUEST_TIMEO
 
 
 def listed_groups(client: AdminClient, timeout_s: float) -> tuple[frozenset[str], KafkaException | None]:
-    """Returns the ids of the groups that the brokers know, and the error of a broker that did not tell. Raises
+    """Returns the ids of the groups that the brokers know, and the error of a broker that did not answer. Raises
     KafkaException."""
     listed = bounded_result(client.list_consumer_groups(request_timeout=timeout_s), timeout_s)
     error = listed.errors[0] if listed.errors else None

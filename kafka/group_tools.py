@@ -1,4 +1,4 @@
-"""What a tool asks of consumer groups, and does to one: who is in it, and freeing the seats of those that have gone."""
+"""Answers a tool's questions about consumer groups, and removes the static members whose processes have ended."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from penstock.kafka.settings import (
 from penstock.kafka.topics import Topics
 
 FREE_S = 30.0
-"""To join, the group may have to wait for its other members; to leave takes milliseconds."""
+"""Seconds to join and leave. The group may have to wait for its other members first; to leave takes milliseconds."""
 _POLL_S = 0.05
 _LOOK_AGAIN_S = 0.5
 _BACK_S = 5.0
-"""A member that lives learns of it by its next heartbeat, 3 s later at most, and joins again."""
+"""Seconds to wait for a removed member that lives: by its next heartbeat, 3 s later at most, it joins again."""
 
 
 class GroupTools(Topics):
     """The topics of a Kafka cluster, and its groups."""
 
     def groups(self) -> frozenset[str]:
-        """The ids of all groups that the brokers know."""
+        """Returns the ids of all groups that the brokers know."""
         with broker_errors("list the groups", self._address):
             known, failed = listed_groups(self._client, REQUEST_TIMEOUT_S)
         if failed is not None and not known:
@@ -41,10 +41,10 @@ class GroupTools(Topics):
         return known
 
     def free_seats(self, group: str) -> None:
-        """Take the seat of each static member of ``group`` and leave with it: librdkafka has no call that removes the
-        membership of another. Returns some seconds later, when nobody has come back.
+        """Join as each static member of ``group``, and leave: librdkafka has no call that removes the membership
+        of another. Returns some seconds later, when no member has come back.
 
-        Raises ApplicationStateError when somebody has, who lives then, and when there are members that are not static:
+        Raises ApplicationStateError when one has, which is alive then, and when there are members that are not static:
         of those only they themselves can free the group.
         """
         members = self.members(group)
@@ -66,8 +66,8 @@ class GroupTools(Topics):
             time.sleep(_LOOK_AGAIN_S)
 
     def free_seat(self, group: str, seat: str, timeout_s: float = FREE_S) -> None:
-        """The same for one seat whose process has ended, at once; nothing where nobody sits there. Raises StreamsError
-        when it takes longer than ``timeout_s``."""
+        """Like :meth:`free_seats` for one static member whose process has ended, without the wait for its return; does
+        nothing if it is not in the group. Raises StreamsError when it takes longer than ``timeout_s``."""
         if any(each.seat == seat for each in self.members(group)):
             self._free(group, seat, time.monotonic() + timeout_s)
 
@@ -80,7 +80,7 @@ class GroupTools(Topics):
             consumer.assign([])
             joined.append(partitions)
 
-        # A seat is for some topic; which one matters to nobody, since it is left at once.
+        # A member subscribes to some topic; which one does not matter, since it leaves at once.
         topic = min(self.topics(), default="any")
         try:
             client.subscribe([topic], on_assign=assigned)

@@ -1,4 +1,4 @@
-"""Creates the internal topics of an application before anyone reads or writes them (as ``InternalTopicManager``)."""
+"""Creates the internal topics of an application before they are read or written (as ``InternalTopicManager``)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class TopicAdmin(Protocol):
     """The part of :class:`~penstock.kafka.contracts.Admin` that is needed here."""
 
     def topics(self) -> dict[str, int]:
-        """Every topic with its number of partitions."""
+        """Returns every topic with its number of partitions."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         """Create; one that exists already is left as it is."""
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The settings of each topic; one whose settings this client may not see is left out."""
+        """Returns the settings of each topic; one whose settings this client may not see is left out."""
 
 
 class NeedsTopics(Protocol):
-    """What an application's topics are planned to be, such as ``topology``'s ``TopicPlan``."""
+    """A plan of an application's topics, such as ``topology``'s ``TopicPlan``."""
 
     @property
     def internal(self) -> tuple[NewTopic, ...]:
@@ -36,7 +36,7 @@ Plan = TypeVar("Plan", bound=NeedsTopics)
 def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) -> Plan:
     """Create the internal topics that do not exist yet and return the plan. Idempotent.
 
-    One that exists is left as it is, as in Kafka Streams; a warning tells how to mend settings by which it would lose
+    One that exists is left as it is, as in Kafka Streams; a warning shows how to change settings by which it would lose
     what is needed.
     ``plan`` makes the plan from the topics there are (name to number of partitions). Raises what it raises, and
     BrokerUnreachableError.
@@ -53,7 +53,7 @@ def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) 
 
 
 def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
-    """A store may need more of its changelog than when that was created, as with a longer retention."""
+    """Warn of settings that do not fit: a store may need more, such as retention, than its changelog was made with."""
     needed = {topic.name: topic.config for topic in topics}
     for name, there in sorted(admin.topic_configs(needed).items()):
         wrong = _wrong_settings(needed[name], there)
@@ -70,7 +70,7 @@ def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
 
 
 def _wrong_settings(needed: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
-    """What must be set anew: how a topic is cleaned up, and how long it keeps what it deletes, -1 being for ever."""
+    """Returns the settings to change: the cleanup policy, and how long a topic keeps what it deletes (-1: for ever)."""
     wrong = {}
     policy = needed.get("cleanup.policy", "")
     if "cleanup.policy" in there and _items(policy) != _items(there["cleanup.policy"]):

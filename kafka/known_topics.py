@@ -4,7 +4,7 @@ A start creates the internal topics that do not exist. That is right for the fir
 program has got since. But an application that has committed offsets and has *lost* a changelog would begin with an
 empty store behind its offsets, and wipe the last local copy, which does not fit the new changelog.
 
-What tells the two apart is a note: after each start, and each hour, the coordinator commits the names of the internal
+A note distinguishes the two: after each start, and each hour, the coordinator commits the names of the internal
 topics, in a group of its own, as metadata of offsets of source topics. So the note is in Kafka, and lives as long as
 the application's own offsets. Kafka deletes offsets with their topic: a program that reads a pattern may lose one of
 its source topics, so each source topic holds the whole note.

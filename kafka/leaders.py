@@ -1,4 +1,4 @@
-"""The leaders that librdkafka remembers, and when it must look them up anew."""
+"""The leaders that librdkafka remembers, and when it must look them up again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, RETRIABLE,
 T = TypeVar("T")
 _CONTROLLER_S = 2.0
 LEADERS_OUTDATED = RETRIABLE | MISSING_TOPIC
-"""With these a broker answers who is asked as the leader and is it no more, or not yet."""
+"""Errors of a broker that is asked as the leader, but is not the leader any more, or not yet."""
 
 
 def refresh_leaders(client: AdminClient | Consumer, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-    """Let ``client`` look up who leads what. By itself it would go on to ask the leaders that it knows, of an epoch
-    that has passed (librdkafka 2.16). Raises KafkaException.
+    """Let ``client`` look up the leaders of all partitions. By itself it would continue to ask those that it knows, of
+    an epoch that has passed (librdkafka 2.16). Raises KafkaException.
 
     All topics, since an admin client that asks for one by its name has the broker create it, if that is allowed.
     """
@@ -27,7 +27,7 @@ def refresh_leaders(client: AdminClient | Consumer, timeout_s: float = REQUEST_T
 
 
 def known(offset: int) -> int:
-    """``offset``, if that is an answer: for a partition whose leader dies while it is asked librdkafka 2.16 says
+    """Returns ``offset``, if it is an answer: for a partition whose leader dies while it is asked librdkafka 2.16 gives
     OFFSET_INVALID, and no error beside it. Raises KafkaException, as for a leader that is no more."""
     if offset == OFFSET_INVALID:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
@@ -35,7 +35,7 @@ def known(offset: int) -> int:
 
 
 def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
-    """What ``ask`` returns. When the answer calls the leaders outdated, it is raised, and a repetition asks others."""
+    """Returns the result of ``ask``. If an error calls the leaders outdated, it is raised; a repetition asks others."""
     try:
         return ask()
     except KafkaException as error:
@@ -45,8 +45,8 @@ def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
 
 
 def of_the_controller(client: AdminClient, ask: Callable[[], T]) -> T:
-    """What ``ask`` returns. When time is up, it is raised, and a repetition may ask another: by itself ``client`` would
-    wait for the controller that it knows, which may have died (librdkafka 2.16)."""
+    """Returns the result of ``ask``. If time is up, the error is raised, and a repetition may ask another: by itself
+    ``client`` would wait for the controller that it knows, which may have died (librdkafka 2.16)."""
     try:
         return ask()
     except KafkaException as error:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""What the binding uses of librdkafka's public header, unchanged since 1.6. `docs/decisions/0010` says how it is found."""
+"""The part of librdkafka's public header that the binding uses, unchanged since 1.6. See `docs/decisions/0010`."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t
 

@@ -74,7 +74,7 @@ cdef extern from *:
 
 cdef struct Failure:
     int64_t reports
-    int64_t code  # the last to be written: who sees it sees the rest, too
+    int64_t code  # the last to be written: a thread that sees it sees the rest, too
     char *topic
     int32_t partition
     char *key
@@ -82,7 +82,7 @@ cdef struct Failure:
 
 
 cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) noexcept nogil:
-    """Called by whoever polls: the sender's thread, or that of :class:`Lingering`."""
+    """Called by the thread that polls: the sender's, or that of :class:`Lingering`."""
     cdef Failure *failure = <Failure *> opaque
     # The first failure is the cause; what follows are its consequences.
     if message.err == 0 or increase_count(&failure.reports) != 0:
@@ -107,11 +107,11 @@ cdef int _on_acknowledgement(rd_kafka_t *client, rd_kafka_message_t *message, vo
     """Called by librdkafka's own threads, for each record. Refused ones are `_on_failed_delivery`'s."""
     cdef Lane *lane = <Lane *> message._private
     if message.err == 0 and lane != NULL:
-        # A broker that has a batch already does not say where, and librdkafka numbers its records from -1: an end never
-        # sinks. Two threads may be here while the leader moves, and the lower end may win: it only is too low, too.
+        # A broker that has a batch already does not report where, and librdkafka numbers its records from -1: an end
+        # never sinks. Two threads may be here while the leader moves, and the lower end may win: it only is too low.
         if message.offset >= lane.end:
             lane.end = message.offset + 1
-        increase_count(lane.delivered)  # after the end: who sees the count sees the end, too
+        increase_count(lane.delivered)  # after the end: a thread that sees the count sees the end, too
     return 0
 
 
@@ -367,11 +367,11 @@ cdef class Sender:
         rd_kafka_error_destroy(error)
         if code == QUEUE_FULL:
             return self._poll(FULL_QUEUE_WAIT_MS)
-        self._raise_failure()  # of a producer that has come to its end, this tells why
+        self._raise_failure()  # if the producer has come to its end, this is the reason
         raise self._refused(code, text, topic, partition, key)
 
     cdef int _refuse(self, topic, int32_t partition, key) except -1:
-        """Treat the record as one that was purged right after it was sent: ``poll`` tells of it, even if the caller
+        """Treat the record as one that was purged right after it was sent: ``poll`` reports it, even if the caller
         swallows the exception."""
         cdef Failure *failure = &self._failure
         cdef bytes name = topic.encode()
@@ -389,7 +389,7 @@ cdef class Sender:
         cdef int64_t end_us = monotonic_us() + <int64_t> (timeout_s * 1000000)
         cdef int left
         while True:
-            self._check_open()  # whoever handles a signal may have closed it
+            self._check_open()  # a signal handler may have closed it
             with nogil:
                 left = self._flush(min(end_us, monotonic_us() + SIGNALS_EACH_US))
             PyErr_CheckSignals()
@@ -452,7 +452,7 @@ cdef class Sender:
         self._open._before = before
 
     def count_partitions(self, topic, double timeout_s):
-        """How many partitions ``topic`` has; 0 when the broker does not know it. Raises KafkaException."""
+        """Returns the number of partitions of ``topic``; 0 if the broker does not know it. Raises KafkaException."""
         cdef const rd_kafka_metadata_t *metadata = NULL
         cdef int code, count = 0, timeout_ms = <int> (timeout_s * 1000)
         cdef rd_kafka_topic_t *handle = self._topic(topic).handle
@@ -600,7 +600,7 @@ cdef class Sender:
 
 
 cdef double _number(const rd_kafka_conf_t *configuration, const char *name) noexcept:
-    """What ``configuration`` has for ``name``; 0 for nothing."""
+    """Returns the value of ``name`` in ``configuration``; 0.0 if there is none."""
     cdef char text[64]
     cdef size_t room = 64
     return atof(text) if rd_kafka_conf_get(configuration, name, text, &room) == 0 else 0.0
@@ -666,7 +666,7 @@ cdef class CountingSender:
     cdef int64_t _records, _bytes, _total_ms, _lowest_ms, _highest_ms
     cdef int64_t _counts[MOST_BUCKETS]
     cdef int64_t _bounds[MOST_BUCKETS]
-    cdef int _buckets  # but the one above all bounds
+    cdef int _buckets  # except the one above all bounds
 
     def __init__(self, Sender sender):
         self._sender = sender

@@ -24,8 +24,8 @@ def mend(topic: str) -> str:
 
 
 class MissingTopics:
-    """Waits before it believes: librdkafka says once that a topic is unknown, and goes on by itself when the broker
-    knows it again."""
+    """Waits before it believes: librdkafka reports once that a topic is unknown, and continues by itself when the
+    broker knows it again."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._address = bootstrap_servers
@@ -39,7 +39,7 @@ class MissingTopics:
             self._deadlines[topic] = time.monotonic() + _PATIENCE_S
 
     def check(self, client: Consumer) -> None:
-        """Ask for those whose time is up; where nobody answers, again later. Raises MissingTopicError for one that is
+        """Ask for those whose time is up; if no broker answers, again later. Raises MissingTopicError for one that is
         still unknown."""
         if not self._deadlines:
             return

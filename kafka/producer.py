@@ -26,12 +26,12 @@ from penstock.kafka.topic_lookup import TopicLookup
 
 _FULL_QUEUE_WAIT_S = 0.1
 _SLICE_S = 0.1
-"""confluent-kafka 2.16.1 flushes by 0.2 s. After an error that ends the client it goes on to the next, whose reports of
-records then fail of that error: ``SystemError``, or nothing at all."""
+"""confluent-kafka 2.16.1 flushes by 0.2 s. After an error that ends the client it continues with the next slice, whose
+reports of records then fail of that error: ``SystemError``, or nothing at all."""
 
 
 def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> RecordProducer:
-    """The faster form that there is."""
+    """Returns a producer: the compiled one, which is faster, if it is there and supports these settings."""
     settings = producer_settings(bootstrap_servers, overrides)
     if not supports(overrides) or binding() is None:
         return ConfluentProducer(bootstrap_servers, settings)
@@ -123,7 +123,7 @@ class ConfluentProducer(RecordProducer):
         except BufferError:
             self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
         except KafkaException as error:
-            self.poll()  # of a producer that has come to its end, this tells why
+            self.poll()  # if the producer has come to its end, this is the reason
             raise self._error(error.args[0], topic, partition, key) from error
         self._open.sent += 1
 
@@ -145,7 +145,7 @@ class ConfluentProducer(RecordProducer):
             except BufferError:
                 continue
             except KafkaException as error:
-                self.poll()  # of a producer that has come to its end, this tells why
+                self.poll()  # if the producer has come to its end, this is the reason
                 raise self._error(error.args[0], topic, partition, key) from error
             return
 
@@ -200,7 +200,7 @@ class ConfluentProducer(RecordProducer):
         self._produce = self._client.produce
 
     def _refuse(self, topic: str, value: bytes | None, key: bytes | None, partition: int, *_: object) -> None:
-        # ``poll`` must tell of it, too: the caller may swallow the exception.
+        # ``poll`` must report it, too: the caller may swallow the exception.
         error = self._error(KafkaError(KafkaError._PURGE_QUEUE), topic, partition, key)
         self._failure = self._failure or error
         raise error

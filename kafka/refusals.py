@@ -20,7 +20,7 @@ No topic: it is the whole producer that has come to its end."""
 
 
 def refused(code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
-    """Of a producer whose order or exactness would not hold any more, or of one record."""
+    """Returns the error of a producer whose order or exactness would not hold any more, or of one record."""
     said = _said(code, text)
     if code in SPENT:
         return UndeliveredError(f"the producer can go on no more: {said}", producer_is_spent=True)
@@ -38,7 +38,7 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
 def refused_in_transaction(
     code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None
 ) -> StreamsError:
-    """Of a transactional producer, whose transactions may have to be begun anew although no record is wrong."""
+    """Returns the error of a transactional producer: it may have to begin again although no record is wrong."""
     if topic is None or code in SPENT:
         what = f"the transactional producer can go on no more: {_said(code, text)}"
         return TransactionAbortedError(what, producer_is_spent=True)
@@ -54,7 +54,7 @@ def _said(code: int, text: str | None) -> str:
 
 
 def require_partitions(topic: str, partitions: int) -> int:
-    """``partitions``, unless there are none: the topic does not exist."""
+    """Returns ``partitions``. Raises MissingTopicError if there are none: the topic does not exist."""
     if partitions == 0:
         how = mend(topic) if has_internal_name(topic) else "create it before it is written"
         raise MissingTopicError(f"topic {topic!r} does not exist: {how}")
@@ -71,9 +71,9 @@ SPENT = frozenset(
 not fit (KAFKA-16699: that is no reason to end the application)."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _ABORTED = _PURGED | {KafkaError._STATE, KafkaError.TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
-"""Of a record: nothing is wrong with it, but its transaction cannot be."""
+"""Errors of a record that is not wrong itself: its transaction cannot be committed."""
 _UNKNOWN = UNREACHABLE | {KafkaError._MSG_TIMED_OUT}
-"""Of a record: it may be written, and the answer be lost, as that to a commit may."""
+"""Errors of a record that may be written nevertheless: the answer may be lost, as that to a commit may."""
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
     KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",

@@ -1,7 +1,7 @@
-"""Why no broker lets a client in: librdkafka says it by the side, and goes on trying.
+"""Finds out why no broker lets a client in: librdkafka reports that to a callback alone, and continues to try.
 
-A question ends only when its time is up, with "broker transport failure" whatever the cause is. What each connection
-fails of goes to ``error_cb``: who listens to that while an answer is waited for needs not wait for longer.
+A question ends only when its time is up, with "broker transport failure" whatever the cause is. The error of each
+connection goes to ``error_cb``: a caller that listens to that while it waits for an answer need not wait for longer.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _TLS_ALERT = re.compile(r"SSL routines:.*alert")
 """The broker has refused this client's certificate, or that it has none. The code says "transport" only."""
 _LOOK_EACH_S = 0.02
 _OTHERS_S = 1.0
-"""So long after a broker has refused, another one may answer."""
+"""Seconds after the refusal of a broker in which another one may answer."""
 _CONNECT_S = 0.5
 _ADDRESSES = 3
 
 
 class RefusedConnections:
-    """What the connections of an admin client have failed of since it was last answered.
+    """The last refusal of a connection of an admin client, since the client was last answered.
 
     The client is made with ``settings``: those that are given, and an ``error_cb`` that listens before the user's own.
     """
@@ -44,7 +44,7 @@ class RefusedConnections:
         self._address, self._given = address, settings
         self._refusal: KafkaError | None = None
         self.answered = False
-        """Whether the client has ever been answered."""
+        """True if the client has ever been answered."""
 
         def failed(error: KafkaError) -> None:
             if error.code() in _REFUSED or _TLS_ALERT.search(error.str()):
@@ -56,7 +56,7 @@ class RefusedConnections:
 
     @property
     def refused(self) -> bool:
-        """Whether a broker has refused this client since it was last answered."""
+        """True if a broker has refused this client since it was last answered."""
         return self._refusal is not None
 
     def let_in(self) -> None:
@@ -64,8 +64,8 @@ class RefusedConnections:
         self.answered, self._refusal = True, None
 
     def answer(self, client: AdminClient, asked: Future[T], timeout_s: float) -> T:
-        """The answer to a question. Raises KafkaException, also when time is up; early when a broker refuses the client
-        and no other answers."""
+        """Returns the answer to a question. Raises KafkaException, also when time is up; early when a broker refuses
+        the client and no other answers."""
         begun = time.monotonic()
         refused_s: float | None = None
         while not asked.done():
@@ -83,7 +83,7 @@ class RefusedConnections:
         return found
 
     def explained(self, error: StreamsError, what: str) -> StreamsError:
-        """What to raise in place of ``error``, by which nobody answers: with the cause, as far as it can be told."""
+        """Returns the error to raise in place of ``error``, by which nobody answers: with the cause, if it is known."""
         if self._refusal is not None:
             said = without_secrets(self._refusal.str(), self._given)
             return KafkaRefusedError(
@@ -115,7 +115,7 @@ def _advice(error: KafkaError) -> str:
 
 
 def _listening(bootstrap_servers: str) -> str | None:
-    """The first address that takes connections; of the first few."""
+    """Returns the first address that takes connections; of the first few."""
     for address in bootstrap_servers.split(",")[:_ADDRESSES]:
         place = address.strip().rpartition("://")[2]
         host, _, port = place.rpartition(":")

@@ -70,7 +70,7 @@ _OWNED = {
     ),
     "admin.": frozenset({"bootstrap.servers"}),
 }  # fmt: skip
-# Settings of group membership that mean nothing to a consumer without a seat in the group.
+# Settings of group membership that mean nothing to a consumer that is no member of the group.
 _SEAT_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "group.protocol"})
 
 
@@ -133,13 +133,13 @@ def _fetching(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def consumer_settings(bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """For a consumer that reads assigned partitions and never joins ``group``."""
+    """Returns settings for a consumer that reads assigned partitions and never joins ``group``."""
     owned = {"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False}
     return {**_CONSUMER, **_fetching(overrides), **owned, **_of_all(overrides)}
 
 
 def member_settings(bootstrap_servers: str, group: str, instance: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """For the coordinator's seat in ``group``: a static member that fetches nothing."""
+    """Returns settings for the coordinator as static member of ``group``, which fetches nothing."""
     owned = {
         "bootstrap.servers": bootstrap_servers,
         "group.id": group,
@@ -150,7 +150,7 @@ def member_settings(bootstrap_servers: str, group: str, instance: str, overrides
 
 
 def producer_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """For a producer that loses, repeats and reorders nothing."""
+    """Returns settings for a producer that loses, repeats and reorders nothing."""
     owned = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True}
     return {**_PRODUCER, **overrides, **owned, **_of_all(overrides)}
 
@@ -158,7 +158,7 @@ def producer_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> d
 def transactional_settings(
     bootstrap_servers: str, transactional_id: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """For a producer of transactions."""
+    """Returns settings for a producer of transactions."""
     owned = {"transactional.id": transactional_id}
     transactions = {**_TRANSACTIONS, **overrides}
     # librdkafka makes no producer whose records may wait for longer than their transaction lives.
@@ -167,7 +167,7 @@ def transactional_settings(
 
 
 def admin_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """For the admin client."""
+    """Returns settings for the admin client."""
     return {**overrides, "bootstrap.servers": bootstrap_servers, **_of_all(overrides)}
 
 
@@ -209,7 +209,7 @@ UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
      KafkaError._WAIT_COORD, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION}
 )  # fmt: skip
-"""Nobody answers."""
+"""Errors that mean that no broker answers."""
 RETRIABLE = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
      KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_CONTROLLER,
@@ -239,7 +239,7 @@ _FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Another process has taken the seat. Of a static member librdkafka says so by ``_FATAL`` and its text."""
+    """Returns True if another process is the static member now: librdkafka reports that by ``_FATAL`` and its text."""
     return error.code() in _FENCED or "fenced" in error.str().lower()
 
 

@@ -22,7 +22,7 @@ _REFRESH_S = 1.0
 
 
 class _Question:
-    """One that is under way: ``watermark`` was known when it was asked."""
+    """A question that is under way: ``watermark`` was known when it was asked."""
 
     def __init__(self, watermark: int, answer: Future[Any]) -> None:
         self.watermark = watermark
@@ -96,7 +96,7 @@ class StableEnds:
 
 
 def open_stable_ends(bootstrap_servers: str, overrides: Mapping[str, Any]) -> StableEnds | None:
-    """None for a reader of uncommitted records, to whom the high watermark is the end."""
+    """Returns None for a reader of uncommitted records, for which the high watermark is the end."""
     if overrides.get("isolation.level") != "read_committed":
         return None
     return StableEnds(bootstrap_servers, overrides)

@@ -1,4 +1,4 @@
-"""Answers a person's questions about topics: which there are, how one is laid out, where in it a moment lies."""
+"""Answers a person's questions about topics: which there are, how one is laid out, at which offset a time begins."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class Topics(ConfluentAdmin):
 
     @classmethod
     def of(cls, clients: ConfluentClients) -> Topics:
-        """As the admin client of ``clients`` comes in."""
+        """Returns a client that connects as the admin client of ``clients`` does."""
         return cls(clients.bootstrap_servers, clients.admin_overrides)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
+        """Returns the partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
         counts = self.topics(f"look up topic {topic!r}")
         if topic not in counts:
             similar = difflib.get_close_matches(topic, counts, 3)
@@ -93,7 +93,7 @@ class Topics(ConfluentAdmin):
             raise as_streams_error(error, what, self._address) from error
 
     def describe(self, topic: str) -> TopicLayout:
-        """Returns how it lies on the brokers. Raises MissingTopicError."""
+        """Returns the layout of ``topic`` on the brokers. Raises MissingTopicError."""
         partitions = self.partitions(topic)
         beginnings, ends = self.beginning_offsets(partitions), self.end_offsets(partitions)
         with broker_errors(f"describe topic {topic!r}", self._address):
@@ -125,11 +125,11 @@ class Topics(ConfluentAdmin):
         return {name: str(value) for name, value in sorted(set_here.items())}
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset there is."""
+        """Returns the first offset there is in each partition."""
         return self._offsets(dict.fromkeys(partitions, _EARLIEST))
 
     def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
-        """The offset of each partition's first record of that time (ms) or later; its end if there is none."""
+        """Returns the offset of each partition's first record of that time (ms) or later; its end if there is none."""
         asked = list(partitions)
         ends = self.end_offsets(asked)
         found = self._offsets(dict.fromkeys(asked, OffsetSpec.for_timestamp(time_ms)))

@@ -30,8 +30,8 @@ unknown end, which only a new producer can find out: no sense in waiting longer.
 ``max.block.ms``)."""
 _ABORT_S = 5.0
 _LATE_S = 5.0
-"""So long after its own time-out librdkafka may answer. While it looks for the group's coordinator it may never do so
-(its issues 5456 and 5511): seen when all connections were cut meanwhile."""
+"""Seconds after its own time-out in which librdkafka may answer. While it looks for the group's coordinator it may
+never do so (its issues 5456 and 5511): seen when all connections were cut meanwhile."""
 _REFUSED = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "allow this client to describe and write transactional ids that begin with '<application.id>-'"
@@ -41,7 +41,7 @@ _REFUSED = {
         "lower producer.transaction.timeout.ms, or raise the brokers' transaction.max.timeout.ms"
     ),
 }
-"""What no waiting fixes, and what does."""
+"""Errors that do not pass by waiting, and what to do about each."""
 
 
 class _Client(Protocol):
@@ -100,7 +100,7 @@ class Transactions:
             except KafkaException as error:
                 detail: KafkaError = error.args[0]
                 if detail.retriable() and time.monotonic() < until_s:
-                    continue  # the call goes on where it was; a question that is under way is not asked twice
+                    continue  # the call continues where it was; a question that is under way is not asked twice
                 if detail.retriable() or detail.code() in SPENT:  # another takes the id just now
                     detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
                 what = f"take the transactional id {self._id!r}"
@@ -132,13 +132,13 @@ class Transactions:
         if detail.code() in REFUSED_FOR_GOOD:
             raise as_streams_error(error, what, self._address) from error
         # Offsets of a topic that is gone count as any others that are refused: if it was one of a pattern, its tasks
-        # are taken away; else whoever reads it ends the application when it stays away.
+        # are taken away; else its reader ends the application when it stays away.
         spent = not detail.txn_requires_abort() or detail.code() in SPENT
         raise TransactionAbortedError(f"cannot {what}: {_said(detail)}", producer_is_spent=spent) from error
 
 
 def commit_timeout_s(settings: Mapping[str, Any]) -> float:
-    """How long a commit may take."""
+    """Returns the seconds that a commit may take."""
     least_s, most_s = _COMMIT_S
     return min(max(least_s, int(settings["transaction.timeout.ms"]) / 1000), most_s)
 
@@ -169,7 +169,7 @@ def take_id(producer: TransactionalProducer, what: str) -> None:
 def _settle(done: Future[None], call: Callable[[], None]) -> None:
     try:
         call()
-    except BaseException as error:  # it must reach whoever waits
+    except BaseException as error:  # it must reach the caller that waits
         done.set_exception(error)
         del done, call  # else the error would hold on to itself, and to a client with its threads, by this frame
     else:
@@ -183,7 +183,7 @@ def _said(error: KafkaError) -> str:
 def open_transactional_producer(
     bootstrap_servers: str, transactional_id: str, overrides: Mapping[str, Any]
 ) -> TransactionalProducer:
-    """The faster form that there is."""
+    """Returns a producer: the compiled one, which is faster, if it is there and supports these settings."""
     settings = transactional_settings(bootstrap_servers, transactional_id, overrides)
     if not supports(overrides) or binding() is None:
         return ConfluentTransactionalProducer(bootstrap_servers, settings)

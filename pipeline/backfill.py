@@ -1,4 +1,4 @@
-"""``penstock backfill``: run a topology over the history of its topics; the live application goes on from there."""
+"""``penstock backfill``: run a topology over the history of its topics; the live application continues from there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"
-# How a traceback of Python ends.
+# The last line of a Python traceback.
 _CAUSE = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
 
 
@@ -63,11 +63,11 @@ def backfill(
 ) -> BackfillReport:
     """Process all that the source topics hold past the committed offsets, as of now, with Spark on ``master``.
 
-    Order of effects: results to their topics, final state to the changelogs, offsets last. When it fails in between it
+    Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written once more (at least once). ``progress``
-    is called at the beginning of each step, and each second when Spark has come further. Raises ApplicationStateError
+    is called at the beginning of each step, and each second if Spark has advanced. Raises ApplicationStateError
     (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
-    ConfigError for a security setting that Spark's reader has not, and StreamsError with the cause when a task fails.
+    ConfigError for a security setting that Spark's reader lacks, and StreamsError with the cause when a task fails.
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
@@ -151,7 +151,7 @@ class _Backfill:
             (subtopology,) = stage.subtopologies
             host, ordered = TaskHost(subtopology, *shared), in_task_order(self._spark, inputs, stage.tasks)
         with _causes(f"{_named(stage)} failed over history"):
-            # Kept on disk, and cut off from what it was made of: user functions must not run twice for one result.
+            # Kept on disk without its lineage: user functions must not run twice for one result.
             results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         self._results.append((stage.shuffles, results))
 
@@ -177,7 +177,7 @@ class _Backfill:
             self._read[row["topic"]] += row["sequence"]
 
     def _changelog_ends(self) -> dict[TopicPartition, int]:
-        """Returns where the changelogs end, without what an earlier attempt has left behind."""
+        """Returns the end offset of each changelog, before any rows that an earlier attempt has left behind."""
         return {
             partition: offsets.end
             for stage in self._plan.stages
@@ -191,8 +191,8 @@ class _Backfill:
             return dict(write_records(self._rows(kind), self._clients))
 
     def _rows(self, *kinds: str) -> DataFrame:
-        """Returns what all stages have made of ``kinds``: one job for all, in which no core is without work, and none
-        has more than one producer."""
+        """Returns the rows of ``kinds`` of all stages, for a single job: every core has work, and none has more than
+        one producer."""
         rows = [results.where(sql.col("kind").isin(*kinds)) for _, results in self._results]
         together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
         return together.coalesce(self._spark.sparkContext.defaultParallelism)
@@ -204,7 +204,7 @@ def _size(stage: Stage) -> str:
 
 
 def _named(stage: Stage) -> str:
-    """For messages."""
+    """Returns the name of ``stage`` for messages."""
     *others, last = (str(sub.id) for sub in stage.subtopologies)
     return f"sub-topologies {', '.join(others)} and {last}" if others else f"sub-topology {last}"
 

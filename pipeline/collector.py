@@ -1,4 +1,4 @@
-"""What a task writes on Spark: rows of the next shuffle, of sinks, and the last row of each key of a changelog."""
+"""The output of a task on Spark: rows of the next shuffle, of sinks, and the last row of each key of a changelog."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.tasks.contracts import RecordCollector
 _Row = tuple[bytes | None, bytes | None, int, Headers | None]
 """Key, value, timestamp and headers."""
 Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[Headers | None]]
-"""Many of them."""
+"""Keys, values, timestamps and headers of many records."""
 
 
 class TopicCounts(NamedTuple):
-    """What the collector must know of topics: partitions by name, and which of them are shuffles or changelogs."""
+    """Number of partitions of each topic, and the names of those that are repartition topics or changelogs."""
 
     partitions: Mapping[str, int]
     repartition: frozenset[str]
@@ -31,7 +31,7 @@ class TopicCounts(NamedTuple):
 
 
 class InnerTopics:
-    """The repartition topics by which the tasks of a cycle write to each other, and what waits there to be read."""
+    """The repartition topics by which the tasks of a cycle write to each other, and their unread records."""
 
     def __init__(self, topics: frozenset[str]) -> None:
         self.topics = topics
@@ -61,11 +61,11 @@ class InnerTopics:
 
     @property
     def unread(self) -> bool:
-        """Whether records wait."""
+        """True if records wait to be read."""
         return bool(self._order)
 
     def take(self) -> tuple[TopicPartition, Columns] | None:
-        """All unread records of the partition whose first one waits longest; None when everything is read."""
+        """Take out all unread records of the partition whose first one waits longest; None if everything is read."""
         if not self._order:
             return None
         partition = self._order.popleft()
@@ -73,10 +73,10 @@ class InnerTopics:
 
 
 class SparkCollector(RecordCollector):
-    """A collector whose rows are taken out batch by batch; those of ``inner`` topics go there.
+    """A collector whose rows are taken out batch by batch; records of ``inner`` topics are appended to those instead.
 
-    Changelog rows stay until the task has ended, one per key, so they take little more room than the stores do: those
-    that are gone there, and that the changelog never had, are to be forgotten here (:meth:`forget`).
+    Changelog rows stay until the task has ended, one per key, so they take little more room than the stores do. The
+    host must drop those that need not be written (:meth:`forget`), such as deletions of what the changelog never had.
     """
 
     def __init__(self, task_id: TaskId, topics: TopicCounts, inner: InnerTopics | None = None) -> None:
@@ -95,7 +95,7 @@ class SparkCollector(RecordCollector):
         self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
         self._histories: dict[str, list[_Row]] = {}
         self._deletions: dict[str, set[tuple[bytes, int]]] = {}
-        # How many were left when each was last asked for: not at every commit again, but when there are twice as many.
+        # Number of entries that the last clean-up left: the next one waits for twice as many, not for the next commit.
         self._rows_left: dict[str, int] = {}
         self._deletions_left: dict[str, int] = {}
 
@@ -114,7 +114,7 @@ class SparkCollector(RecordCollector):
     ) -> None:
         if topic in self._topics.changelogs:
             rows = self._changelogs.setdefault(topic, {})
-            rows.pop(key, None)  # a dict would keep the place of the first one: they leave in the order of the last
+            rows.pop(key, None)  # else it keeps its place in the dict: rows leave in the order of their last update
             rows[key] = (value, timestamp, headers)
             if value is None and key is not None and topic in self._deletions:
                 self._deletions[topic].add((key, timestamp))
@@ -137,12 +137,12 @@ class SparkCollector(RecordCollector):
         return count
 
     def report(self, kind: str, topic: str, partition: int, number: int, text: str = "") -> pa.RecordBatch:
-        """One row that is no record of a topic."""
+        """Returns one row that is a report, and no record of a topic."""
         row = [kind, self._writer, topic, partition, number, None, text.encode(), 0, None]
         return _batch([column] for column in row)
 
     def drain(self) -> pa.RecordBatch:
-        """What was sent to sinks and shuffles since the last call, in order."""
+        """Returns the rows that were sent to sinks and shuffles since the last call, in order."""
         count = len(self)
         first, self._sequence = self._sequence, self._sequence + count
         headers = [headers_row(each) for each in self._headers] if any(self._headers) else [None] * count
@@ -172,12 +172,12 @@ class SparkCollector(RecordCollector):
 
     @property
     def changelog_rows(self) -> int:
-        """How many rows of changelogs wait for the end of the task."""
+        """Number of changelog rows that wait for the end of the task."""
         return sum(map(len, self._changelogs.values()))
 
     def forget(self, topic: str, needless: Callable[[bytes, bytes | None], bool]) -> None:
-        """Let go of the rows of changelog ``topic`` that are ``needless``: of a key and its value. Call it after a
-        commit."""
+        """Drop the rows of changelog ``topic`` for which ``needless(key, value)`` is True, once their number has
+        doubled. Call it after a commit."""
         rows = self._changelogs.get(topic, {})
         if len(rows) > 2 * self._rows_left.get(topic, 0):
             kept = {key: row for key, row in rows.items() if key is None or not needless(key, row[0])}
@@ -189,7 +189,7 @@ class SparkCollector(RecordCollector):
         self._deletions[topic] = set()
 
     def forget_deletions(self, topic: str, before: int) -> None:
-        """Let go of those ``before`` that time."""
+        """Drop the deletions kept for ``topic`` that are older than ``before``, once their number has doubled."""
         deletions = self._deletions[topic]
         if len(deletions) > 2 * self._deletions_left.get(topic, 0):
             self._deletions[topic] = kept = {entry for entry in deletions if entry[1] >= before}
@@ -198,11 +198,11 @@ class SparkCollector(RecordCollector):
     def keep_histories(
         self, topic: str, history_of: Callable[[bytes], Sequence[tuple[bytes | None, int]] | None], kept_from: int
     ) -> None:
-        """Have more than the last row of each key of changelog ``topic``, where its store, asked by ``history_of``,
-        says so: then rows leave in the order of their timestamps.
+        """Write the history of each key of changelog ``topic`` instead of its last row, if ``history_of`` has one for
+        all of them: rows then leave in the order of their timestamps.
 
-        Where ``topic`` has rows already, what these would restore and is gone must be deleted: by the deletions that
-        were sent since, and, as the store knows nothing of the time before ``kept_from``, by one of that time.
+        If ``topic`` has rows already, versions that these would restore but that are gone must be deleted: by the
+        deletions sent since, and, as the store knows nothing of the time before ``kept_from``, by one of that time.
         """
         deleted_at: dict[bytes, set[int]] = {}
         for gone, timestamp in self._deletions.get(topic, ()):
@@ -222,7 +222,7 @@ class SparkCollector(RecordCollector):
         self._histories[topic] = sorted(histories, key=lambda row: row[2])
 
     def release_changelogs(self) -> Iterable[int]:
-        """Turn the last row of each changelog key into rows for :meth:`drain`; yields how many wait after each."""
+        """Turn the rows kept for changelogs into rows for :meth:`drain`; yields the number waiting after each."""
         for topic, rows in self._changelogs.items():
             last = ((key, *row) for key, row in rows.items())
             for key, value, timestamp, headers in self._histories.get(topic, last):
@@ -250,7 +250,7 @@ class SparkCollector(RecordCollector):
         self._headers.append(headers)
 
     def _default_partition(self, key: bytes | None, count: int) -> int:
-        # Kafka's producers put a record without key anywhere; here it must be the same place in every attempt.
+        # Kafka's producers put a record without key anywhere; here every attempt must choose the same partition.
         return self._task % count if key is None else partition_for(key, count)
 
 

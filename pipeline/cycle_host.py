@@ -24,9 +24,9 @@ class CycleHost:
     """Runs all tasks of ``subtopologies`` over rows of ``INPUT_SCHEMA``; ``run`` is given to ``mapInArrow``.
 
     First come the rows that restore stores, then the records of all tasks, in the order of time. Before the next record
-    is taken, all that the last one led to is read from ``inner_topics``: as live, where a record has been answered when
-    the next one arrives. If the tasks ran one behind the other instead, the answers to all but the last update of a key
-    would come too late, and be dropped.
+    is taken, all that the last one led to is read from ``inner_topics``: as in the live application, where a record has
+    been answered when the next one arrives. If the tasks ran one after the other instead, the answers to all but the
+    last update of a key would come too late, and be dropped.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -37,7 +37,7 @@ class CycleHost:
     global_topics: GlobalTopics | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
+        """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
         cycle = _Cycle(self)
         for batch in batches:
             restored = batch.column("phase").to_pylist().count(RESTORE)  # they come first
@@ -49,7 +49,7 @@ class CycleHost:
 
 
 class _Cycle:
-    """The tasks, each from the first row or record that is for it."""
+    """The tasks of a cycle, each made at the first row or record for it."""
 
     def __init__(self, host: CycleHost) -> None:
         self._host = host
@@ -65,12 +65,12 @@ class _Cycle:
         self._tasks: dict[TaskId, TaskRun] = {}
 
     def restore(self, number: int, rows: pa.RecordBatch) -> None:
-        """Rows of changelogs of partition ``number``."""
+        """Restore stores from changelog rows of partition ``number``."""
         for store, own in by_topic(rows):
             self._task(self._owner[store], number).restore(own)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Records of topics, one by one, each with all that it leads to."""
+        """Process records of topics one by one, each with all that it leads to."""
         names = ("topic", "task", "key", "value", "timestamp", "sequence")
         columns = [rows.column(name).to_pylist() for name in names]
         headers = headers_of(rows.column("headers")) or [None] * len(rows)
@@ -79,7 +79,7 @@ class _Cycle:
             partition = TopicPartition(topic, number)
             task = self._task(self._reader[topic], number)
             (count,) = task.numbered(topic, 1)
-            # As on the host of a single task: the places of a shuffle are no offsets.
+            # As on the host of a single task: the sequence numbers of a shuffle are no offsets.
             offset = count if topic in repartition else place
             if own:
                 yield from task.take(RecordBatch(partition, [key], [value], [timestamp], [offset], [own]))
@@ -88,13 +88,13 @@ class _Cycle:
             yield from self._read_inner_topics()
 
     def commit_where_full(self) -> Iterator[pa.RecordBatch]:
-        """A commit lets go of what caches hold back, which others must read."""
+        """Commit tasks that are full. A commit releases what caches hold back, and other tasks read it."""
         for task in list(self._tasks.values()):
             yield from task.commit_if_full()
             yield from self._read_inner_topics()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Commit until no task has anything for another, and hand over."""
+        """Commit until no task has records for another, then hand over."""
         went_on = True
         while went_on:
             for task in list(self._tasks.values()):

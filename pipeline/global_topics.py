@@ -23,22 +23,22 @@ _PATIENCE_S = 120.0
 
 
 def may_look_into_global_stores(subtopology: Subtopology) -> bool:
-    """Whether a task of it may: a join with a global table does, and a processor of the user's could."""
+    """Returns True if its tasks may read global stores: a join with a global table does, a user's processor could."""
     operators = [node.operator for node in subtopology.nodes if isinstance(node, ProcessorNode)]
     return any(isinstance(each, StreamGlobalTableJoin) or each.runs_user_objects for each in operators)
 
 
 @dataclass(frozen=True)
 class GlobalTopics:
-    """What global stores are kept from: the ``records`` that their topics held when the backfill began."""
+    """The source of global stores: the ``records`` that their topics held when the backfill began."""
 
     subtopologies: tuple[Subtopology, ...]
     records: Ranges
     clients: KafkaClients
 
     def stores(self, config: StreamsConfig) -> Mapping[str, Store]:
-        """The stores, in the memory of this process, with all of the records. Raises RecordError for one that cannot be
-        handled, and BrokerUnreachableError when nothing has come for two minutes."""
+        """Returns the stores, in the memory of this process, with all of the records. Raises RecordError for one that
+        cannot be handled, and BrokerUnreachableError if nothing has come for two minutes."""
         if not self.subtopologies:
             return {}
         program = TaskProgram.of(self.subtopologies, config)
@@ -72,7 +72,7 @@ class GlobalTopics:
 
 
 def _before(batch: RecordBatch, end: int) -> RecordBatch | None:
-    """The records of ``batch`` in front of ``end``: what came later, no other executor may know."""
+    """Returns the records of ``batch`` before ``end``, or None: other executors might not know of later ones."""
     count = sum(offset < end for offset in batch.offsets)
     if not count or count == len(batch):
         return batch if count else None

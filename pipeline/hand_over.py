@@ -1,4 +1,4 @@
-"""The end of a backfill: results and final state go to Kafka, the offsets last, and the live application goes on."""
+"""The end of a backfill: results and final state go to Kafka, the offsets last, and the live application continues."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class RecordWriter:
     clients: KafkaClients
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """How many rows of each topic it wrote, when Kafka has acknowledged all of them."""
+        """Yields the number of rows written to each topic, when Kafka has acknowledged all of them."""
         written: Counter[str] = Counter()
         batches = (batch for batch in batches if len(batch))
-        if (first := next(batches, None)) is not None:  # of many stages most partitions write nothing
+        if (first := next(batches, None)) is not None:  # with many stages, most partitions write nothing
             with closing(self.clients.producer()) as producer:
                 for batch in chain([first], batches):
                     written.update(_send(producer, batch))
@@ -51,7 +51,7 @@ def _send(producer: RecordProducer, batch: pa.RecordBatch) -> list[str]:
 
 
 def write_records(rows: DataFrame, clients: KafkaClients) -> Mapping[str, int]:
-    """Write ``rows``; returns how many of each topic. Those of a partition of the frame keep their order.
+    """Write ``rows``; returns their number by topic. Rows of one partition of the frame keep their order.
 
     If it fails, any of them may have been written.
     """

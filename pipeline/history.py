@@ -14,39 +14,39 @@ from penstock.pipeline.plan import Ranges
 from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
 
 COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")
-"""Of ``INPUT_SCHEMA``."""
+"""The columns of ``INPUT_SCHEMA``."""
 _FETCH_MAX_WAIT_MS = 10
-"""What is read is there, so nothing is gained by waiting for more. And Spark asks for offsets on the connection where
-the broker holds back its next fetch, for half a second unless told otherwise."""
+"""All that is read is there already, so nothing is gained by waiting for more. And Spark asks for offsets on the
+connection on which the broker holds back its next fetch, by default for half a second."""
 
 
 @dataclass(frozen=True)
 class KafkaReader:
-    """Where Kafka answers, and the options by which Spark's readers come in (``kafka_options.py``)."""
+    """The address of Kafka, and the security options of Spark's readers (``kafka_options.py``)."""
 
     bootstrap_servers: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     reads_committed: bool = False
-    """As the live application's consumers do."""
+    """True if the live application's consumers read committed records only; Spark's readers then do, too."""
 
 
 def records_of(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
-    """The records of topics as rows of ``INPUT_SCHEMA``; None when the ranges are empty."""
+    """Returns the records of topics as rows of ``INPUT_SCHEMA``; None if the ranges are empty."""
     rows = _read(spark, kafka, ranges)
     return rows and _as_input(rows, PROCESS, sql.col("topic"), 0)
 
 
 def state_of(spark: SparkSession, kafka: KafkaReader, store: str, ranges: Ranges, abandoned: bool) -> DataFrame | None:
-    """The rows of a changelog; ``source`` tells those that an unfinished backfill left behind."""
+    """Returns the rows of a changelog, or None; ``source`` is 1 if an unfinished backfill left them behind."""
     rows = _read(spark, kafka, ranges)
     return rows and _as_input(rows, RESTORE, sql.lit(store), int(abandoned))
 
 
 def shuffled(results: DataFrame, topics: Sequence[str]) -> DataFrame:
-    """What a stage wrote to repartition topics, as input of the next.
+    """Returns the rows that a stage wrote to repartition topics, as input of the next.
 
-    Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows the
-    one is taken that follows event time: the smallest running maximum first (see :func:`in_task_order`).
+    Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows, the
+    one that follows event time is used: the smallest running maximum first (see :func:`in_task_order`).
     """
     rows = results.where((sql.col("kind") == REPARTITION) & sql.col("topic").isin(list(topics)))
     return rows.select(
@@ -63,11 +63,11 @@ def shuffled(results: DataFrame, topics: Sequence[str]) -> DataFrame:
 
 
 def in_task_order(spark: SparkSession, inputs: Sequence[DataFrame], tasks: int) -> DataFrame:
-    """All rows of a task in one Spark partition, as the live task would take them.
+    """Returns all rows of a task in one Spark partition, as the live task would take them.
 
     A live task takes the record whose partition has the smallest head timestamp, and partitions keep their order: a
     late record follows its predecessor at once. That is the order of the running maximum of timestamps within each
-    partition. Topics whose records have the same one a task takes by turns, as far as a batch has them.
+    partition. If records of several topics have the same one, a live task takes turns, as far as a batch has them.
 
     The shuffle comes first, so that the running maximum and the sort need no other.
     """
@@ -82,7 +82,7 @@ def in_task_order(spark: SparkSession, inputs: Sequence[DataFrame], tasks: int) 
 
 
 def in_cycle_order(inputs: Sequence[DataFrame]) -> DataFrame:
-    """The rows of all tasks of a cycle in one Spark partition, in the order of :func:`in_task_order` among tasks."""
+    """Returns the rows of all tasks of a cycle in one Spark partition, ordered among tasks as :func:`in_task_order`."""
     rows = reduce(DataFrame.unionByName, inputs).repartition(1)
     return (
         rows.withColumn("time", _time("task", "phase", "topic", "source"))
@@ -92,8 +92,8 @@ def in_cycle_order(inputs: Sequence[DataFrame]) -> DataFrame:
 
 
 def _time(*written_by: str) -> Column:
-    """When a live task would take a row: at the running maximum of timestamps within its partition. What is restored
-    goes by offset alone, and what an unfinished backfill left comes behind all else of it."""
+    """Returns the time at which a live task would take a row: the running maximum of timestamps within its partition.
+    Rows to restore are ordered by offset alone, and those that an unfinished backfill left come after all others."""
     written = Window.partitionBy(*written_by).orderBy("sequence")
     so_far = sql.max("timestamp").over(written.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     return sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)
@@ -101,7 +101,7 @@ def _time(*written_by: str) -> Column:
 
 @cache
 def _slots(spark: SparkSession, tasks: int) -> list[int]:
-    """For each task a number that Spark's hash sends to a partition of its own; the task numbers would collide."""
+    """Returns a number per task that Spark's hash sends to a partition of its own; the task numbers would collide."""
     candidates = spark.range(tasks * 16 + 64).select(sql.col("id").cast("int").alias("number"))
     hashed = candidates.select("number", sql.pmod(sql.hash("number"), sql.lit(tasks)).alias("partition"))
     first = {row["partition"]: row["number"] for row in sorted(hashed.collect(), reverse=True)}
@@ -109,7 +109,7 @@ def _slots(spark: SparkSession, tasks: int) -> list[int]:
 
 
 def _read(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
-    """Kafka's records between given offsets by Spark's own connector."""
+    """Returns Kafka's records between given offsets, read by Spark's own connector; None if there are no offsets."""
     chosen = {partition: offsets for partition, offsets in ranges.items() if offsets}
     if not chosen:
         return None

@@ -1,4 +1,4 @@
-"""How Spark's readers come in to Kafka: librdkafka's security settings in the words of Java's consumer."""
+"""Security options of Spark's Kafka readers: librdkafka's settings, translated to those of Java's consumer."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PKCS8 = ("BEGIN PRIVATE KEY", "BEGIN ENCRYPTED PRIVATE KEY")
 
 
 def reader_options(config: StreamsConfig) -> dict[str, str]:
-    """Options of Spark's Kafka reader that come in as the application's consumers do.
+    """Returns options with which Spark's Kafka reader connects as the application's consumers do.
 
-    Raises ConfigError for a setting that Java's consumer has in no form, and for a file that it could not use.
+    Raises ConfigError for a setting that cannot be translated for Java's consumer, and for a file that it cannot use.
     """
     given = {key: value for key, value in config.client_entries("consumer.").items() if is_security_key(key)}
     for key in given.keys() - _MAPPED:
@@ -95,7 +95,7 @@ def _of(given: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _pem(given: Mapping[str, Any], what: str) -> str | None:
-    """The text of a PEM: Java wants key and certificate in one file, so they are read here."""
+    """Returns the text of a PEM, if there is one: Java wants key and certificate in one file, so they are read here."""
     if (text := given.get(f"{what}.pem")) is not None:
         return str(text)
     if (place := given.get(f"{what}.location")) is None:

@@ -1,4 +1,4 @@
-"""In which order sub-topologies run: behind those that write what they read, or together with them."""
+"""The order in which sub-topologies run: after those that write what they read, or together with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class StageSubtopologies:
     themselves.
 
     ``written`` are the repartition topics that they write, without the application's prefix, and ``inner`` those of
-    them that they also read: none but in a cycle.
+    them that they also read, which only those of a cycle do.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -25,7 +25,7 @@ class StageSubtopologies:
 
 
 def in_order(topology: Topology) -> tuple[StageSubtopologies, ...]:
-    """All sub-topologies that read something, each behind those that write its repartition topics.
+    """Returns all sub-topologies that read something, each after those that write its repartition topics.
 
     A foreign-key join makes a cycle of the sub-topologies of its two tables: the left one sends subscriptions, the
     other one responds. Joins in a chain share sub-topologies, and so they are one cycle.
@@ -52,7 +52,7 @@ def _stage_of(subtopologies: Sequence[Subtopology]) -> StageSubtopologies:
 
 
 def _writers(subtopologies: Collection[Subtopology]) -> dict[int, set[int]]:
-    """Which sub-topologies write what each reads."""
+    """Returns for each sub-topology those that write what it reads."""
     writers: dict[str, set[int]] = defaultdict(set)
     for sub in subtopologies:
         for topic in _written(sub):
@@ -65,14 +65,14 @@ def _read(sub: Subtopology) -> Iterable[str]:
 
 
 def _written(sub: Subtopology) -> Iterable[str]:
-    """The repartition topics that it writes."""
+    """Returns the repartition topics that ``sub`` writes."""
     return (
         node.topic for node in sub.nodes if isinstance(node, SinkNode) and node.internal and isinstance(node.topic, str)
     )
 
 
 def _upstream(number: int, before: Mapping[int, Iterable[int]]) -> set[int]:
-    """All from which records can come to ``number``: itself, too, if it is in a cycle."""
+    """Returns all sub-topologies from which records can come to ``number``: itself, too, if it is in a cycle."""
     found: set[int] = set()
     waiting = list(before[number])
     while waiting:

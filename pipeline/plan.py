@@ -1,4 +1,4 @@
-"""Plans a backfill before Spark starts: which offsets each stage reads, and what forbids it."""
+"""Plans a backfill before Spark starts: finds the offsets that each stage reads, and refuses what cannot be done."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Records from ``begin`` up to, without, ``end``."""
+    """Records from offset ``begin`` up to, but not including, ``end``."""
 
     begin: int
     end: int
@@ -39,13 +39,13 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 @dataclass(frozen=True)
 class Stage:
-    """One sub-topology, or those of a cycle: runs as one Spark job, behind those that write its repartition topics.
+    """One sub-topology, or those of a cycle: runs as one Spark job, after those that write its repartition topics.
 
     ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by
-    which the sub-topologies of a cycle write to each other. ``tasks``: how many each sub-topology has at most.
+    which the sub-topologies of a cycle write to each other. ``tasks``: the largest number that one of them has.
 
-    ``changelogs`` maps store to the rows that make its state as of the committed offsets; ``abandoned`` to rows behind
-    them, which an unfinished backfill wrote.
+    ``changelogs`` maps each store to the rows that make its state as of the committed offsets; ``abandoned`` to the
+    rows after them, which an unfinished backfill wrote.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -68,13 +68,13 @@ class BackfillPlan:
     until: Mapping[TopicPartition, int]
     """Offset at which the live application continues, for every partition that some task reads."""
     fingerprint: str
-    """Of the committed offsets that this plan starts from."""
+    """Fingerprint of the committed offsets from which this plan starts."""
     global_records: Ranges
-    """All that the topics of global stores hold: there before the first record, as when the application starts."""
+    """All records in the topics of global stores: read before the first record, as when the application starts."""
 
     def offsets(self, metadata: Mapping[TopicPartition, str]) -> dict[TopicPartition, CommittedOffset]:
-        """Returns what is committed when all stages are done. The tasks know their partitions' times, ``metadata``.
-        They do not know where the ranges end: compaction and transactions leave offsets without records."""
+        """Returns the offsets to commit when all stages are done. The tasks know their partitions' times, ``metadata``.
+        They do not know the ends of the ranges: compaction and transactions leave offsets without records."""
         offsets = {}
         for partition, end in self.until.items():
             before = self.committed.get(partition, CommittedOffset(0))
@@ -85,8 +85,8 @@ class BackfillPlan:
 def plan_backfill(
     topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
 ) -> BackfillPlan:
-    """Ask Kafka how far everything has come. Raises ApplicationStateError when the application is running, or has
-    left records in a repartition topic, or when there is state but no offset that says how old it is."""
+    """Plan a backfill by the offsets that Kafka reports. Raises ApplicationStateError if the application is running, or
+    has left records in a repartition topic, or if there is state but no committed offset that shows how old it is."""
     refuse_if_running(config, admin)
     reader = _Reader(topology, config, topics, admin, consumer)
     _refuse_unprocessed(topics, reader)
@@ -113,7 +113,7 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
 
 
 class _Reader:
-    """Kafka's answers, asked for once."""
+    """The answers of Kafka that a plan needs, each asked for once."""
 
     def __init__(
         self, topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
@@ -133,18 +133,18 @@ class _Reader:
         ]
         everything = {*self.sources, *self.changelogs, *self._global}
         self.begins = consumer.fetch_beginning_offsets(everything)
-        # To a reader of what is committed, in front of the first transaction that is open.
+        # If only committed records are read, these are before the first transaction that is open.
         self.ends = consumer.fetch_end_offsets(everything)
         self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
 
     def global_records(self) -> Ranges:
-        """All that the topics of global stores hold."""
+        """Returns the ranges of all records in the topics of global stores."""
         return {partition: OffsetRange(self.begins[partition], self.ends[partition]) for partition in self._global}
 
     def position(self, partition: TopicPartition) -> int:
-        """Returns where the application would continue."""
+        """Returns the offset at which the application would continue."""
         begin = self.begins[partition]
         committed = self.committed.get(partition)
         if committed is None:
@@ -159,7 +159,7 @@ class _Reader:
         return max(begin, committed.offset)
 
     def stage(self, planned: StageSubtopologies) -> Stage:
-        """Returns what the sub-topologies of a stage read, write and restore."""
+        """Returns the stage of ``planned``, with the offsets and topics that it reads, writes and restores."""
         mine = [self._tasks[sub.id] for sub in planned.subtopologies]
         counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
         read = [
@@ -211,8 +211,8 @@ class _Reader:
         return state, abandoned
 
     def has_records(self, partition: TopicPartition, begin: int) -> bool:
-        """True if there are any from ``begin`` on: the last transactions that wrote there have left their markers, and
-        what was aborted."""
+        """Returns True if there are records from ``begin`` on. Offsets alone do not show that: the last transactions
+        may have left only markers, and records that were aborted."""
         self._consumer.assign({partition: begin})
         deadline = time.monotonic() + _PATIENCE_S
         try:

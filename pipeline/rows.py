@@ -1,4 +1,4 @@
-"""The two forms of rows that pass between Spark and a task: what goes in, and what comes out."""
+"""The two forms of rows that pass between Spark and a task: its input and its output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OUTPUT_SCHEMA = (
     "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
     + _HEADERS
 )
-"""``task`` is that which wrote the row: its partition, and above 16 bits the number of its sub-topology."""
+"""``task`` is the one that wrote the row: its partition, and above 16 bits the number of its sub-topology."""
 
 _ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORD = [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _ARROW_HEADERS)]
@@ -57,7 +57,7 @@ WRITTEN_ARROW = pa.schema([("topic", pa.string()), ("written", pa.int64())])
 
 
 def headers_of(column: pa.Array) -> list[Headers | None] | None:
-    """The headers of each row; None when no row has any."""
+    """Returns the headers of each row; None if no row has any."""
     if column.null_count == len(column):
         return None
     rows = column.to_pylist()
@@ -65,7 +65,7 @@ def headers_of(column: pa.Array) -> list[Headers | None] | None:
 
 
 def headers_row(headers: Headers | None) -> list[dict[str, str | bytes | None]] | None:
-    """The contrary, for one row."""
+    """Returns the headers of one record as a row has them; None if it has none. The inverse of :func:`headers_of`."""
     return [_struct(header) for header in headers] if headers else None
 
 

@@ -1,4 +1,4 @@
-"""Reports how far Spark has come with each step of a backfill."""
+"""Reports the progress of Spark in each step of a backfill."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Self
 from pyspark import SparkContext
 
 Progress = Callable[[str, int, int], None]
-"""Is called with a step, how many of Spark's tasks are done in it, and of how many: 0 while that is not known."""
+"""Called with a step, the number of Spark's tasks that are done in it, and their total: 0 while that is not known."""
 _LOOK_EACH_S = 1.0
 
 
 def tasks_of(context: SparkContext) -> tuple[int, int]:
-    """Returns how many of Spark's tasks are done in the stages that it works on, and how many these have."""
+    """Returns the number of tasks that are done in the stages that Spark works on, and the number of all of them."""
     tracker = context.statusTracker()
     infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [info for info in infos if info is not None]
@@ -23,7 +23,7 @@ def tasks_of(context: SparkContext) -> tuple[int, int]:
 
 
 class SparkProgress:
-    """Asks Spark each second, in a thread of its own, while the block is entered."""
+    """Asks Spark for its progress each second, in a thread of its own, while its ``with`` block runs."""
 
     def __init__(self, tasks: Callable[[], tuple[int, int]], progress: Progress) -> None:
         """``tasks``: see :func:`tasks_of`."""
@@ -52,7 +52,7 @@ class SparkProgress:
             self._progress(step, 0, 0)
 
     def look(self) -> None:
-        """Ask Spark, and report what has changed."""
+        """Ask Spark for its progress, and report it if it has changed."""
         now = self._tasks()
         with self._lock:
             if self._step and now[1] and now != self._told:
@@ -64,4 +64,4 @@ class SparkProgress:
             try:
                 self.look()
             except Exception:
-                return  # the JVM has ended, of which the backfill itself learns by its next call
+                return  # the JVM has ended: the backfill itself finds out at its next call

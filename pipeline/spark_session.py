@@ -34,9 +34,9 @@ exec "{executable}" "$@"
 
 @contextmanager
 def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
-    """A session of its own on ``master``, stopped at the end; its temporary files go with it.
+    """Yields a session of its own on ``master``; stops it at the end, and deletes its temporary files.
 
-    Raises LocalBrokerError when there is no Java, or when the connector cannot be fetched.
+    Raises LocalBrokerError if there is no Java, or if the connector cannot be fetched.
     """
     jars = _connector_jars()
     os.environ["JAVA_HOME"] = str(_java_home(find_java()))
@@ -53,7 +53,7 @@ def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
             # A second attempt of a task that runs already would write its results to Kafka a second time.
             .config("spark.speculation", "false")
             .config("spark.ui.enabled", "false")
-            # The large shuffles say themselves how many partitions they have.
+            # The large shuffles set their number of partitions themselves.
             .config("spark.sql.shuffle.partitions", "2")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "FATAL")
@@ -76,8 +76,8 @@ def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
 
 @contextmanager
 def _without_log_of_py4j() -> Iterator[None]:
-    """Drops what py4j logs, which it raises as well. Ctrl-C reaches the JVM, too: tracebacks about calls that have lost
-    it would precede the sentence about the interruption."""
+    """Drops the log lines of py4j, which raises the same errors. Ctrl-C reaches the JVM, too: tracebacks of calls that
+    have lost it would precede the message about the interruption."""
     root, own = logging.getLogger(), logging.getLogger("py4j")
     level = own.level
     own.setLevel(logging.CRITICAL)
@@ -95,8 +95,8 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keeps Python's handling of Ctrl-C. PySpark's own asks the JVM from within the handler, while another question is
-    under way: an error of py4j then hides the KeyboardInterrupt."""
+    """Keeps Python's handling of Ctrl-C. PySpark's own handler calls the JVM while another call is under way: an error
+    of py4j then hides the KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():  # PySpark installs none there
         yield
         return
@@ -106,7 +106,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 def _connector_jars() -> list[Path]:
-    """The connector and what it needs besides that which Spark has already."""
+    """Returns the jars of the connector and of its dependencies, without those that Spark has already."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -129,7 +129,7 @@ def _java_home(java: Java) -> Path:
 
 
 def _import_path() -> Sequence[str]:
-    """Returns where the workers find the user's modules, which this process may have found in its current directory."""
+    """Returns the paths on which workers find the user's modules, the current directory of this process included."""
     here = [str(Path.cwd())]
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     package = str(Path(__file__).resolve().parents[1])

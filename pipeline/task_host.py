@@ -46,7 +46,7 @@ class TaskHost:
     global_topics: GlobalTopics | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of ``OUTPUT_SCHEMA``, given out while rows come in."""
+        """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
         program = program_of(self.subtopology, self.config)
         task: TaskRun | None = None
         global_stores: Mapping[str, Store] = {}
@@ -67,26 +67,26 @@ class TaskHost:
 
 
 class Host(Protocol):
-    """What a task must know of its host."""
+    """The attributes of a host that its tasks need."""
 
     @property
     def topics(self) -> TopicCounts:
-        """All topics."""
+        """Partition counts of all topics, and which of them are internal."""
 
     @property
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
-        """What the application has committed."""
+        """The offsets that the application has committed."""
 
 
 def program_of(subtopology: Subtopology, config: StreamsConfig) -> TaskProgram:
-    """The program of its tasks. Rows arrive merged by time: an empty partition has nothing earlier to wait for."""
+    """Returns the program of its tasks. Rows arrive merged by time: an empty partition need not be waited for."""
     return TaskProgram.of([subtopology], config.model_copy(update={"max_task_idle_ms": -1}))
 
 
 class TaskRun:
-    """One task from its first row to its last. Its stores are in memory: what they held at the end goes to Kafka.
+    """One task from its first row to its last. Its stores are in memory; their content at the end goes to Kafka.
 
-    ``inner``: where it writes what the tasks of its cycle read. ``budget`` is shared with those.
+    ``inner``: the topics by which it writes to the tasks of its cycle. ``budget`` is shared with these tasks.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class TaskRun:
         self._state_manager.context.keeps_places = False
         self._task = Task(self._state_manager, self._collector, global_stores, clock_stands=True)
         self._changelogs = program.changelogs
-        # Of a store whose rows expire the changelog deletes, too.
+        # If the rows of a store expire, its changelog deletes them, too.
         self._expiring = {
             name
             for name, builder in program.stores.items()
@@ -114,7 +114,7 @@ class TaskRun:
         }
         self._changelog_is_empty = set(program.changelogs)
         self._with_deletions: list[str] = []
-        """Stores with histories whose changelogs have rows: what is deleted there must be deleted in the rows, too."""
+        """Stores with histories whose changelogs have rows: what is deleted in the store must be deleted there, too."""
         self._repartition = host.topics.repartition
         self._committed = {
             tp: offset
@@ -129,7 +129,7 @@ class TaskRun:
         self._begun = False
 
     def restore(self, rows: pa.RecordBatch) -> None:
-        """Rows of changelogs: their topic is the store's name."""
+        """Restore stores from changelog rows, whose topic is the store's name."""
         for store, own in by_topic(rows):
             self._changelog_is_empty.discard(store)
             abandoned = own.column("source")
@@ -148,7 +148,7 @@ class TaskRun:
             )
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
-        """A backfill that failed wrote ``keys``: this one must write them too, with what they hold without it."""
+        """Write ``keys``, which a failed backfill wrote, with the values that they have without that backfill."""
         opened, topic = self._state_manager.store(store), self._changelogs[store].topic
         headers = self._state_manager.program.stores[store].changelog_headers
         for key in keys:
@@ -157,7 +157,7 @@ class TaskRun:
             self._collector.send(topic, key, value, timestamp, own, self.number)
 
     def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Records of all topics, in the task's order, and a commit where that is due."""
+        """Process records of all topics, in the task's order, and commit if that is due."""
         self._begin()
         for topic, own in by_topic(rows):
             self._task.add(self._record_batch(topic, own))
@@ -165,7 +165,7 @@ class TaskRun:
         yield from self.commit_if_full()
 
     def take(self, batch: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Process records of one topic, without a commit. Where their offsets are not known, :meth:`numbered` says
+        """Process records of one topic, without a commit. If their offsets are not known, :meth:`numbered` returns
         them."""
         self._begin()
         self._task.add(batch)
@@ -174,7 +174,7 @@ class TaskRun:
     def take_one(
         self, partition: TopicPartition, key: bytes | None, value: bytes | None, timestamp: int, offset: int
     ) -> Iterator[pa.RecordBatch]:
-        """The same for one record without headers."""
+        """Process one record without headers, without a commit."""
         self._begin()
         if self._task.process_alone(partition, key, value, timestamp, offset, self._wall_ms):
             yield from self._drain(_ROWS_PER_BATCH)
@@ -182,25 +182,25 @@ class TaskRun:
             yield from self.take(RecordBatch(partition, [key], [value], [timestamp], [offset]))
 
     def numbered(self, topic: str, count: int) -> Sequence[int]:
-        """Numbers for the next records of a repartition topic, which are counted as read."""
+        """Count the next ``count`` records of ``topic`` as read; returns their numbers, for a repartition topic."""
         begin = self._read.get(topic, 0)
         self._read[topic] = begin + count
         return range(begin, begin + count)
 
     def commit_if_full(self) -> Iterator[pa.RecordBatch]:
-        """Commit if much waits for it."""
+        """Commit if caches, or the changelog rows that are kept, have become large."""
         if self._state_manager.cache_bytes() > self._commit_bytes or self._collector.changelog_rows > self._most_rows:
             yield from self.commit()
             # Twice what is left, so that not every commit looks at all of them.
             self._most_rows = 2 * self._collector.changelog_rows + _CHANGELOG_ROWS_BETWEEN_COMMITS
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The last commit, and what the task hands over."""
+        """Make the last commit, and hand over changelog rows and reports."""
         yield from self.commit()
         yield from self.hand_over()
 
     def hand_over(self) -> Iterator[pa.RecordBatch]:
-        """After the last commit: the rows of the changelogs, and the reports."""
+        """Yields the rows of the changelogs and the reports, after the last commit, and closes the task."""
         for store, changelog in self._changelogs.items():
             opened = self._state_manager.store(store)
             self._collector.keep_histories(changelog.topic, opened.changelog_history, opened.histories_kept_from)
@@ -221,7 +221,7 @@ class TaskRun:
             self._task.resume(self._committed)
             self._task.init(self._wall_ms)
             for store in self._changelogs.keys() - self._changelog_is_empty:
-                if self._state_manager.store(store).changelog_history(b"") is not None:  # has some, of whatever keys
+                if self._state_manager.store(store).changelog_history(b"") is not None:  # has some, for any key
                     self._with_deletions.append(store)
                     self._collector.keep_deletions(self._changelogs[store].topic)
             self._begun = True
@@ -244,7 +244,7 @@ class TaskRun:
             yield from self._drain(_ROWS_PER_BATCH)
 
     def commit(self) -> Iterator[pa.RecordBatch]:
-        """Let go of what caches hold back."""
+        """Commit, so that caches release what they hold back."""
         self._begin()
         for _ in self._task.prepare_commit():
             yield from self._drain(_ROWS_PER_BATCH)
@@ -257,7 +257,7 @@ class TaskRun:
             self._collector.forget(self._changelogs[store].topic, self._needless(store))
 
     def _needless(self, store: str) -> Callable[[bytes, bytes | None], bool]:
-        """Which rows of a changelog need not be written: what has expired, and deletions of what it never had."""
+        """Returns a test for needless changelog rows: expired ones, and deletions of what the changelog never had."""
         opened = self._state_manager.store(store)
         expires, had_nothing = store in self._expiring, store in self._changelog_is_empty
 
@@ -274,7 +274,7 @@ class TaskRun:
 
 
 def segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """Runs of rows of the same task and phase."""
+    """Yields task, phase and rows for each run of rows that have the same task and phase."""
     start = 0
     pairs = zip(batch.column("task").to_pylist(), batch.column("phase").to_pylist(), strict=True)
     for (number, phase), same in groupby(pairs):
@@ -284,7 +284,7 @@ def segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]
 
 
 def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic."""
+    """Yields each topic with its rows."""
     column = rows.column("topic")
     topics = sorted(pc.unique(column).to_pylist())
     for topic in topics:

@@ -1,7 +1,7 @@
 """Sets up ``.venv``: the packages of ``lock.txt`` with their hashes, and penstock itself, editable. Run by make.
 
 Needs only Python's standard library. Stamps inside of the environment name what it was made from, and what the compiled
-part of penstock was: what does not fit, or was interrupted, is made anew. Of two runs at once the second waits for the
+part of penstock was: what does not fit, or was interrupted, is made again. Of two runs at once the second waits for the
 first.
 """
 
@@ -46,7 +46,7 @@ def main() -> None:
             if PACKAGES_STAMP.exists():
                 print(
                     f"{ENVIRONMENT} was made from other packages, or by another Python than {sys.executable} "
-                    f"({sys.version.split()[0]}): it is made anew.",
+                    f"({sys.version.split()[0]}): it is made again.",
                     flush=True,
                 )
             print(f"Setting up {ENVIRONMENT}: {_packages()} packages, once; a few minutes at most …", flush=True)
@@ -127,4 +127,4 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        sys.exit("Interrupted; the next run begins the environment anew.")
+        sys.exit("Interrupted; the next run makes the environment again.")

@@ -1,4 +1,4 @@
-"""Makes the lock files anew from pyproject.toml, for every platform and Python from 3.11 on. Run by ``make lock``.
+"""Makes the lock files again from pyproject.toml, for every platform and Python from 3.11 on. Run by ``make lock``.
 
 Versions that still fit stay; delete a line of ``lock.txt`` to let that package move.
 """

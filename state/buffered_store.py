@@ -1,4 +1,4 @@
-"""What every store does alike whose changes wait for the commit in a write buffer."""
+"""The base of stores whose changes wait for the commit in a write buffer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.state.write_buffer import WriteBuffer
 class BufferedStateStore(StateStore):
     """A store with its changes in ``buffer``, by the keys of its rows. Operators of the DSL work on it by key bytes.
 
-    A kind adds its view, its queries, and how its rows are restored.
+    Each kind adds its view, its queries and its restore.
     """
 
     takes_changes_while_committed = True
@@ -51,24 +51,24 @@ class BufferedStateStore(StateStore):
         self.buffer.batch_written()
 
     def typed_keys(self) -> TypedKeys:
-        """The keys of one view."""
+        """Returns the serialiser of the keys of one view."""
         return TypedKeys(self.name, self._key_serde)
 
     def listen(self, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a store with caching flushes, once per row and commit.
+        """Call ``on_flush`` with each update that a store with caching flushes, once per row and commit.
 
-        Without ``old_values`` it is told None in place of each old one.
+        Without ``old_values`` it gets None in place of each old value.
         """
         self.buffer.listen(on_flush, old_values)
 
     # ---- rows ----
 
     def row_key(self, changelog_key: bytes) -> bytes:
-        """Where the row of a key of the changelog stands."""
+        """Returns the key of the row for a key of the changelog."""
         return changelog_key
 
     def changelog_key(self, row_key: bytes) -> bytes:
-        """The key in the changelog of the row that stands at ``row_key``."""
+        """Returns the key in the changelog for the key of a row."""
         return row_key
 
     @override
@@ -87,7 +87,7 @@ class BufferedStateStore(StateStore):
         return None if row is None else read_headers(row)[0]
 
     def query_row(self, row: EntryRow) -> QueryRow:
-        """``row`` as queries are answered."""
+        """Returns ``row`` in the form of an answer."""
         row_key, (value, timestamp, *_) = row
         return QueryRow(self.changelog_key(row_key), value, timestamp if self.row_format.has_timestamp else None)
 
@@ -95,7 +95,7 @@ class BufferedStateStore(StateStore):
 
     @property
     def buffers(self) -> tuple[WriteBuffer, ...]:
-        """All that its memory is counted by: ``buffer``, and those in which a kind keeps other rows of its own."""
+        """The buffers whose memory counts: ``buffer``, and those in which a kind keeps other rows of its own."""
         return (self.buffer,)
 
     @override
@@ -120,14 +120,14 @@ class BufferedStateStore(StateStore):
 
     @override
     def drop_unused(self) -> bool:
-        dropped = [buffer.drop_unused() for buffer in self.buffers]  # each of them, whatever the first one says
+        dropped = [buffer.drop_unused() for buffer in self.buffers]  # each of them, whatever the first one returns
         return any(dropped)
 
 
 def looked_up(buffer: WriteBuffer, key: bytes, committed: bool) -> Entry | None:
-    """The entry of ``key`` for a query, None where there is none; ``committed`` leaves out what no commit has taken.
+    """The entry of ``key`` for a query, None if there is none; ``committed`` leaves out what no commit has taken.
 
-    Not by ``buffer.get``: what only queries look at must not grow the buffer of a task that has nothing to process.
+    It does not use ``buffer.get``: rows that only queries read must not grow the buffer of a task without records.
     """
     entry = None if committed else buffer.peek(key)
     if entry is None and (row := buffer.committed.get(key)) is not None:

@@ -1,4 +1,4 @@
-"""What a store is, said before there is one: its name, kind, serdes and how it is kept safe."""
+"""Store builders: descriptions of stores that do not exist yet, with name, kind, serdes and durability."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class StoreBuilder(ABC, Generic[K, V]):
     """A store to be built in each task that uses it. Mirrors ``StoreBuilder``. Each kind of store is a subclass.
 
     ``persistent``: RocksDB, else memory (restored from the changelog at each start). ``caching``: downstream and
-    changelog see one update per key and commit, else each. ``logging``: whether there is a changelog topic, with
+    changelog see one update per key and commit, else each. ``logging``: True if there is a changelog topic, with
     ``topic_config`` on top of Kafka Streams' own settings. ``source_topic``: the input topic that serves as changelog
     (``reuse.ktable.source.topics``).
     """
 
     kind: ClassVar[str]
-    """What describes it to people, as in "timestamped key-value"."""
+    """Description of the kind for people, as in "timestamped key-value"."""
 
     serdes_by: ClassVar[str] = "Materialized.as_({name!r}).with_key_serde(...).with_value_serde(...)"
-    """What the user of one without serdes is told to pass."""
+    """The call that an error recommends to the user of a store without serdes."""
 
     changelog_headers: ClassVar[Headers] = ()
-    """What stands in the headers of each of its changelog's records, deletions aside."""
+    """Headers of each of its changelog's records, deletions aside."""
 
     logs_headers: ClassVar[bool] = False
-    """Whether what it writes to its changelog, at once and not at a commit, has the headers of the record that is
+    """True if what it writes to its changelog, at once and not at a commit, has the headers of the record that is
     processed."""
 
     name: str
@@ -60,32 +60,32 @@ class StoreBuilder(ABC, Generic[K, V]):
 
     @abstractmethod
     def open(self, context: StateStoreContext) -> StateStore:
-        """The store of one task. Both serdes are there by then: its own, or the configuration's."""
+        """Returns the store of one task. Both serdes are set by then: its own, or the configuration's."""
 
     def with_known_serdes(self, known: Callable[[Serde[Any] | None, SerdePart], Serde[Any]]) -> Self:
-        """The same with all serdes that its tasks need: ``known`` gives the configuration's in place of None, and binds
-        each to the store's topic."""
+        """Returns the builder with all serdes that its tasks need: ``known`` returns the configuration's in place of
+        None, and binds each to the store's topic."""
         return replace(self, key_serde=known(self.key_serde, "key"), value_serde=known(self.value_serde, "value"))
 
     @property
     def entries(self) -> EntryForm:
-        """How the rows of its answers are read by whoever asks from outside. As it stands, the key of a row is the
+        """The form in which clients outside read the rows of its answers. By default, the key of a row is the
         store's."""
         return PLAIN
 
     @property
     def layout(self) -> str:
-        """What the form of its rows depends on. Rows on disk that have another one are deleted when the store is
-        opened, and restored from the changelog."""
+        """Text that names all that the form of its rows depends on. Rows on disk with another text are deleted when
+        the store is opened, and restored from the changelog."""
         return self.kind
 
     def in_format(self, store_format: str) -> StoreBuilder[K, V]:
-        """As ``dsl.store.format`` wants it: stores of operators of the DSL alone go by that."""
+        """Returns the builder for a ``dsl.store.format``, which only stores of operators of the DSL follow."""
         return self
 
     @property
     def changes_by_itself(self) -> bool:
-        """Whether rows change without a record: then no topic of records can stand for its changelog."""
+        """True if rows change without a record: no topic of records can then serve as its changelog."""
         return False
 
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
@@ -97,8 +97,8 @@ class StoreBuilder(ABC, Generic[K, V]):
         return {"cleanup.policy": "compact"}
 
     def required_changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
-        """Those of them without which the changelog would lose what the store still has: ``topic.*`` of the
-        configuration does not override them, ``topic_config`` does."""
+        """The part of :meth:`changelog_config` without which the changelog would lose what the store still has:
+        ``topic.*`` of the configuration does not override it, ``topic_config`` does."""
         return {}
 
     def with_caching_enabled(self) -> Self:
@@ -120,8 +120,8 @@ class StoreBuilder(ABC, Generic[K, V]):
 
 @dataclass(frozen=True)
 class HeadersOption(StoreBuilder[K, V]):
-    """A store that may keep ``headers`` beside values. ``of_dsl``: it is an operator's, and ``dsl.store.format`` says
-    whether it does."""
+    """A store that may keep ``headers`` beside values. ``of_dsl``: it is an operator's, and ``dsl.store.format``
+    decides if it does."""
 
     headers: bool = False
     of_dsl: bool = False
@@ -136,10 +136,10 @@ class HeadersOption(StoreBuilder[K, V]):
         return replace(self, headers=True) if self.of_dsl and store_format == "HEADERS" else self
 
 
-# What a builder of stores of any type is called where the types do not matter.
+# A builder of stores of any type, for code to which the types do not matter.
 AnyStoreBuilder = StoreBuilder[Any, Any]
 
 
 def is_restorable(store: AnyStoreBuilder) -> bool:
-    """Whether there is a topic that has all its rows: its changelog, or the input topic that serves as one."""
+    """Returns True if a topic has all rows of ``store``: its changelog, or the input topic that serves as one."""
     return store.logging or store.source_topic is not None

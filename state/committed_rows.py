@@ -12,7 +12,7 @@ from penstock.state.prefetched_rows import PrefetchedRows
 
 _UNKNOWN: Any = object()
 
-# Rows that a commit has flushed are kept if one row for so many was read since the commit before.
+# Rows that a commit has flushed are kept if more than one row for this many was read since the commit before.
 _READ_SHARE = 8
 
 _KEPT_AT_ONCE = 2048
@@ -22,7 +22,7 @@ class CommittedRows:
     """Reads the rows of ``committed``, and keeps some as bytes while memory is too short to keep their entries: if
     ``allows_bytes``, for which no row may change except by a flush.
 
-    ``misses`` counts the rows that were needed and not kept, be they prefetched or not.
+    ``misses`` counts the rows that were needed and not kept, prefetched ones included.
     """
 
     def __init__(self, committed: CommittedStore) -> None:
@@ -39,7 +39,7 @@ class CommittedRows:
 
     @property
     def resident_bytes(self) -> float:
-        """About what the rows in memory take in the process."""
+        """Approximate bytes that the rows in memory take in the process."""
         return self.prefetched.resident_bytes + self.kept.resident_bytes
 
     def read(self, key: bytes, to_update: bool) -> bytes | None:
@@ -59,7 +59,7 @@ class CommittedRows:
         return row
 
     def look_at(self, key: bytes) -> bytes | None:
-        """Returns the same, and does not count or keep it."""
+        """Like :meth:`read`, but neither counts nor keeps the row."""
         row: bytes | None = self.kept.get(key, _UNKNOWN)
         return self.committed.get(key) if row is _UNKNOWN else row
 
@@ -93,19 +93,19 @@ class CommittedRows:
             yield
 
     def batch_written(self) -> None:
-        """The batch is on disk: rows that were prefetched may have changed."""
+        """Forget the prefetched rows: the batch is on disk, and they may have changed."""
         if self.prefetched.rows:
             self.prefetched.clear()
 
     # ---- memory ----
 
     def memory_was_full(self, updates: int) -> None:
-        """The buffer has dropped committed entries to make room, after so many updates."""
+        """Note that the buffer has dropped committed entries to make room, after ``updates`` updates in all."""
         self.prefetched.clear()
         self._keep_flushed.memory_was_full(self._misses_of_updates, updates)
 
     def drop_some(self) -> bool:
-        """Let go of some of the rows that are kept; False if there are none."""
+        """Drop some of the rows that are kept. Returns False if there are none."""
         return self.kept.drop_some()
 
     def forget(self) -> None:

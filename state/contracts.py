@@ -1,6 +1,6 @@
-"""What the engine asks of stores, and what it gives them. What a processor sees: ``views.py``.
+"""Contracts of stores: what the engine asks of them, and what it gives them. A processor's side: ``views.py``.
 
-A *row* is what stands in RocksDB or in memory: key bytes and row bytes. Its form is the store's own.
+A *row* is what RocksDB or memory holds: key bytes and row bytes. Its form is the store's own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Log = Callable[[bytes, bytes | None, int], None]
 
 
 LogWithHeaders = Callable[[bytes, "bytes | None", int, "Headers | None"], None]
-"""The same, and the record's headers."""
+"""Writes (key, value or None, timestamp, headers or None) to the store's changelog, like :data:`Log`."""
 
 
 def _no_headers() -> Headers | None:
@@ -38,13 +38,13 @@ class CommittedStore(Protocol):
     def scan(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows by key, both ends included, None open. Raises StateStoreError when the data is corrupt."""
+        """Rows by key, both ends included, None open. Raises StateStoreError if the data is corrupt."""
 
     def approximate_num_entries(self) -> int:
         """About how many rows there are."""
 
     def figures(self) -> Mapping[str, float]:
-        """What metrics tell of them, by their names in Kafka Streams' ``stream-state-metrics``."""
+        """Metrics of the rows, by their names in Kafka Streams' ``stream-state-metrics``."""
 
 
 class CommitBatch(Protocol):
@@ -54,38 +54,38 @@ class CommitBatch(Protocol):
         """Set a row."""
 
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
-        """``put`` for all ``rows``, None is a deletion; in the order in which many are written fastest. Exhaust it: it
-        yields now and then."""
+        """``put`` for all ``rows``, None is a deletion; in the order in which many are written fastest. Exhaust the
+        iterator: it yields now and then."""
 
     def delete(self, store: str, key: bytes) -> None:
         """Delete a row."""
 
     def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
-        """Delete the rows from ``from_key`` on that stand before ``to_key``, none if that is not behind it.
+        """Delete the rows from ``from_key`` up to but not including ``to_key``, none unless it is behind ``from_key``.
 
-        What this batch puts there later stays. It costs the same however many rows there are, but in RocksDB every
-        later read looks at it: one range for all that has expired, not one for each key.
+        Rows that this batch puts there later stay. A range costs the same however many rows it has, but in RocksDB
+        every later read looks at it: delete one range for all that has expired, not one for each key.
         """
 
 
 class BulkLoad(CommitBatch, Protocol):
-    """What one store gets from many records of its changelog: gathered in memory, and written when they are many."""
+    """The rows of one store from many records of its changelog: gathered in memory, and written when they are many."""
 
     @property
     def resident_bytes(self) -> int:
-        """About what is gathered takes in the process."""
+        """Approximate bytes that the gathered rows take in the process."""
 
     @property
     def must_wait(self) -> bool:
-        """Whether the store has been given more than it could put in order yet: writing more now would make reading
+        """True if the store has been given more than it could put in order yet: writing more now would make reading
         slow, and a commit stall."""
 
     def write(self, changelog_offset: int) -> Iterator[None]:
-        """Put what is gathered to the store, which remembers this offset then. Exhaust it: it yields every 2 ms or so.
-        What is gathered from now on is of the next call.
+        """Put the gathered rows to the store, which then remembers this offset. Exhaust the iterator: it yields every
+        2 ms or so. Rows that are gathered from now on belong to the next call.
 
-        Not atomic: after a crash there may be rows that the offset does not tell of. They are those of the records that
-        come next: restoring these again puts the same.
+        Not atomic: after a crash there may be rows that the offset does not cover. They are those of the records that
+        come next: restoring these again puts the same rows.
         """
 
 
@@ -102,14 +102,14 @@ class TaskStores(Protocol):
         """Apply ``batch`` and remember, per store, the next changelog offset to restore from. Atomic."""
 
     def bulk_load(self, store: str) -> BulkLoad | None:
-        """For restoring many records; None where batches are as fast. A wipe or a close ends it."""
+        """Returns a load for restoring many records; None if batches are as fast. A wipe or a close ends it."""
 
     def changelog_offset(self, store: str) -> int | None:
-        """The next changelog offset to restore from; None when nothing was ever written (start at the beginning)."""
+        """The next changelog offset to restore from; None if nothing was ever written (start at the beginning)."""
 
     def wipe(self, store: str) -> None:
         """Forget every row of ``store`` and its offset: the answer to corrupt rows, or to an offset that its changelog
-        no longer has. Survives a crash half-way: the store is then found wiped."""
+        no longer has. Survives a crash half-way: the store is wiped when it is opened again."""
 
     def close(self) -> None:
         """Release files and locks. Every later call, and every scan not yet exhausted, raises StateStoreError."""
@@ -122,12 +122,12 @@ def no_such_store(name: str, known: Iterable[str]) -> UnknownStateStoreError:
 
 @dataclass(frozen=True)
 class StateStoreContext:
-    """All that a store is given by its task.
+    """All that a task gives to a store.
 
-    ``committed``: its rows, in RocksDB or in memory. ``log``: None without a changelog of its own. ``caching``: whether
-    downstream and changelog hear of each update at the commit (once per key) instead of at once. ``now``: the timestamp
+    ``committed``: its rows, in RocksDB or in memory. ``log``: None without a changelog of its own. ``caching``: True if
+    downstream and changelog get each update at the commit (once per key) instead of at once. ``now``: the timestamp
     (ms) of what a processor handles now, a record or a punctuation. ``drop_record``: counts a record that the store did
-    not take, for it came too late (``dropped-records``). ``log_with_headers``: ``log`` for records with headers;
+    not take because it came too late (``dropped-records``). ``log_with_headers``: ``log`` for records with headers.
     ``headers``: those of what a processor handles now.
     """
 
@@ -143,26 +143,26 @@ class StateStoreContext:
 class StateStore(ABC):
     """One store of one task, as the engine sees it: opened by its :class:`StoreBuilder`, used by one thread.
 
-    What a processor changes stays in the store until the commit: :meth:`flush` moves it to the batch and the changelog,
-    :meth:`batch_written` follows when the batch is on disk. If the commit fails the store is thrown away.
+    Changes stay in the store until the commit: :meth:`flush` moves them to the batch and the changelog,
+    :meth:`batch_written` follows when the batch is on disk. If the commit fails, the store is discarded.
 
-    What is not abstract fits a store whose rows are what its changelog holds, and that keeps little in memory.
-    docs/STORES.md has an example.
+    The methods that are not abstract fit a store whose rows are what its changelog holds, and that keeps little in
+    memory. docs/STORES.md has an example.
     """
 
     queries: ClassVar[tuple[type[Query], ...]] = ()
-    """Which queries it answers."""
+    """The types of queries that it answers."""
     takes_changes_while_committed: ClassVar[bool] = False
-    """Whether it tells changes that come after :meth:`freeze`, or after the end of :meth:`flush`, from those of the
-    commit until :meth:`batch_written`. Records wait for the commits of a task that has a store that does not."""
+    """True if it keeps changes that come after :meth:`freeze`, or after the end of :meth:`flush`, apart from those of
+    the commit until :meth:`batch_written`. If a store of a task does not, records wait for the commits of the task."""
     restores_blindly: ClassVar[bool] = False
-    """Whether :meth:`restore` looks at no committed row: then the rows of many calls may be written at once, later."""
+    """True if :meth:`restore` looks at no committed row: the rows of many calls may then be written at once, later."""
     flushed_last: ClassVar[bool] = False
-    """Whether a commit flushes it after all stores that are not. What has left it may have changed them: if its
-    changelog said so before theirs had these changes, a crash between the two would lose them."""
+    """True if a commit flushes it after all stores with False here. What has left it may have changed those: if its
+    changelog recorded that before theirs had these changes, a crash between the two would lose them."""
     lies_in_memory: ClassVar[bool] = False
-    """Whether it keeps what is committed itself, and not in rows: then it is restored from the first record of its
-    changelog whenever its task is made anew, also where the rows of the other stores stay open."""
+    """True if it keeps committed state itself, and not in rows: it is then restored from the first record of its
+    changelog whenever its task is made again, even if the rows of the other stores stay open."""
 
     def __init__(self, name: str, context: StateStoreContext) -> None:
         self.name = name
@@ -170,12 +170,12 @@ class StateStore(ABC):
 
     @abstractmethod
     def view(self) -> Any:
-        """What a processor gets from ``get_state_store``: the typed store. A new one for each processor."""
+        """Returns the typed store that a processor gets from ``get_state_store``: a new one for each processor."""
 
     @property
     @abstractmethod
     def has_changes(self) -> bool:
-        """Whether there is something to flush."""
+        """True if there is something to flush."""
 
     def freeze(self) -> None:  # noqa: B027  # see takes_changes_while_committed
         """Set all changes apart for :meth:`flush`: what is changed from here on belongs to the next commit. Called only
@@ -183,8 +183,8 @@ class StateStore(ABC):
 
     @property
     def logs_when_flushed(self) -> bool:
-        """Whether nothing but :meth:`flush` writes to the changelog: then all that it holds after a flush is of that
-        commit. As it stands, where ``context.caching`` is on."""
+        """True if only :meth:`flush` writes to the changelog: all that it holds after a flush then belongs to that
+        commit. By default, if ``context.caching`` is on."""
         return self.context.caching
 
     @abstractmethod
@@ -192,20 +192,20 @@ class StateStore(ABC):
         """Move every change to ``batch``, and to the changelog and downstream what was not written there at once.
         After :meth:`freeze`: every change that it has set apart.
 
-        Yields now and then, about every 2 ms: queries are answered at these moments, and must find every change still.
+        Yields now and then, about every 2 ms: queries are answered at these moments, and must still find every change.
         """
 
     @abstractmethod
     def batch_written(self) -> None:
-        """The batch is on disk: committed rows have the changes now."""
+        """Called when the batch is on disk: committed rows have the changes now."""
 
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
         """Put rows for these records of the changelog to ``batch``: oldest first, None is a tombstone.
 
-        Several batches follow each other, and a store may be restored again later. What it keeps in memory of committed
-        rows is forgotten.
+        Several batches follow each other, and a store may be restored again later. It forgets what it keeps in memory
+        of committed rows.
         """
         self.forget_objects()
         for key, value in zip(keys, values, strict=True):
@@ -215,11 +215,11 @@ class StateStore(ABC):
                 batch.put(self.name, key, value)
 
     def goes_on_from(self, stream_time: int) -> None:  # noqa: B027  # most count nothing from it
-        """Before a restore: the task continues from a commit at which its records had come to ``stream_time`` (ms), −1
-        if that is not known. A changelog may be ahead of it, after a crash: these records come again, and must find
-        what they found. So a store whose rows expire counts from there, until records have come further.
+        """Called before a restore: the task continues from a commit at which its records had come to ``stream_time``
+        (ms), −1 if that is not known. After a crash a changelog may be ahead of that commit: later records come again,
+        and must find what they found. So a store whose rows expire counts from there, until records have come further.
 
-        A standby calls it again at each commit of the active task, before it restores what belongs to that."""
+        A standby calls it again at each commit of the active task, before it restores what belongs to that commit."""
 
     def restore_with_headers(
         self,
@@ -229,77 +229,77 @@ class StateStore(ABC):
         timestamps: Sequence[int],
         headers: Sequence[Headers | None],
     ) -> None:
-        """:meth:`restore` where some of the records have headers. As it stands, they are not kept."""
+        """Like :meth:`restore`, for records of which some have headers. By default, these are not kept."""
         self.restore(batch, keys, values, timestamps)
 
     def changelog_headers(self, key: bytes) -> Headers | None:
-        """The headers of :meth:`changelog_record`, where the store keeps some for ``key``."""
+        """Returns the headers of :meth:`changelog_record`; None if the store keeps none for ``key``."""
         return None
 
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        """What the changelog holds under ``key``, one of its own, for what is committed: value (None: nothing) and
-        timestamp (0 where rows have none, ``SENT_NOW`` where its records have none)."""
+        """Returns what the changelog holds under ``key``, one of its own keys, for committed state: value (None:
+        nothing) and timestamp (0 if rows have none, ``SENT_NOW`` if its records have none)."""
         return self.context.committed.get(key), 0
 
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:
-        """Of a store whose changelog must hold more than one record of a key: all those of ``key``, by time, for what
-        is committed, as (value, timestamp). None: :meth:`changelog_record` is all."""
+        """Returns all records that the changelog must hold for the committed state of ``key``, by time, as (value,
+        timestamp), if they may be more than one. None: :meth:`changelog_record` is all."""
         return None
 
     @property
     def histories_kept_from(self) -> int:
-        """Since when these histories are whole, for what is committed; what was replaced before may be gone."""
+        """Time (ms) from which the histories of committed state are complete; what was replaced before may be gone."""
         return 0
 
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
-        """The rows that ``query`` asks for, at most ``limit``; those of several in the order of their keys.
+        """Returns the rows that ``query`` asks for, at most ``limit``; if they are several, in the order of their keys.
 
-        ``after``: only rows behind the one with this key, the last that was given before, or in front of it where the
+        ``after``: only rows behind the one with this key, the last that was given before, or in front of it if the
         query is ``descending``. ``committed`` leaves out what no commit has taken yet. A store that looks at many rows
-        to find few gives a row with the value ``PASSED`` now and then, beside the ``limit``. It is not changed while
-        the rows are taken. Raises UnknownQueryError for a query that this kind of store does not answer.
+        to find few yields a row with the value ``PASSED`` now and then, in addition to the ``limit``. The store is not
+        changed while rows are taken. Raises UnknownQueryError for a query that this kind of store does not answer.
         """
         raise unknown_query(query, self.name, self.queries)
 
     @property
     def misses(self) -> int:
-        """How often a committed row was needed that was not in memory, be it prefetched or not."""
+        """Number of times that a committed row was needed and not in memory, prefetched rows included."""
         return 0
 
     def figures(self) -> Mapping[str, float]:
-        """Its metrics, by name: Kafka Streams' of the group ``stream-state-metrics``, and penstock's own
-        ``cache-misses-total``. Asked by the thread that runs its task, every 5 s at most."""
+        """Returns its metrics, by name: Kafka Streams' of the group ``stream-state-metrics``, and penstock's own
+        ``cache-misses-total``. Called by the thread that runs its task, every 5 s at most."""
         return {**self.context.committed.figures(), "cache-misses-total": self.misses}
 
     def prefetch(self, keys: Sequence[bytes | None]) -> None:  # noqa: B027  # its rows may have other keys
-        """Records with these keys come soon: bring in the rows that they will need, many at once."""
+        """Read the rows, many at once, that records with these keys will need soon."""
 
     def forget_objects(self) -> None:  # noqa: B027  # there may be none
         """Read committed rows from their bytes again, as after a restart. Called while there are no changes."""
 
     def wiped(self) -> None:
-        """All committed rows were deleted, to be restored from the first record of the changelog: forget all that was
-        learnt from them. Called while there are no changes."""
+        """Forget all that was learnt from committed rows: all were deleted, to be restored from the first record of the
+        changelog. Called while there are no changes."""
         self.forget_objects()
 
     # ---- memory ----
 
     def resident_bytes(self) -> float:
-        """About what all that it keeps takes in the process."""
+        """Estimates how many bytes the store takes in the process."""
         return self.dirty_resident_bytes()
 
     def dirty_resident_bytes(self) -> float:
-        """The part of it that changes take which wait for the commit."""
+        """Returns the part of :meth:`resident_bytes` that is taken by changes waiting for the commit."""
         return 0
 
     def flushed_resident_bytes(self) -> float:
-        """About what changes take that a commit has begun to flush, until their batch is written."""
+        """Estimates the bytes taken by changes that a commit has begun to flush, until their batch is written."""
         return 0
 
     def dirty_cache_bytes(self) -> int:
-        """About what Kafka Streams' cache would count for these changes."""
+        """Estimates how many bytes Kafka Streams' cache would count for changes that wait for the commit."""
         return 0
 
     def drop_unused(self) -> bool:
-        """Let go of committed entries that were not used since the last call; False when there is none."""
+        """Drop the committed entries that were not used since the last call. Returns False if there are none."""
         return False

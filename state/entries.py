@@ -1,7 +1,7 @@
-"""Rows of answers as those see them who asked: the store's key, and what belongs to it beside the value.
+"""Rows of answers as clients see them: the store's key, and what belongs to it beside the value.
 
-Each kind of store has a form (``StoreBuilder.entries``), which travels to whoever asks: nobody else knows what stands
-in the key of a row.
+Each kind of store has a form (``StoreBuilder.entries``), which travels to the client: only the form knows what the key
+of a row holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.state.queries import QueryRow
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One row of a store. ``timestamp`` is event time in ms, None where the store keeps none. In a range, a key that
+    """One row of a store. ``timestamp`` is event time in ms, None if the store keeps none. In a range, a key that
     the store's serde cannot read is given as the bytes it is."""
 
     key: Any
@@ -27,7 +27,7 @@ class EntryForm:
     """The form of a store whose rows have its keys."""
 
     def is_row_key(self, data: bytes) -> bool:
-        """Whether ``data`` can be the key of a row of an answer: strangers hand it in to go on behind it."""
+        """Returns True if ``data`` can be the key of an answer's row: untrusted clients pass it to continue there."""
         return True
 
     def key(self, row_key: bytes) -> bytes:
@@ -35,7 +35,7 @@ class EntryForm:
         return row_key
 
     def entry(self, key: Any, row: QueryRow) -> StoreEntry:
-        """``row``, whose key is ``key``."""
+        """Returns the entry of ``row``, whose key is ``key``."""
         return StoreEntry(key, row.value, row.timestamp)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 
 class GroupedKeys:
-    """A set of keys, each in the group that ``group_of`` tells from its bytes."""
+    """A set of keys, each in the group whose name ``group_of`` makes of its bytes."""
 
     def __init__(self, group_of: Callable[[bytes], bytes], keys: Iterable[bytes]) -> None:
         self._group_of = group_of
@@ -24,7 +24,7 @@ class GroupedKeys:
                 group[key] = None
 
     def discard(self, key: bytes) -> bool:
-        """Take ``key`` out; whether it was in."""
+        """Remove ``key``. Returns True if it was in the set."""
         name = self._group_of(key)
         group = self._groups.get(name, {})
         if key not in group:
@@ -39,5 +39,5 @@ class GroupedKeys:
         if name not in self._groups:
             return []
         keys = sorted(self._groups[name])
-        self._groups[name] = dict.fromkeys(keys)  # to sort them again, with a few more, is no work then
+        self._groups[name] = dict.fromkeys(keys)  # sorting them again, with a few more, is then fast
         return keys

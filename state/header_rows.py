@@ -1,8 +1,8 @@
 """Rows that begin with headers, byte for byte as Kafka Streams 4.3 writes them.
 
-First comes the size of a block of headers, then the block, then what a row without headers is made of. Numbers of the
+First comes the size of a block of headers, then the block, then the bytes of a row without headers. Numbers of the
 block are zigzag varints, as in Kafka's record batches: how many headers; of each the length of its key, the key in
-UTF-8, the length of its value (-1: null), the value. Where there are no headers the size is 0, and there is no block.
+UTF-8, the length of its value (-1: null), the value. If there are no headers the size is 0, and there is no block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at ``at``, and where it ends. Raises IndexError where it does not end."""
+    """Returns the number that begins at ``at``, and the position behind it. Raises IndexError if it does not end."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -55,7 +55,7 @@ def header_block(headers: Headers | None) -> bytes:
 
 
 def read_headers(row: bytes) -> tuple[Headers, int]:
-    """The headers that ``row`` begins with, and where what follows them begins."""
+    """Returns the headers that ``row`` begins with, and the position of what follows them."""
     size, at = read_varint(row, 0)
     if not size:
         return NO_HEADERS, at
@@ -75,8 +75,8 @@ def read_headers(row: bytes) -> tuple[Headers, int]:
 class HeaderRows(RowFormat):
     """Rows of ``inner`` behind headers.
 
-    ``of_tables``: the DSL's stores, of which Kafka Streams 4.3 writes every row with no headers, and of whose
-    changelog only deletions have those of the record.
+    ``of_tables``: rows of the DSL's stores. Kafka Streams 4.3 writes each of these rows with no headers; in their
+    changelog only deletions have the headers of the record.
     """
 
     def __init__(self, inner: RowFormat, *, of_tables: bool) -> None:
@@ -89,7 +89,7 @@ class HeaderRows(RowFormat):
         )
 
     def with_headers(self, row: bytes, headers: Headers | None) -> bytes:
-        """``row``, which has no headers, with these; as it is where it is one of tables."""
+        """Returns ``row``, which has no headers, with these; returns a row of a table as it is."""
         return row if self.of_tables or not headers else header_block(headers) + row[len(_NO_BLOCK) :]
 
     @override
@@ -126,15 +126,15 @@ class HeaderRows(RowFormat):
 TIMESTAMPED_WITH_HEADERS = HeaderRows(TIMESTAMPED_VALUE, of_tables=False)
 """Headers, eight bytes of timestamp, the value."""
 TIMESTAMPED_TABLE_WITH_HEADERS = HeaderRows(TIMESTAMPED_VALUE, of_tables=True)
-"""The same of a table, whose headers are none."""
+"""A table's row: headers, of which there are none, eight bytes of timestamp, the value."""
 VALUE_WITH_HEADERS = HeaderRows(VALUE, of_tables=False)
 """Headers and the value."""
 TABLE_VALUE_WITH_HEADERS = HeaderRows(VALUE, of_tables=True)
-"""The same of a table."""
+"""A table's row: headers, of which there are none, and the value."""
 
 
 def headers_format(inner: RowFormat, headers: bool, of_tables: bool) -> RowFormat:
-    """``inner``, or the same behind ``headers``."""
+    """Returns ``inner``, or, with ``headers``, the format whose rows have headers before it."""
     if not headers:
         return inner
     if inner.has_timestamp:

@@ -1,4 +1,4 @@
-"""Parts of a flush, in steps of 1 to 2 ms: between two of them (a ``yield``) others have their turn."""
+"""Parts of a flush, in steps of 1 to 2 ms: between two of them (a ``yield``) other work has its turn."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def sort_in_steps(items: list[Any], key: Callable[[Any], Any] | None = None) -> 
 
 
 def sorted_by(numbers: list[int], items: list[T]) -> Generator[None, None, list[T]]:
-    """``items`` in the order of their ``numbers``. Places are sorted, whose numbers are found without a function of
-    ours: half the time."""
+    """Returns ``items`` in the order of their ``numbers``. It sorts indices, whose numbers are found without a function
+    of ours: that takes half the time."""
     places = list(range(len(items)))
     yield from sort_in_steps(places, numbers.__getitem__)
     return [items[place] for place in places]

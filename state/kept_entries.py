@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.state.sizes import SAMPLE_EVERY, entry_bytes
 
-# So many commits pass before it is tried again whether keeping their entries spares reads.
+# Number of commits before the store tries again if keeping their entries saves reads.
 _FLUSHES_NOT_KEPT = 16
 
 
@@ -18,23 +18,23 @@ class KeptSizes:
         self.older = 0.0
 
     def read(self, key: bytes, value: Any, row_bytes: int, kept: int) -> None:
-        """An entry was decoded from ``row_bytes``, drawn by lot; ``kept`` are in the younger generation."""
+        """Count a random entry that was decoded from ``row_bytes``; ``kept`` are in the younger generation."""
         self.clean += (entry_bytes(key, value, row_bytes) - self.clean) * min(1.0, SAMPLE_EVERY / (kept or 1))
 
     def flushed(self, entries: int, mean: float, kept: int) -> None:
-        """``entries`` of ``mean`` bytes join the ``kept`` ones of the younger generation."""
+        """Count ``entries`` of ``mean`` bytes, which join the ``kept`` ones of the younger generation."""
         self.clean = (self.clean * kept + mean * entries) / (kept + entries)
 
     def aged(self) -> None:
-        """The younger generation is the older one now."""
+        """Make the younger generation the older one."""
         self.older = self.clean
 
 
 class KeepFlushed:
-    """If a store keeps the entries that its commits flush, for their keys may come again, and in which form.
+    """Decides if a store keeps the entries that its commits flush, as their keys may come again, and in which form.
 
     It keeps none after memory was full and nearly every key that was updated had still to be read from disk: with so
-    many keys, keeping costs more than it spares. It tries again after some commits.
+    many keys, keeping costs more than it saves. It tries again after some commits.
 
     ``misses`` and ``updates`` are counted since the store was opened: rows that were read to be updated, keys that were
     updated.
@@ -60,7 +60,7 @@ class KeepFlushed:
         return keeps
 
     def memory_was_full(self, misses: int, updates: int) -> None:
-        """Entries are dropped that nobody has used."""
+        """Note that unused entries are dropped to make room."""
         self._short_flushes = _FLUSHES_NOT_KEPT
         missed, updated = misses - self._misses, updates - self._updates
         if updated and missed * 8 > updated * 7:

@@ -1,8 +1,8 @@
 """Committed rows that are kept as the bytes they are, for memory that is too short to keep objects.
 
 An entry of a write buffer takes some 270 B beside its value, a row in ``row_table.pyx`` about 50 B beside its bytes. So
-the same memory spares most reads of the disk where it spared a quarter (docs/decisions/0022-full-caches.md). Where that
-could not be compiled, the one below is used: its rows take 200 B, and it drops the oldest rows, used or not.
+the same memory saves most reads of the disk instead of a quarter of them (docs/decisions/0022-full-caches.md). If that
+could not be compiled, the class below is used: its rows take 200 B, and it drops the oldest rows, used or not.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from itertools import islice
 from typing import Any
 
 _ROW_BYTES = 200
-"""About what a row takes beside key and value: two objects and their place in a dictionary."""
+"""Approximate bytes that a row takes beside key and value: two objects and their place in a dictionary."""
 _LEAST_DROPPED = 1 << 12
 
 
 class _KeptRows:
-    """Rows by key; None is a key that is known to have no row. Those that were put first make room."""
+    """Rows by key; None for a key that is known to have no row. The rows that were put first are dropped first."""
 
     def __init__(self) -> None:
         self._rows: dict[bytes, bytes | None] = {}
@@ -58,7 +58,7 @@ class _KeptRows:
                 self._remove(key)
 
     def drop_some(self) -> bool:
-        """Let go of a part of the rows; False if there is none."""
+        """Drop a part of the rows. Returns False if there are none."""
         least, before = max(_LEAST_DROPPED, self.resident_bytes // 16), self.resident_bytes
         dropped = bool(self._rows)
         while self._rows and before - self.resident_bytes < least:
@@ -81,4 +81,4 @@ def _bytes_of(key: bytes, row: bytes | None) -> int:
 try:
     from penstock.state.row_table import KeptRows as KeptRows
 except ImportError:  # it could not be compiled here
-    KeptRows = _KeptRows  # type: ignore[misc,assignment]  # the same to who uses it
+    KeptRows = _KeptRows  # type: ignore[misc,assignment]  # with the same methods

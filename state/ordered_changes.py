@@ -1,4 +1,4 @@
-"""What a write buffer holds that is not committed, in the order of keys, for those who scan it or a group of it."""
+"""The uncommitted changes of a write buffer, in the order of keys, for scans of all of them or of a group."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from penstock.state.row_formats import Entry
 
 
 class OrderedChanges:
-    """The changes in ``dirty``, over those in ``flushed``. Keys are put in their places when someone scans for the
-    first time since a commit, and those that come after that when someone scans again."""
+    """The changes in ``dirty``, over those in ``flushed``. The first scan since a commit puts the keys in order; each
+    later scan adds those that came after the one before it."""
 
     def __init__(
         self, dirty: dict[bytes, Entry], flushed: dict[bytes, Entry], apart: Callable[[bytes, Entry], Entry]
     ) -> None:
-        """``apart(key, entry)`` is what may be shown of an entry of ``flushed``."""
+        """``apart(key, entry)`` returns what may be shown of an entry of ``flushed``."""
         self._dirty = dirty
         self._flushed = flushed
         self._apart = apart
@@ -28,7 +28,7 @@ class OrderedChanges:
     def between(
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool, limit: int | None
     ) -> list[tuple[bytes, Entry]]:
-        """The changes of these keys as they are now; at most until ``limit`` are no deletions."""
+        """The changes of these keys as they are now; at most up to the ``limit``-th that is no deletion."""
         self._place_new_keys()
         if self._ordered is None:
             self._ordered = OrderedKeys(self._keys())
@@ -60,7 +60,7 @@ class OrderedChanges:
 
     def _place_new_keys(self) -> None:
         if self._ordered is not None or self._grouped is not None:
-            # Between two flushes the new keys stand last.
+            # Between two flushes the new keys are last.
             last = islice(reversed(self._dirty), len(self._dirty) - self._placed_dirty)
             new = [key for key in last if key not in self._flushed]
             if self._ordered is not None:
@@ -70,7 +70,7 @@ class OrderedChanges:
         self._placed_dirty = len(self._dirty)
 
     def take_back(self, key: bytes) -> None:
-        """``key``, which is not in ``flushed``, is about to leave ``dirty``."""
+        """Remove ``key``, which is not in ``flushed`` and is about to leave ``dirty``."""
         # Both, if there are both, have all keys that were placed.
         ordered = self._ordered is not None and self._ordered.discard((key,)) > 0
         grouped = self._grouped is not None and self._grouped.discard(key)
@@ -78,11 +78,11 @@ class OrderedChanges:
             self._placed_dirty -= 1
 
     def begin_flush(self) -> None:
-        """All that is in ``dirty`` is about to go over to ``flushed``."""
+        """Place new keys: all that is in ``dirty`` is about to move to ``flushed``."""
         self._place_new_keys()
         self._placed_dirty = 0
 
     def forget(self) -> None:
-        """What was flushed is committed: ``flushed`` is empty."""
+        """Forget the order: all that was flushed is committed, and ``flushed`` is empty."""
         self._ordered = self._grouped = None
         self._placed_dirty = 0

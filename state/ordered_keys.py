@@ -25,18 +25,18 @@ class OrderedKeys:
         return key in self._keys
 
     def add(self, keys: Iterable[bytes]) -> None:
-        """New ``keys``, each once."""
+        """Add ``keys``, which are new, each once."""
         self._keys.update(keys)
 
     def discard(self, keys: Iterable[bytes]) -> int:
-        """Take ``keys`` out, where they are in; how many were."""
+        """Remove those of ``keys`` that are in the set. Returns their number."""
         before = len(self._keys)
         for key in keys:
             self._keys.discard(key)
         return before - len(self._keys)
 
     def take_out(self, from_key: bytes, to_key: bytes) -> list[bytes]:
-        """Take out the keys from ``from_key`` on that stand before ``to_key``, and return them."""
+        """Remove and return the keys from ``from_key`` up to, but not including, ``to_key``."""
         begin, end = self._keys.bisect_left(from_key), self._keys.bisect_left(to_key)
         taken = list(self._keys[begin:end])
         del self._keys[begin:end]

@@ -1,4 +1,4 @@
-"""What is not committed yet, over what is."""
+"""Changes that are not committed yet, over committed rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def overlay(
     reverse: bool,
     decode: Callable[[bytes], Entry],
 ) -> Iterator[tuple[bytes, Entry]]:
-    """``rows`` with ``changes`` over them, both in the same order."""
+    """Yields ``rows`` with ``changes`` over them, both in the same order."""
     position = 0
     for key, row in rows:
         while position < len(changes) and (changes[position][0] > key if reverse else changes[position][0] < key):

@@ -9,17 +9,17 @@ from penstock.state.contracts import CommittedStore
 # Rows that were prefetched and not asked for yet, if ever, may pile up to this size.
 MOST_PREFETCHED_BYTES = 4 << 20
 
-# What such a row takes beside its bytes: two objects and its share of a dictionary.
+# Bytes that such a row takes beside its own: two objects and its share of a dictionary.
 _ROW_OVERHEAD_BYTES = 200
 
-# So many rows are prefetched while nobody knows how large they are.
+# Number of rows that are prefetched while their size is unknown.
 _FIRST_ROWS = 32
 
 
 class PrefetchedRows:
-    """Rows of ``committed``, by key; None is known not to be there.
+    """Rows of ``committed``, by key; None for a key that is known to have no row.
 
-    Whoever needs one pops it from ``rows``, which never changes identity.
+    A reader that needs one pops it from ``rows``, which never changes identity.
     """
 
     def __init__(self, committed: CommittedStore) -> None:
@@ -29,18 +29,18 @@ class PrefetchedRows:
 
     @property
     def resident_bytes(self) -> float:
-        """About what they take in the process."""
+        """Approximate bytes that the rows take in the process."""
         return len(self.rows) * self._mean
 
     def clear(self) -> None:
-        """Forget them all: they may have been changed."""
+        """Forget all rows: they may have been changed."""
         self.rows.clear()
 
     def read(self, keys: Sequence[bytes]) -> None:
-        """Bring the rows of ``keys``, which are not in ``rows``, in, as many as there is room for: by one multi-get, or
-        by two where nobody knows how large rows are.
+        """Read the rows of ``keys``, which are not in ``rows``, as many as there is room for: by one multi-get, or by
+        two while the size of rows is unknown.
 
-        Rows that were read so long ago that hardly any can still be needed make room for them.
+        If there is no room, all earlier rows are dropped: they are so old that hardly any can still be needed.
         """
         if self.resident_bytes >= MOST_PREFETCHED_BYTES:
             self.clear()

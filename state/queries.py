@@ -1,4 +1,4 @@
-"""What may be asked of a store, as values (KIP-796 has the names). Each kind of store says which of them it answers."""
+"""Queries of stores, as values (KIP-796 has the names). Each kind of store lists those that it answers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ K = TypeVar("K", default=bytes)
 
 
 class QueryRow(NamedTuple):
-    """One row of an answer. ``key`` stands in the form of the store's changelog; ``timestamp`` is None where the store
-    keeps none."""
+    """One row of an answer. ``key`` has the form of the store's changelog; ``timestamp`` is None if the store keeps
+    none."""
 
     key: bytes
     value: Any
@@ -24,39 +24,39 @@ class QueryRow(NamedTuple):
 
 
 PASSED: Final = object()
-"""Stands for the value in what is no row: up to this key there was nothing (more) to give. A store that must look at
-many rows to find few yields it now and then: the answer then gives way to records, and goes on behind this key."""
+"""The value of an item that is no row: up to its key there was nothing (more) to give. A store that must look at many
+rows to find few yields such items now and then: the answer then gives way to records, and continues behind the key."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question to one store. Whoever asks from outside gives keys as objects; a store is asked with their bytes."""
+    """A question to one store. A client outside gives keys as objects; the store gets their bytes."""
 
     single: ClassVar[bool] = True
-    """Whether one row at most is the answer. If not, it is given piece by piece."""
+    """True if the answer is one row at most. If not, it is given piece by piece."""
     key_fields: ClassVar[tuple[str, ...]] = ()
-    """Which of its fields hold keys, or None. One called ``key`` is the key that the question is about: it says which
-    task has the answer. All tasks are asked what is about no single key."""
+    """Names of the fields that hold keys, or None. A field ``key`` is the key that the question is about: it decides
+    which task has the answer. A question without such a field goes to all tasks."""
 
     @property
     def is_of_one_key(self) -> bool:
-        """Whether one task has the answer."""
+        """True if one task has the answer."""
         return "key" in self.key_fields
 
     @property
     def about(self) -> Any:
-        """That key."""
+        """The key that the question is about."""
         return getattr(self, self.key_fields[0])
 
     def with_keys(self, serialize: Callable[[Any], bytes]) -> Self:
-        """The same with the bytes of its keys."""
+        """Returns the query with the bytes of its keys."""
         given = {name: getattr(self, name) for name in self.key_fields}
         return replace(self, **{name: serialize(key) for name, key in given.items() if key is not None})
 
 
 @dataclass(frozen=True)
 class RowsQuery(Query):
-    """One whose answer is any number of rows, in the order of their keys, or with ``descending`` backwards."""
+    """A query whose answer is any number of rows, in the order of their keys, or with ``descending`` backwards."""
 
     single: ClassVar[bool] = False
     descending: bool = field(default=False, kw_only=True)
@@ -72,7 +72,7 @@ class KeyQuery(Query, Generic[K]):
 
 @dataclass(frozen=True)
 class KeysQuery(Query):
-    """The rows of ``keys``, which are sorted and each there once; the absent ones have none. Not of Kafka Streams."""
+    """The rows of ``keys``, which are sorted and distinct; absent keys have no row. Kafka Streams has no such query."""
 
     single: ClassVar[bool] = False
     keys: tuple[bytes, ...]
@@ -89,7 +89,7 @@ class RangeQuery(RowsQuery, Generic[K]):
 
 @dataclass(frozen=True)
 class PrefixQuery(RowsQuery):
-    """The rows whose serialised keys begin with ``prefix``. Kafka Streams has it as ``prefixScan`` alone."""
+    """The rows whose serialised keys begin with ``prefix``. Kafka Streams has it only as ``prefixScan``."""
 
     prefix: bytes
 
@@ -99,16 +99,16 @@ class PrefixQuery(RowsQuery):
 
 @dataclass(frozen=True)
 class CountQuery(Query):
-    """About how many rows there are: one row, whose value is the number, and whose key is empty."""
+    """The approximate number of rows: the answer is one row, whose value is the number, and whose key is empty."""
 
 
 def unknown_query(query: Query, store: str, answered: Iterable[type[Query]]) -> UnknownQueryError:
-    """The error for a ``query`` that ``store`` does not answer: it answers those ``answered``."""
+    """The error for a ``query`` that ``store`` does not answer: it answers those of the types ``answered``."""
     return UnknownQueryError.of(type(query).__name__, f"store {store!r}", [each.__name__ for each in answered])
 
 
 def check_prefix(prefix: object) -> None:
-    """Raises TypeError unless it is bytes."""
+    """Raises TypeError unless ``prefix`` is bytes."""
     if not isinstance(prefix, bytes):
         raise TypeError(
             f"a prefix is that of serialised keys, bytes, such as serde.serialize({prefix!r}), "
@@ -117,7 +117,7 @@ def check_prefix(prefix: object) -> None:
 
 
 def behind_prefix(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with ``prefix``; None when there can be none. Raises TypeError unless it is
+    """The first key behind all that begin with ``prefix``; None if there can be none. Raises TypeError unless it is
     bytes."""
     check_prefix(prefix)
     shortest = prefix.rstrip(b"\xff")

@@ -14,7 +14,7 @@ _WRITES = frozenset({"put", "put_if_absent", "put_all", "delete", "remove"})
 class ReadOnlyView:
     """``view``, the typed store of any kind, without the methods by which penstock's kinds are written.
 
-    What else the view of a store of one's own can do, this one can. ``why``: what would be wrong if it were written.
+    Whatever else the view of a user's own kind of store can do, this one can. ``why``: the reason not to write it.
     """
 
     def __init__(self, name: str, view: Any, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether a value comes back from a store as it went in. If not, the application changes its ways with a restart."""
+"""Checks that a value comes back from a store as it went in. If not, a restart changes what the application does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.common.plain_json import number_of_numpy
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
 
-# The first value, the 10th, the 100th …: whoever writes other values later is found too, and it costs nothing.
+# The first value, the 10th, the 100th … are checked: that also finds values that change later, and costs nothing.
 _LATER = 10
 
 _IDENTITY: object = object.__eq__
@@ -21,9 +21,9 @@ _TOLD_BY_EQUALITY = frozenset({bool, int, str, bytes})
 
 
 class RoundTripCheck:
-    """Checks some of what is written to a store, and says once, as a warning, what would not survive a restart.
+    """Checks some of what is written to a store, and warns once of a value that would not survive a restart.
 
-    ``part`` is "key" or "value". ``next`` is the number of the first one that is still to be checked.
+    ``part`` is "key" or "value". ``next`` is the number of the next value to check; 0: none.
     """
 
     def __init__(self, store: str, part: str, serde: Serde[Any]) -> None:
@@ -33,11 +33,11 @@ class RoundTripCheck:
         self._serde = serde
 
     def check(self, value: Any, number: int) -> None:
-        """The ``number``-th one is ``value``. Never raises: what cannot be serialised is told when it is written."""
+        """Check ``value``, the ``number``-th. Never raises: the write reports a value that cannot be serialised."""
         self.next = max(number, self.next) * _LATER
         try:
             data = self._serde.serialize(value)
-        except Exception:  # told by whoever writes it, with the key or the record
+        except Exception:  # the write reports it, with the key or the record
             return
         if lost := difference(self._serde, value, data):
             logger(__name__).warning(
@@ -55,7 +55,7 @@ class RoundTripCheck:
 
 
 def misfit(serde: Serde[Any], value: Any) -> str:
-    """What to do where ``serde`` is of the value's own type already; empty where another serde would help."""
+    """Returns advice if ``serde`` is of the value's own type already; an empty text if another serde would help."""
     kind = type(value).__qualname__
     if serde.name != f"json({kind})":
         return ""
@@ -63,7 +63,7 @@ def misfit(serde: Serde[Any], value: Any) -> str:
 
 
 def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
-    """In which way ``value``, which ``serde`` has written as ``data``, does not come back; empty when it does.
+    """Returns in which way ``value``, which ``serde`` has written as ``data``, does not come back; empty if it does.
 
     It must come back as its own type, and so must all that it is made of. Only numbers may change between bool, int and
     float, as 3 under ``Serdes.double()`` does, and lose digits that the serde has no room for. NaN equals itself, and
@@ -83,14 +83,14 @@ def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
 
 
 def _changed_field(value: Any, back: Any) -> str:
-    """The first field of an object of the same type that is another one, in words; empty when none can be named."""
+    """Names, in words, the first field in which two objects of one type differ; empty if none can be named."""
     if type(value) is not type(back) or not hasattr(value, "__annotations__"):
         return ""
     for name in dict.fromkeys(name for kind in type(value).__mro__ for name in getattr(kind, "__annotations__", ())):
         try:
             was, now = getattr(value, name, None), getattr(back, name, None)
             same = _same(was, now)
-        except Exception:  # as above: that the whole is another one is known without it
+        except Exception:  # as above: that the objects differ is known without it
             return ""
         if not same:
             return f": its field {name} was {shown_with_type(was)} and is {shown_with_type(now)}"
@@ -98,7 +98,7 @@ def _changed_field(value: Any, back: Any) -> str:
 
 
 def _told_by_bytes(value: Any, back: Any) -> bool:
-    """Whether equal bytes mean a value that survives: of a dictionary with keys 1 and "1" they do not."""
+    """Returns True if equal bytes prove that a value survives. For a dictionary with keys 1 and "1" they do not."""
     value, back = _plain(value), _plain(back)
     if type(value) in _NUMBERS:
         return type(back) in _NUMBERS
@@ -137,5 +137,5 @@ def _same(value: Any, back: Any) -> bool:
         return _same(object.__getstate__(value), object.__getstate__(back))
     try:
         return bool(value == back) or repr(value) == repr(back)
-    except Exception:  # numpy's arrays and the like do not say
+    except Exception:  # the equality of numpy's arrays and the like is no bool
         return repr(value) == repr(back)

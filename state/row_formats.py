@@ -1,4 +1,4 @@
-"""How a value and its timestamp stand in a row. Nobody else knows."""
+"""Row formats: the bytes of a value and its timestamp in a row. No other module knows them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Entry = tuple[Any, int, Headers | None, int]
 """(value, timestamp, headers of the update, its number). A value of None is a deletion, or a key known to be absent."""
 
 EntryRow = tuple[bytes, Entry]
-"""A row's key and what stands there."""
+"""A row's key and its entry."""
 
 UNCHANGEABLE = frozenset({int, str, bytes, float, bool, type(None)})
-"""Types whose values nobody can change in place."""
+"""Types whose values cannot be changed in place."""
 
 NO_TIMESTAMP = -1
 """The timestamp of an entry that was read from a row without one."""
@@ -28,7 +28,7 @@ _read_time = _TIME.unpack_from
 
 
 class RowFormat(ABC):
-    """Rows of one form. ``header`` makes the bytes before the value from the timestamp; None where there are none."""
+    """Rows of one form. ``header`` makes the bytes before the value from the timestamp; None if there are none."""
 
     has_timestamp: bool
     header: Callable[[int], bytes] | None
@@ -39,7 +39,7 @@ class RowFormat(ABC):
 
     @abstractmethod
     def value_and_timestamp(self, row: bytes) -> tuple[bytes, int]:
-        """What :meth:`row` was made from; NO_TIMESTAMP where the row has none."""
+        """Returns the value and timestamp that :meth:`row` was given; NO_TIMESTAMP if the row has none."""
 
     def rows(
         self,
@@ -47,7 +47,7 @@ class RowFormat(ABC):
         timestamps: Sequence[int],
         headers: Sequence[Headers | None] | None = None,
     ) -> Iterator[bytes | None]:
-        """The rows of records of a changelog; of a deletion None. ``headers`` is None where no record has any."""
+        """The rows of records of a changelog, None for a deletion. ``headers`` is None if no record has any."""
         row = self.row
         return (
             None if value is None else row(value, timestamp)

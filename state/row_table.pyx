@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The rows of ``kept_rows.py``, compiled: in memory of their own, in a table by the hash of their keys. It gives the same,
-except which rows make room."""
+"""The rows of ``kept_rows.py``, compiled: in memory of their own, in a table by the hash of their keys. It returns the
+same, but drops other rows to make room."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -30,7 +30,7 @@ cdef struct Row:  # its key and its bytes follow
 @cython.final
 @cython.no_gc
 cdef class KeptRows:
-    """Slots with open addressing. What makes room is found by a hand that goes round the slots: a row that was used since
+    """Slots with open addressing. A hand that goes round the slots finds the rows to drop: a row that was used since
     the hand passed stays for one more round."""
 
     cdef Row **slots
@@ -83,7 +83,7 @@ cdef class KeptRows:
         while self.count and before - self.resident_bytes < least:
             row = self.slots[self.hand]
             if row != NULL and not row.was_used:
-                self._remove(self.hand)  # and look at the slot again: another row may stand there now
+                self._remove(self.hand)  # and look at the slot again: another row may be there now
                 continue
             if row != NULL:
                 row.was_used = 0
@@ -155,7 +155,7 @@ cdef class KeptRows:
         free(row)
 
     cdef void _remove(self, Py_ssize_t slot) noexcept:
-        """Free a row and close the gap: what stands behind it must be found from its own slot on."""
+        """Free a row and close the gap: each row behind it must be found from its own slot on."""
         cdef Py_ssize_t at = slot
         cdef Row *row
         self._free_row(self.slots[slot])

@@ -1,4 +1,4 @@
-"""Sections: several kinds of rows in one store, told apart by the first byte of their keys."""
+"""Sections: several kinds of rows in one store, distinguished by the first byte of their keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _AT_ONCE = 4096
 
 
 class SectionRows(CommittedStore):
-    """Those rows of ``rows`` whose keys begin with ``front``, by what follows it. ``sections``: among how many of about
-    the same size the rows are divided, for estimates of their number."""
+    """The rows of ``rows`` whose keys begin with ``front``, by what follows it. ``sections``: number of sections, of
+    about the same size, among which the rows are divided; for estimates of their number."""
 
     def __init__(self, rows: CommittedStore, front: bytes, sections: int = 1) -> None:
         self._rows = rows
@@ -36,7 +36,7 @@ class SectionRows(CommittedStore):
         self, from_key: bytes | None, to_key: bytes | None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         first = self._front + (from_key or b"")
-        last = self._behind if to_key is None else self._front + to_key  # where no row stands
+        last = self._behind if to_key is None else self._front + to_key  # where no row is
         length = len(self._front)
         return ((key[length:], row) for key, row in self._rows.scan(first, last, reverse))
 

@@ -1,7 +1,7 @@
-"""How large the entries of a write buffer are: means over samples, since measuring each would cost too much.
+"""Sizes of the entries of a write buffer: means over samples, since measuring each would cost too much.
 
-The samples are of keys, not of updates: a key that is updated ten thousand times waits once. And they are drawn by lot,
-as a fixed step falls in with whatever alternates in the input.
+The samples are of keys, not of updates: a key that is updated ten thousand times waits once. They are drawn at random,
+as a fixed step would coincide with whatever alternates in the input.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from sys import getsizeof
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-# What Kafka Streams counts for an entry of its cache beside key and value: three references, a flag and the record's
+# Bytes that Kafka Streams counts for a cache entry beside key and value: three references, a flag and the record's
 # coordinates (NamedCache.LRUNode and ProcessorRecordContext), with a topic name of 20 characters.
 CACHE_ENTRY_OVERHEAD_BYTES = 65
 
-# What an entry takes in the process beside its value: the key's object, the tuple, timestamp and number, and its share
+# Bytes of an entry in the process beside its value: the key's object, the tuple, timestamp and number, and its share
 # of a dictionary that is half full (docs/decisions/0012-memory.md has the measurement).
 ENTRY_OVERHEAD_BYTES = 270
 
-# One of so many updates, and of so many rows that are decoded, is measured, on average.
+# On average one of this many updates, and of this many decoded rows, is measured.
 SAMPLE_EVERY = 32
 
-# So many samples the mean of the commit before weighs.
+# The mean of the commit before weighs as much as this many samples.
 _PRIOR_SAMPLES = 8
 
-# An update of so many times the mean size is counted by itself.
+# An update of more than this many times the mean size is counted by itself.
 _LARGE = 4
 
 _MOST_OBJECTS = 2000
 _PLAIN = frozenset((int, float, str, bytes))
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
-# An object that is larger than this, beside its bytes times that, refers to something it does not own, such as a model
-# that all values share: decoded JSON takes up to 30 times its text.
+# An object that is larger than the first, plus the second times its serialised bytes, refers to something that it does
+# not own, such as a model that all values share: decoded JSON takes up to 30 times its text.
 _OWNED_BYTES, _OWNED_TIMES = 1024, 64
 
 _STRIDES = tuple(Random(7).choices(range(1, 2 * SAMPLE_EVERY), k=1021))
 
 
 def strides() -> Callable[[], int]:
-    """A function that gives, at each call, after how many the next sample is due: by lot, but the same in each run."""
+    """Returns a function that returns the distance to the next sample: random, but the same in each run."""
     return cycle(_STRIDES).__next__
 
 
 class Size(NamedTuple):
-    """What one entry takes, in bytes: as Kafka Streams' cache would count it, and in the process."""
+    """The size of entries, in bytes: as Kafka Streams' cache would count them, and in the process."""
 
     cached: float
     resident: float
 
 
 class WaitingSizes:
-    """What the updates in ``dirty`` take that wait for the commit: ``dirty`` has (value, …) by key."""
+    """Sizes of the updates in ``dirty``, which wait for the commit: ``dirty`` has (value, …) by key."""
 
     def __init__(self, dirty: Mapping[bytes, tuple[Any, ...]], serialize: Callable[[Any], bytes]) -> None:
         self._dirty = dirty
@@ -70,9 +70,9 @@ class WaitingSizes:
         self._draws = 0
 
     def drawn(self, key: bytes, new: bool, data: bytes | None) -> None:
-        """``key`` was just put, ``new`` if for the first time since the last flush; ``data``: serialised, if it was.
+        """Measure the put of ``key``, ``new`` if it is the first since the last flush; ``data``: its bytes, if made.
 
-        Raises nothing, whatever the value: one that cannot be serialised is told by the flush.
+        Raises nothing, whatever the value: the flush reports one that cannot be serialised.
         """
         if new:
             self._places[key] = len(self._keys)
@@ -82,7 +82,7 @@ class WaitingSizes:
             return
         self._draws += 1
         if self._keys and self._draws % 2:
-            # Values grow while they wait, the same object maybe.
+            # Values may grow while they wait, as the same object.
             self._measure_sampled(self._keys[self._draws // 2 % len(self._keys)], None)
             return
         size = self._sizes(key, data)
@@ -92,7 +92,7 @@ class WaitingSizes:
             self._large.pop(key, None)
 
     def taken_back(self, key: bytes) -> None:
-        """``key`` is not in ``dirty`` any more."""
+        """Forget ``key``, which is not in ``dirty`` any more."""
         self._large.pop(key, None)
         if key in self._sampled:
             cached, resident = self._sampled.pop(key)
@@ -114,13 +114,13 @@ class WaitingSizes:
         if data is None and value is not None:
             try:
                 data = self._serialize(value)
-            except Exception:  # told by the flush
+            except Exception:  # the flush reports it
                 data = None
         length = 0 if data is None else len(data)
         return len(key) + length + CACHE_ENTRY_OVERHEAD_BYTES, entry_bytes(key, value, length)
 
     def _mean(self) -> Size:
-        """Of one entry. Called only while there is one."""
+        """Returns the mean size of one entry. Called only while there is one."""
         samples = self._prior_samples + len(self._keys)
         if samples and not self._keys:
             return self._prior
@@ -132,7 +132,7 @@ class WaitingSizes:
         return Size(cached / samples, resident / samples)
 
     def total(self) -> Size:
-        """Of all updates that wait."""
+        """Returns the size of all updates that wait."""
         if not self._dirty:
             return Size(0, 0)
         mean, entries, large = self._mean(), len(self._dirty), self._large.values()
@@ -144,7 +144,8 @@ class WaitingSizes:
         )
 
     def begin_flush(self) -> float:
-        """All that waits is flushed now; the mean of its entries in the process. ``dirty`` is cleared after it."""
+        """Begin again: all that waits is flushed now, and the caller clears ``dirty`` after this. Returns the mean
+        bytes of its entries in the process."""
         total, entries = self.total(), len(self._dirty)
         self._prior = total if entries == 1 else Size(total.cached / entries, total.resident / entries)
         self._prior_samples = min(self._prior_samples + len(self._keys), _PRIOR_SAMPLES)
@@ -156,17 +157,17 @@ class WaitingSizes:
         return self._prior.resident
 
     def flushed(self, entries: int, data_bytes: int) -> None:
-        """The flush has serialised all ``entries``, keys and values together ``data_bytes``."""
+        """Note that the flush has serialised all ``entries``: keys and values take ``data_bytes`` together."""
         self._prior = Size(data_bytes / entries + CACHE_ENTRY_OVERHEAD_BYTES, self._prior.resident)
 
 
 def entry_bytes(key: bytes, value: Any, data_bytes: int) -> int:
-    """About what an entry takes in the process whose value is serialised in ``data_bytes``. Raises nothing."""
+    """Estimates the bytes in the process of an entry whose serialised value has ``data_bytes``. Raises nothing."""
     return len(key) + min(object_bytes(value), _OWNED_BYTES + _OWNED_TIMES * data_bytes) + ENTRY_OVERHEAD_BYTES
 
 
 def object_bytes(value: object) -> int:
-    """About what ``value`` takes with all that it refers to, types and functions aside; 0 where it does not say."""
+    """Estimates the bytes of ``value`` with all that it refers to, types and functions aside; 0 if it cannot."""
     if value is None:
         return 0
     if type(value) in _PLAIN:
@@ -192,5 +193,5 @@ def _object_bytes(value: object) -> int:
                 largest = size
             if not plain:
                 waiting += gc.get_referents(each)
-    # What was not looked at is taken to be as what was, apart from the one that holds so much.
+    # Objects that were not looked at are taken to be as large as those that were, without the largest.
     return total + (total - largest) * len(waiting) // len(seen)

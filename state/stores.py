@@ -1,4 +1,4 @@
-"""``Stores``: how a program names its stores."""
+"""``Stores``: the factories by which a program names its stores."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ class Stores:
     ) -> VersionedBytesStoreSupplier:
         """A versioned store in RocksDB.
 
-        ``history_retention``: how far behind the largest timestamp that the store was ever given it can be asked, and
-        how far behind it takes versions. ``segment_interval``: versions of a key that are replaced within such a span
-        lie in one row, which is a matter of speed alone; by default a fraction of the history, as in Kafka Streams.
-        Raises ValueError for a negative history or an interval of nothing.
+        ``history_retention``: how far behind the largest timestamp ever put into it the store can be queried, and takes
+        versions. ``segment_interval``: versions of a key that are replaced within such a span lie in one row,
+        which affects only speed; by default a fraction of the history, as in Kafka Streams. Raises ValueError for a
+        negative history or an interval below 1 ms.
         """
         return versioned_supplier(name, True, history_retention, segment_interval)
 
@@ -106,7 +106,7 @@ class Stores:
     def in_memory_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedBytesStoreSupplier:
-        """The same in memory; restored from its changelog whenever its task starts. Kafka Streams has none."""
+        """A versioned store in memory; restored from its changelog whenever its task starts. Not in Kafka Streams."""
         return versioned_supplier(name, False, history_retention, segment_interval)
 
     @staticmethod
@@ -137,7 +137,7 @@ class Stores:
 
         ``retention_period``: how long a window is kept after its start, by the largest window start that the store was
         given. ``window_size``: from a window's start to its end. ``retain_duplicates``: keep each value that is put for
-        a key and window, not the last alone. Raises ValueError for a retention shorter than the windows.
+        a key and window, not only the last. Raises ValueError for a retention shorter than the windows.
         """
         return _window_store(name, True, retention_period, window_size, retain_duplicates)
 
@@ -147,7 +147,7 @@ class Stores:
     ) -> WindowBytesStoreSupplier:
         """A window store in memory; restored from its changelog whenever its task starts.
 
-        The arguments are those of :meth:`persistent_window_store`, and so is what it does: Kafka Streams' own form in
+        Arguments and behaviour are those of :meth:`persistent_window_store`. In contrast, Kafka Streams' own form in
         memory drops late values to the ms instead of by the segment, and orders several keys by time first.
         """
         return _window_store(name, False, retention_period, window_size, retain_duplicates)
@@ -212,7 +212,7 @@ class Stores:
 
     @staticmethod
     def in_memory_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
-        """The same in memory; restored from its changelog whenever its task starts."""
+        """A session store in memory; restored from its changelog whenever its task starts."""
         return SessionBytesStoreSupplier(name, False, to_ms(retention_period, "retention_period"))
 
     @staticmethod

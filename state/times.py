@@ -11,6 +11,6 @@ def whole_ms(store: str, what: str, time: object) -> int:
 
 
 def event_time(store: str, what: str, time: object) -> int:
-    """``time`` as a record may have it. Raises TypeError as :func:`whole_ms`, and ValueError for a time that is
+    """``time`` as a record may have it. Raises TypeError like :func:`whole_ms`, and ValueError for a time that is
     negative or has more than Kafka's 63 bits."""
     return times.event_time(time, f"store {store}: {what}")

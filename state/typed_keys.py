@@ -10,11 +10,11 @@ from penstock.state.round_trip import RoundTripCheck
 
 
 class TypedKeys:
-    """Serialises the keys of ``store``, and looks now and then whether they come back as they were."""
+    """Serialises the keys of ``store``, and checks now and then that they come back as they were."""
 
     def __init__(self, store: str, serde: Serde[Any]) -> None:
         self.deserialize = serde.deserialize
-        """The key of its bytes."""
+        """Makes a key of its bytes."""
         self._store = store
         self._serde = serde
         self._serialize = serde.serialize
@@ -35,7 +35,7 @@ class TypedKeys:
         return SerializationError(f"store {self._store}: key: {why_refused(self._serde, key, error)}")
 
     def bound(self, key: Any) -> bytes | None:
-        """The same for an end of a range; None is open."""
+        """Returns the bytes of an end of a range, None for None, which is open. Raises like :meth:`serialize`."""
         return None if key is None else self.serialize(key)
 
     def written(self, key: Any) -> bytes:

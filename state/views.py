@@ -1,4 +1,4 @@
-"""What a processor sees of its stores: typed keys and values. How the engine sees them: ``contracts.py``."""
+"""Stores as a processor sees them: typed keys and values. The engine's side: ``contracts.py``."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ def taken(store: str, kind: str, value: object) -> tuple[Any, int]:
 
 
 class KeyValueStore(Protocol[K, V]):
-    """What a processor sees of a key-value store. Mirrors ``KeyValueStore``.
+    """A key-value store as a processor sees it. Mirrors ``KeyValueStore``.
 
     Keys may not be None; a None value deletes. Ranges are ordered by the *serialised* key, both ends included, so
     signed numbers sort wrongly across zero. Iterators see the store as it was when they were made.
 
-    Until the commit a store holds the objects themselves. So what it gives must not be changed, nor what was put into
-    it: put a new object instead (docs/PROGRAMS.md).
+    Until the commit a store holds the objects themselves. So an object that it returned, or that was put into it, must
+    not be changed: put a new object instead (docs/PROGRAMS.md).
     """
 
     name: str
 
     def get(self, key: K) -> V | None:
-        """The value of ``key``, None when absent. Not a copy: do not change it, ``put`` a new one."""
+        """The value of ``key``, None if absent. Not a copy: do not change it, ``put`` a new one."""
 
     def put(self, key: K, value: V | None) -> None:
-        """Set, or with None delete."""
+        """Set the value of ``key``, or with None delete it."""
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Set unless there is a value; returns the one that was there."""
+        """Set the value of ``key`` unless it has one. Returns the one that was there."""
 
     def put_all(self, entries: Sequence[tuple[K, V | None]]) -> None:
         """``put`` for each pair, in order."""
 
     def delete(self, key: K) -> V | None:
-        """Delete; returns what was there."""
+        """Delete ``key``. Returns the value that was there."""
 
     def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
         """Entries from ``from_key`` to ``to_key``, both included; None is open."""
 
     def reverse_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
-        """The same, backwards."""
+        """Like :meth:`range`, backwards."""
 
     def all(self) -> Iterator[tuple[K, V]]:
         """Every entry."""

@@ -1,8 +1,8 @@
 """The write buffer: live objects over the committed rows of one store.
 
-All that a task changes between two commits stands here, and only here: the store on disk holds committed state. The
-buffer is also Kafka Streams' record cache. Where caching is on, an update waits in ``dirty`` until the commit flushes
-it, so that downstream and the changelog see one update per key; where it is off, they see each at once.
+All that a task changes between two commits is here, and only here: the store on disk holds committed state. The buffer
+is also Kafka Streams' record cache. If caching is on, an update waits in ``dirty`` until the commit flushes it, so that
+downstream and the changelog see one update per key; if it is off, they see each at once.
 
 Keys are serialised bytes, because that is what equality and order of keys mean in Kafka Streams. Values are objects,
 serialised once per commit.
@@ -40,10 +40,10 @@ FLUSH_STEP_ENTRIES = 512
 class WriteBuffer:
     """Changes of one store of one task since the last commit, and the committed rows that it keeps.
 
-    It knows no kind of store: keys here are those of the rows, ``row_format`` says what a row is made of, and
-    ``front_bytes`` of it stand before the key in the changelog.
+    It knows no kind of store: keys here are those of the rows, ``row_format`` is the form of a row, and ``front_bytes``
+    of a row's key come before the key in the changelog.
 
-    Operators may hold on to ``dirty`` and ``clean``, which never change identity, and read them before they ask
+    Operators may hold on to ``dirty`` and ``clean``, which never change identity, and read them before they call
     :meth:`load`. They may also write ``dirty`` of a store that caches, with the next ``next_update_number``.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
@@ -69,14 +69,14 @@ class WriteBuffer:
         self.dirty: dict[bytes, Entry] = {}
         self.clean: dict[bytes, Entry] = {}
         self.next_update_number = count(1).__next__
-        """A flush goes by the order of the last update of each key, as Kafka Streams' NamedCache does. Numbering
-        updates and sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary.
+        """Numbers the updates: a flush is in the order of the last update of each key, as in Kafka Streams' NamedCache.
+        Sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary.
         """
         self.show_key: Callable[[bytes], str] = repr
-        """Shows a row's key to people."""
+        """Makes the key of a row readable for people."""
         self.flushes_every_deletion = False
-        """True if a deletion is also flushed of a key that nobody else has heard of: so it is in Kafka Streams' cache
-        if no operator listens."""
+        """True if deletions of keys are flushed that nothing outside has seen, as Kafka Streams' cache does if no
+        operator listens."""
         self._listeners = FlushListeners()
         self._flushed: dict[bytes, Entry] = {}
         self._flushed_mean = 0.0
@@ -110,16 +110,16 @@ class WriteBuffer:
         return entry
 
     def load_to_update(self, key: bytes) -> Entry:
-        """The same for a key that is put next: the entry is not kept."""
+        """Like :meth:`load`, for a key that is put next: the entry is not kept."""
         entry = self.clean.pop(key, None)
         if self._older:
-            # Taken out in any case: what stands there may be of an earlier commit than what stood in ``clean``.
+            # Taken out in any case: the entry there may be of an earlier commit than the one in ``clean``.
             older = self._older.pop(key, None)
             entry = entry or older
         return entry or self._read(key, to_update=True)
 
     def load_not_committed(self, key: bytes) -> Entry:
-        """The same where no commit that is through can have written the key: nobody need ask the disk."""
+        """Like :meth:`load`, for a key that no finished commit can have written: it does not read the disk."""
         if self._flushed and (flushed := self._flushed.get(key)):
             return self._apart(key, flushed)
         return ABSENT
@@ -136,7 +136,7 @@ class WriteBuffer:
         return entry
 
     def allow_bytes(self) -> None:
-        """Keep rows as bytes while memory is short. Not for a store that deletes ranges of rows: what is kept would
+        """Keep rows as bytes while memory is short. Not for a store that deletes ranges of rows: the kept rows would
         outlive them."""
         self._disk.allows_bytes = True
 
@@ -146,8 +146,8 @@ class WriteBuffer:
         return self._disk.misses
 
     def _apart(self, key: bytes, flushed: Entry) -> Entry:
-        """``flushed``, or a copy while its value waits to be serialised: a function that changes it in place must not
-        change what is committed."""
+        """Returns ``flushed``, or a copy while its value waits to be serialised: a function that changes the value in
+        place must not change what is committed."""
         value = flushed[0]
         if type(value) in UNCHANGEABLE or key not in self._frozen:
             return flushed
@@ -158,12 +158,12 @@ class WriteBuffer:
         return copied, flushed[1], flushed[2], flushed[3]
 
     def get(self, key: bytes) -> Entry | None:
-        """The entry of ``key`` with its uncommitted changes; None when absent or deleted."""
+        """The entry of ``key`` with its uncommitted changes; None if absent or deleted."""
         entry = self.dirty.get(key) or self.load(key)
         return None if entry[0] is None else entry
 
     def peek(self, key: bytes) -> Entry | None:
-        """The entry of ``key`` if it is in memory, without a change of what is. One with value None is a deletion."""
+        """Returns the entry of ``key`` if it is in memory, and leaves memory as it is. Value None is a deletion."""
         return self.dirty.get(key) or self.clean.get(key) or self._flushed.get(key) or self._older.get(key)
 
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
@@ -187,7 +187,7 @@ class WriteBuffer:
         self._waiting.drawn(key, new, data)
 
     def _take_back(self, key: bytes) -> bool:
-        """Forget the update of a key that came since the last commit and is deleted now: else a session that grows
+        """Forget the update of a key that came since the last commit and is deleted now: otherwise a growing session
         would leave a deletion behind at each record, and every scan would look at them all."""
         dirty = self.dirty
         # The last one stays: a store that was changed has something to flush, if only how far it has come in time.
@@ -212,14 +212,14 @@ class WriteBuffer:
     # ---- commit ----
 
     def listen(self, on_flush: OnFlush, old_values: bool) -> None:
-        """Have ``on_flush`` hear of each update that a store with caching flushes, after all that listened before.
+        """Call ``on_flush`` with each update that a store with caching flushes, after all listeners added before.
 
-        Without ``old_values`` it is told None in place of each old one.
+        Without ``old_values`` it gets None in place of each old value.
         """
         self._listeners.add(on_flush, old_values)
 
     def freeze(self) -> None:
-        """Every update until now is of the commit that :meth:`flush` is for, and every later one is not."""
+        """Set every update until now apart for :meth:`flush`; every later one belongs to another commit."""
         dirty, flushed = self.dirty, self._flushed
         self._is_frozen = True
         if not dirty:
@@ -242,10 +242,10 @@ class WriteBuffer:
         dirty.clear()
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
-        """Move every update into ``batch``; cached ones also go to the changelog and downstream, in this order, each.
-        After :meth:`freeze`: those that it found, if any.
+        """Move every update into ``batch``; each cached one also goes to the changelog and then downstream.
+        After :meth:`freeze`: the updates that it set apart, if any.
 
-        Gives way (yields) now and then; the buffer answers look-ups truly at each such moment. Raises
+        Gives way (yields) now and then; look-ups in the buffer are correct at each such moment. Raises
         SerializationError for a value that the store's serde refuses.
         """
         caching = self.caching
@@ -318,14 +318,14 @@ class WriteBuffer:
             check.check(value, number)
 
     def _old_value(self, key: bytes, before: dict[bytes, Entry]) -> Any:
-        """Returns what downstream was told last: ``before`` holds what this commit has flushed already."""
+        """Returns the last value that downstream got: ``before`` holds what this commit has flushed already."""
         if key in before:
             return before[key][0]
         row = self._disk.look_at(key)
         return None if row is None else self.decode(row)[0]
 
     def batch_written(self) -> None:
-        """The batch is on disk."""
+        """Forget the flushed updates: the batch is on disk."""
         self._flushed.clear()
         self._disk.batch_written()
         self._changes.forget()
@@ -339,8 +339,8 @@ class WriteBuffer:
     # ---- memory ----
 
     def drop_unused(self) -> bool:
-        """Let go of the committed entries that were not used since the last call, and of rows that are kept as bytes
-        once there are no entries. Returns False if there is none of either."""
+        """Drop the committed entries that were not used since the last call, and rows that are kept as bytes once there
+        are no entries. Returns False if there is none of either."""
         if not self.clean and not self._older and not self._disk.prefetched.rows:
             return self._disk.drop_some()
         self._older = self.clean.copy()
@@ -350,23 +350,23 @@ class WriteBuffer:
         return True
 
     def resident_bytes(self) -> float:
-        """About what all entries take in the process, and the rows that were prefetched."""
+        """Estimates how many bytes all entries take in the process, and the rows that were prefetched."""
         kept = len(self.clean) * self._kept.clean + len(self._older) * self._kept.older
-        # What is flushed is among the clean ones, if they are kept, but for what was updated since.
+        # Flushed entries are among the clean ones, if they are kept, except those that were updated since.
         elsewhere = min(len(self.dirty), len(self._flushed)) if self._keeps_frozen else len(self._flushed)
         flushed = elsewhere * self._flushed_mean
         return self.dirty_resident_bytes() + flushed + kept + self._disk.resident_bytes
 
     def dirty_resident_bytes(self) -> float:
-        """The part of it that updates take which wait for the commit."""
+        """Returns the part of :meth:`resident_bytes` that updates take which wait for the commit."""
         return self._waiting.total().resident
 
     def flushed_resident_bytes(self) -> float:
-        """About what the updates take that a commit has begun to flush."""
+        """Estimates how many bytes the updates take that a commit has begun to flush."""
         return len(self._flushed) * self._flushed_mean
 
     def dirty_cache_bytes(self) -> int:
-        """About what Kafka Streams' cache would count for the updates that wait."""
+        """Estimates how many bytes Kafka Streams' cache would count for the updates that wait."""
         return int(self._waiting.total().cached)
 
     # ---- reading in order ----
@@ -381,7 +381,7 @@ class WriteBuffer:
     ) -> Iterator[tuple[bytes, Entry]]:
         """Entries by key, both ends included, None open; ``committed`` leaves out what no commit has taken yet.
 
-        ``limit``: no more than so many will be asked for. Without it all changes between the ends are copied at once.
+        ``limit``: the caller takes no more than this. Without it all changes between the ends are copied at once.
         """
         rows = self.committed.scan(from_key, to_key, reverse)
         decode = self.decode
@@ -390,8 +390,8 @@ class WriteBuffer:
         return overlay(rows, self._changes.between(from_key, to_key, reverse, limit), reverse, decode)
 
     def scan_group(self, name: bytes, group_of: Callable[[bytes], bytes]) -> Iterator[EntryRow]:
-        """Entries by key, of those keys that begin with ``name``, which is what ``group_of``, the same in every call,
-        tells of each; maybe of one more behind them. Keys of other groups need not be put in order for it."""
+        """Entries by key, of the keys that begin with ``name``, for which ``group_of``, the same in every call, returns
+        ``name``; maybe of one more key behind them. Keys of other groups need not be put in order for it."""
         rows = self.committed.scan(name, behind_prefix(name))
         return overlay(rows, self._changes.of_group(name, group_of), False, self.decode)
 

@@ -1,4 +1,4 @@
-"""Which function makes the closure of which operator: each says so itself, where it is defined, by a decorator."""
+"""Registry of the functions that make the closures of operators: each registers itself by a decorator."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAKERS: dict[type[WithFunctions], Callable[[Any, Wiring], Callable[..., Any]]] =
 
 
 def closure_of(spec: type[S]) -> Callable[[Callable[[S, Wiring], C]], Callable[[S, Wiring], C]]:
-    """The decorated function makes the closures of operators, or of look-ups, of the type ``spec``.
+    """Returns a decorator: its function makes the closures of operators, or of look-ups, of the type ``spec``.
 
-    Raises TypeError when another function does so already.
+    The decorator raises TypeError if another function does so already.
     """
 
     def register(make: Callable[[S, Wiring], C]) -> Callable[[S, Wiring], C]:
@@ -30,5 +30,5 @@ def closure_of(spec: type[S]) -> Callable[[Callable[[S, Wiring], C]], Callable[[
 
 
 def make_closure(spec: Operator | ValueGetter, wiring: Wiring) -> Callable[..., Any]:
-    """The closure of ``spec``: the edge that leads into an operator, or the function from a key to a table's value."""
+    """Returns the closure of ``spec``: the edge into an operator, or the function from a key to a table's value."""
     return MAKERS[type(spec)](spec, wiring)

@@ -1,8 +1,8 @@
 """The parts of the changelogs that a commit covers, written beside its offsets.
 
-At least once, a changelog has more than its task has committed: after a crash those records are processed again. A
-store that has applied what they wrote, and has expired rows by their times, cannot be taken back to the commit. So a
-standby must not pass it, and the commit tells where that is.
+With ``at_least_once``, a changelog has more than its task has committed: after a crash those records are processed
+again. A store that has applied what they wrote, and has expired rows by their times, cannot be taken back to the
+commit. So a standby must not pass the commit, and the commit states its offsets in the changelogs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def covering(offsets: Offsets, logged: Mapping[str, int], stores: Iterable[str])
 
 
 def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[str, int]:
-    """Returns the offset behind the last record of each changelog that a commit covers, as far as it tells.
+    """Returns, as far as a commit states it, the offset behind the last record of each changelog that it covers.
 
     ``stores``: all stores of the task that have a changelog of their own, as for :func:`covering`.
     """
@@ -74,7 +74,7 @@ def _names(store: str) -> tuple[str, str]:
 
 
 def say_not_covered(task_id: TaskId, count: int) -> None:
-    """Warn that :func:`covering` had no room for so many stores."""
+    """Warn that :func:`covering` had no room for ``count`` stores."""
     logger(__name__).warning(
         "the metadata of committed offsets has no room for the offsets of all changelogs: standbys of this task do not "
         "follow, and where it moves to, its stores are restored without a warm-up. Give operators shorter names, or "

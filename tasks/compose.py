@@ -1,4 +1,4 @@
-"""From nodes to closures: composed once, when a task starts, from the sinks backwards."""
+"""Composes the closures of a task from its nodes: once, when the task starts, from the sinks backwards."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from penstock.topology.processor import PunctuationType
 
 @dataclass(frozen=True)
 class Composed:
-    """The parts of a task: per topic how its records enter, the processors, and the stores whose keys a source
-    knows."""
+    """The parts of a task: per topic the entry of its records, the processors, and per topic the stores that its
+    records will look up by their keys."""
 
     sources: Mapping[str, Source]
     processors: tuple[Hosted, ...]
     prefetched: Mapping[str, tuple[Store, ...]]
     source: Callable[[SourceTopic], Source]
-    """Makes the way in for records of another topic of a source."""
+    """Makes the entry for records of another topic of a source."""
 
 
 def compose(
@@ -45,8 +45,8 @@ def compose(
     expiry: Expiry | None = None,
     sender_of: SenderOf | None = None,
 ) -> Composed:
-    """Make the closures of the nodes of ``program`` for one task, whose ``stores`` they are; the ``global_stores`` are
-    all tasks'. ``expiry`` is told of the tables whose rows expire. ``sender_of``: see :class:`Task`."""
+    """Make the closures of the nodes of ``program`` for one task. The ``stores`` are the task's own; all tasks share
+    the ``global_stores``. Tables whose rows expire are added to ``expiry``. ``sender_of``: see :class:`Task`."""
     nodes, children, undecoded = program.nodes, program.children, program.undecoded
     edges: dict[str, Edge] = {}
     processors: list[Hosted] = []
@@ -111,9 +111,9 @@ def _part(serde: Serde[Any], raw: bool) -> Part:
 def _reached_stores(
     source: SourceTopic, children: Mapping[str, Sequence[Node]], stores: Mapping[str, Store]
 ) -> tuple[Store, ...]:
-    """The stores that the records of ``source`` will look up under the bytes of the key they come in with.
+    """Returns the stores that the records of ``source`` will look up under the bytes of the key they come in with.
 
-    Those of one key serde: a serde that gives other bytes than it was given would only have rows read for nothing.
+    Only those of the same key serde. If a serde writes other bytes than it read, some rows are only read in vain.
     """
     reached: dict[str, Store] = {}
     waiting: list[Node] = list(children[source.node])

@@ -1,4 +1,4 @@
-"""What the closures of one task share: where the current record came from, and what happens when it fails."""
+"""State that the closures of one task share: the source of the current record, and the handling of its failure."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 
 
 def is_told(error: Exception) -> bool:
-    """Whether an error that leaves the user's code is penstock's own and says all: a producer's, a store's."""
+    """Returns True if an error that leaves user code is penstock's own and complete: a producer's, a store's."""
     return isinstance(error, StreamsError) and not isinstance(error, _MISUSE)
 
 
 EMIT_INTERVAL_MS = 1000
-"""Kafka Streams' own, which is no part of its public configuration."""
+"""Kafka Streams' own interval, which is not part of its public configuration."""
 
 
 class PlacedHeaders(list[Header]):
-    """Headers that say where their record came from. They go wherever headers go, into a cached store too: when that is
-    flushed, and other records have been processed since, an operator that asks for the source still gets it."""
+    """Headers with the source of their record. They go wherever headers go, into a cached store, too: if that is
+    flushed when other records have been processed since, an operator that asks for the source still gets it."""
 
     __slots__ = ("offset", "source")
 
@@ -48,19 +48,19 @@ class PlacedHeaders(list[Header]):
         self.offset = offset
 
     def replaced_by(self, headers: Headers | None) -> PlacedHeaders:
-        """``headers`` that a processor has put in place of these: their record came from where this one did."""
+        """Returns ``headers``, which a processor has put in place of these, with the source of these."""
         return headers if isinstance(headers, PlacedHeaders) else PlacedHeaders(self.source, self.offset, headers)
 
 
 Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | None, int]
-"""What is current: partition, position, headers, timestamp."""
+"""The current partition, position, headers and timestamp."""
 
 
 _NO_VALUES: Iterator[Any] = iter(())
 
 
 class RunPosition:
-    """How far the current run of records has come, with nothing written down per record.
+    """The position in the current run of records, kept without a write for each record.
 
     ``values`` is the list iterator that the run advances with each record. Such an iterator knows exactly how many
     values are left (``length_hint``); ``end`` is the index in the batch, whose ``offsets`` these are, behind the run.
@@ -80,8 +80,8 @@ class RunPosition:
 
 
 class Remembered:
-    """A time (ms) that an operator goes on from after a restart, −1 if there is none yet. It is committed beside the
-    offsets; where several partitions have one, the largest counts."""
+    """A time (ms) from which an operator continues after a restart, −1 if there is none yet. It is committed beside the
+    offsets; if several partitions have one, the largest counts."""
 
     __slots__ = ("ms",)
 
@@ -90,12 +90,12 @@ class Remembered:
 
 
 class TaskContext:
-    """One per task. ``headers`` and ``timestamp`` are those of the current record wherever something reads them.
+    """The context of one task. ``headers`` and ``timestamp`` are the current record's wherever something reads them.
 
-    ``emit_interval_ms``: by the wall clock, how often an operator looks at most for windows that have closed.
-    ``idle``: the operators whose time goes on while no records come; None where it does not.
-    ``keeps_places``: False where the offsets of records mean nothing once the host has ended.
-    ``is_latest``: False while a versioned table hands on an update that is older than the latest of its key.
+    ``emit_interval_ms``: least wall-clock time between two looks of an operator for windows that have closed.
+    ``idle``: the operators whose time advances while no records come; None if none does.
+    ``keeps_places``: False if the offsets of records mean nothing once the host has ended.
+    ``is_latest``: False while a versioned table forwards an update that is older than the latest of its key.
     """
 
     __slots__ = (
@@ -142,7 +142,7 @@ class TaskContext:
         self._position: RunPosition | PlacedHeaders = self._run
 
     def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
-        """A run of records begins, or goes on: see :class:`RunPosition`."""
+        """Begin or continue a run of records: see :class:`RunPosition`."""
         self.partition = self._source = partition
         run = self._position = self._run
         run.offsets = offsets
@@ -150,18 +150,18 @@ class TaskContext:
         run.values = values
 
     def enter_run(self, partition: TopicPartition, run: RunPosition) -> None:
-        """The same of a run that was begun before, and left for another one."""
+        """Continue ``run``, a run of records that was left for another one, or begin it."""
         self.partition = self._source = partition
         self._run = self._position = run
 
     def leave(self) -> None:
-        """No record is current: a flush or a punctuation follows."""
+        """Leave the current record, so that none is current: a flush or a punctuation follows."""
         self.partition = None
         self.headers = None
 
     def source(self) -> tuple[TopicPartition | None, int]:
-        """Partition and offset of the current record. In a flush they are what the headers of the update say, and if
-        these say nothing, as in a punctuation, those of the last record. None and −1 where there was none yet."""
+        """Returns partition and offset of the current record. In a flush they are those in the update's headers, and if
+        these have none, as in a punctuation, those of the last record. None and −1 if there was none yet."""
         if self.partition is not None:
             return self.partition, self._position.offset
         if isinstance(self.headers, PlacedHeaders):
@@ -171,7 +171,7 @@ class TaskContext:
     def enter_buffered(
         self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
     ) -> Context:
-        """A record that was held back goes on: it is current until :meth:`leave_buffered` gets what this returns."""
+        """Make a record that was held back current, until :meth:`leave_buffered` is called with what this returns."""
         before = self.partition, self._position, self.headers, self.timestamp
         self.partition = source
         self.headers = self._position = PlacedHeaders(source, offset, headers)
@@ -179,32 +179,33 @@ class TaskContext:
         return before
 
     def leave_buffered(self, before: Context) -> None:
-        """What was current before is so again."""
+        """Make what :meth:`enter_buffered` returned current again."""
         self.partition, self._position, self.headers, self.timestamp = before
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the current record came from, if there is one."""
+        """Returns topic, partition and offset of the current record; None if there is none."""
         if self.partition is None:
             return None
         return RecordMetadata(*self.partition, self._position.offset)
 
     def failed(self, error: Exception, operator: str, key: Any) -> None:
-        """The user function of ``operator`` raised: drop the record if the handler says so, else raise.
+        """Handle an error of the user function of ``operator``: drop the record if the handler says so, else raise.
 
-        What an operator further down, a store or a producer has said already is raised as it is.
+        An error that an operator further down, a store or a producer has already explained is raised as it is.
         """
         if is_told(error):
             raise error
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 
     def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> None:
-        """A result could not be serialised. Always raises ProductionError: what is wrong is the program."""
+        """Always raises ProductionError, for a result that could not be serialised: the program is at fault."""
         raise self._error(
             ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
     def not_sent(self, error: ProductionError, sink: str) -> None:
-        """The producer has refused a result, too large for one. Always raises, with the record that it was made of."""
+        """Always raises ProductionError with the current record, for a result that the producer has refused, for
+        example because it is too large."""
         raise self._error(ProductionError, error.what, sink, error.key) from error
 
     def _decide(self, kind: Callable[..., RecordError], what: str, cause: Exception, operator: str, key: Any) -> None:
@@ -215,7 +216,7 @@ class TaskContext:
         self.handler_dropped()
 
     def handler_dropped(self) -> None:
-        """A handler of exceptions has decided to drop a record."""
+        """Count a record that an exception handler has decided to drop."""
         self.dropped_records += 1
         self.dropped_by_handlers += 1
 

@@ -1,4 +1,4 @@
-"""What a task asks of its host."""
+"""The interfaces that a task needs from its host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.common.records import Headers
 
 
 class Send(Protocol):
-    """:meth:`RecordCollector.send`, or what does the same and something more."""
+    """The signature of :meth:`RecordCollector.send`, also of functions that do something more."""
 
     def __call__(
         self,
@@ -21,11 +21,11 @@ class Send(Protocol):
         partition: int = -1,
         /,
     ) -> None:
-        """One record."""
+        """Send one record."""
 
 
 SenderOf = Callable[[str, str], Send]
-"""How a sink sends, by the name of its node and the topic: for a host that counts what each sends."""
+"""Returns a sink's send function, by the name of its node and the topic: for a host that counts what each sends."""
 
 
 class RecordCollector(Protocol):
@@ -40,7 +40,7 @@ class RecordCollector(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """One record; partition −1 is Kafka's default (murmur2 of the key), timestamp ``SENT_NOW`` the moment's."""
+        """Send one record. Partition −1: Kafka's default (murmur2 of the key). Timestamp ``SENT_NOW``: the call's."""
 
     def partitions(self, topic: str) -> int:
-        """How many partitions ``topic`` has: only sinks ask that choose partitions themselves."""
+        """Returns the number of partitions of ``topic``. Only sinks that choose partitions themselves ask for it."""

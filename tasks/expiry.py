@@ -1,4 +1,4 @@
-"""Tables and stores whose rows expire (``with_ttl``): when, and who is told."""
+"""Expiry of the rows of tables and stores (``with_ttl``): its time, and the updates that it causes downstream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.tasks.wiring import Edge, Store, Wiring
 from penstock.topology.physical.operator import TableOperator
 
 Told = Callable[[bytes, Any, int], None]
-"""Hears of each row that has expired: (key, value, when)."""
+"""Called with each row that has expired: (key, value, time)."""
 
 
 class Expiry:
@@ -28,29 +28,29 @@ class Expiry:
         return bool(self._stores)
 
     def add(self, store: Store, told: Told | None) -> None:
-        """A store of the task. Those that were added last expire first: parents come after their children."""
+        """Add a store, if its rows expire. Those added last expire first: parents come after their children."""
         opened = store.opened
         if isinstance(opened, TtlStateStore):
             _, known = self._stores.get(store.builder.name, (None, None))
-            # Where several nodes write one store (cogroup) they have the same children.
+            # If several nodes write one store (cogroup), they have the same children.
             self._stores[store.builder.name] = opened, known or told
 
     def begin(self) -> None:
-        """The task begins, with the stream time that it has by then."""
+        """Let the task's time advance while it is idle, if that is configured. Called when all stores are added."""
         context = self._context
         if self._stores and context.idle is not None:
-            # What has gone on without records is no record's time, so it must be remembered.
+            # A time that has advanced without records is no record's time, so it must be remembered.
             self.observed = context.remembered.setdefault(TTL_TIME, self.observed)
             context.idle.add_of_all(self.observed, self.observe)
 
     def resume(self) -> None:
-        """What was committed is known."""
+        """Continue from the committed stream time, which is known by now."""
         self.observed.ms = max(self.observed.ms, self._context.stream_time)
         for store, _ in self._stores.values():
             store.buffer.latest_expired = self.observed.ms - store.ttl_ms
 
     def observe(self, time: int) -> None:
-        """Stream time has come to ``time``: delete what has expired before anything else is done at that time."""
+        """Advance to ``time``: delete the rows that have expired, before anything else is done at that time."""
         if time <= self.observed.ms:
             return
         self.observed.ms = time
@@ -70,12 +70,12 @@ class Expiry:
 
 
 def expiring(operator: TableOperator, edge: Edge, wiring: Wiring, expiry: Expiry) -> Edge:
-    """``edge`` of a table whose own rows may expire; the same, if they do not."""
+    """Returns ``edge`` without updates that have expired already; ``edge`` itself if the table's rows do not expire."""
     store = None if operator.store is None else wiring.stores.get(operator.store)
     if store is None or not isinstance(store.opened, TtlStateStore):
         return edge
     buffer, context = store.opened.buffer, wiring.context
-    # A cached store tells its children when it is flushed, of a deletion as of any update.
+    # A cached store forwards its deletions when it is flushed, like any update.
     expiry.add(store, None if buffer.caching else _forward(operator.send_old_values, wiring, store))
 
     def run(key: Any, value: Any, *rest: Any) -> None:

@@ -1,7 +1,7 @@
-"""Whose flush may go on while records are processed: a store's whose updates nobody but their own sinks can meet.
+"""Finds the stores that may be flushed while records are processed: only their own sinks get their updates.
 
-What a flush forwards belongs to its commit. If it reaches another store, or a processor that keeps something, it must
-be there before the next record; if it shares a node or a topic with other records, it must go before them.
+An update that a flush forwards belongs to its commit. If it reaches another store, or a processor that keeps something,
+it must be there before the next record; if it shares a node or a topic with other records, it must go before them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, S
 def flushed_beside_records(
     nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]
 ) -> frozenset[str]:
-    """Of the stores in ``forwarded_by``, which has the nodes that each one's flush forwards from: those that no other
-    store's flush reaches, and whose own flush reaches nothing but stateless operators and sinks of its own."""
+    """Returns the stores that no other store's flush reaches, and whose own flush reaches nothing but stateless
+    operators and sinks of its own. ``forwarded_by``: by store, the nodes from which its flush forwards."""
     reached = {store: _reached(forwarders, children) for store, forwarders in forwarded_by.items()}
     written = {store for nodes in reached.values() for node in nodes.values() for store in _stores(node)}
     return frozenset(
@@ -28,7 +28,7 @@ def flushed_beside_records(
 def written_by_flushes(
     children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]
 ) -> frozenset[str]:
-    """The stores that are changed by what the flush of another one forwards: they hear of a record only when a commit
+    """Returns the stores that the flush of another one changes: the effect of a record reaches them only when a commit
     begins."""
     reached = [_reached(forwarders, children) for forwarders in forwarded_by.values()]
     return frozenset(store for nodes in reached for node in nodes.values() for store in _written(node))
@@ -67,5 +67,5 @@ def _stores(node: Node) -> tuple[str, ...]:
 
 
 def _may_be_the_same(one: SinkNode, other: SinkNode) -> bool:
-    """Topics; where a function chooses one, it may be any."""
+    """Returns True if two sinks may write the same topic; one that a function chooses may be any."""
     return callable(one.topic) or callable(other.topic) or one.topic == other.topic

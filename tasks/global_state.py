@@ -1,6 +1,6 @@
 """The global stores of one host: each is kept from all partitions of its topic, and read by every task of the host.
 
-Mirrors ``GlobalStateManagerImpl`` and ``GlobalStateUpdateTask``. There are no changelogs: the topics are.
+Mirrors ``GlobalStateManagerImpl`` and ``GlobalStateUpdateTask``. The topics take the place of changelogs.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor import PunctuationType
 
 GLOBAL_TASK = TaskId(-1, -1)
-"""What Kafka Streams calls it."""
+"""Kafka Streams' id of the task of global stores."""
 _OFFSETS = "global offsets"  # no store of a program has a blank in its name
 _BEGUN = 1  # beside the rows of a store whose partitions have offsets; gone when the store was wiped
 
 
 def with_offsets(program: TaskProgram) -> tuple[AnyStoreBuilder, ...]:
-    """The stores that a host must open for the global stores of ``program``."""
+    """Returns the stores that a host must open for the global stores of ``program``."""
     stores = tuple(program.stores.values())
     on_disk = any(store.persistent for store in stores)
     return (*stores, KeyValueStoreBuilder(_OFFSETS, Serdes.bytes(), Serdes.bytes(), on_disk, source_topic=_OFFSETS))
 
 
 class _NoCollector(RecordCollector):
-    """Nothing is downstream of a global store, and nothing is logged."""
+    """A collector that gets no records: nothing is downstream of a global store, and nothing is logged."""
 
     @override
     def send(
@@ -62,7 +62,7 @@ class _NoCollector(RecordCollector):
 
 
 class GlobalStateManager(StateManager):
-    """The global stores, with the offset that each has come to in every partition of its topic.
+    """The global stores, each with its offset in every partition of its topic.
 
     ``task_stores`` has the stores of :func:`with_offsets`.
     """
@@ -72,18 +72,18 @@ class GlobalStateManager(StateManager):
         self._offsets = task_stores.store(_OFFSETS)
 
     def offset(self, store: str, partition: TopicPartition) -> int | None:
-        """The next offset of ``partition`` to read for ``store``; None when it must be filled anew: :meth:`begin`."""
+        """Returns the next offset of ``partition`` to read for ``store``; None if :meth:`begin` must empty it first."""
         if not self.program.stores[store].persistent or self.changelog_offset(store) is None:
             return None
         return self.committed_offset(partition) if self._offsets.get(_row_key(partition)) is not None else None
 
     def committed_offset(self, partition: TopicPartition) -> int:
-        """The offset of ``partition`` behind the last record that its store has by now, as of the last commit."""
+        """Returns the offset of ``partition`` behind the last record that its store had at the last commit, or 0."""
         row = self._offsets.get(_row_key(partition))
         return 0 if row is None else int.from_bytes(row, "big")
 
     def begin(self, store: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Empty ``store``: it is filled from these positions, which are those of all partitions."""
+        """Empty ``store``, which is then filled from ``positions``: these name all of its partitions."""
         self.wipe(store)
         batch = self._task_stores.new_batch()
         for partition, offset in positions.items():
@@ -120,9 +120,9 @@ def _row(offset: int) -> bytes:
 class GlobalStateTask:
     """Keeps the global stores of one host: no Kafka, no clock. One thread, which is that of the tasks that read them.
 
-    The host calls ``init`` once; then :meth:`restore` for what was there before, if it likes, and :meth:`update` for
-    what comes, in the order of each partition; and now and then exhausts :meth:`commit`. A copy of ``program`` with
-    other serdes or operators is as good: stores of ``task_stores`` are opened by it.
+    The host calls ``init`` once; then, if it likes, :meth:`restore` for records that were there before, and
+    :meth:`update` for those that come, in the order of each partition. Now and then it exhausts :meth:`commit`.
+    ``program`` may be a copy with other serdes or operators: the stores of ``task_stores`` are opened by it.
     """
 
     def __init__(self, program: TaskProgram, task_stores: TaskStores, budget: MemoryBudget | None = None) -> None:
@@ -131,9 +131,9 @@ class GlobalStateTask:
         self._context = self.state_manager.context
         manager = self.state_manager
         self.stores = {name: Store(builder, manager.store(name)) for name, builder in program.stores.items()}
-        """What the tasks of this host may read."""
+        """The stores that the tasks of this host may read."""
         self.store_of = {log.topic: store for store, log in program.changelogs.items()}
-        """Per topic the store that is kept from it."""
+        """By topic, the store that is kept from it."""
         processed = [
             node.stores[0]
             for node in program.nodes
@@ -196,28 +196,28 @@ class GlobalStateTask:
         queue.advance(len(batch.keys))
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of ``partition`` behind the last record that its store has by now."""
+        """Returns the offset of ``partition`` behind the last record that its store has by now."""
         queue = self._queues.get(partition)
         committed = self.state_manager.committed_offset(partition)
         return committed if queue is None else max(committed, queue.processed_offset + 1)
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is something to commit."""
+        """True if there is something to commit."""
         return bool(self._positions)
 
     def commit(self) -> Iterator[None]:
-        """Write what was updated. Exhaust it; between two steps the stores may be read, but not updated."""
+        """Write all updates. Exhaust it; between two steps the stores may be read, but not updated."""
         positions, self._positions = self._positions, {}
         return self.state_manager.commit_all(positions)
 
     @property
     def dropped_records(self) -> int:
-        """Counted since it was made: records that the stores could not take."""
+        """Number of records that the stores could not take, since the task was made."""
         return self._context.dropped_records
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are read on from somewhere else; what was updated from them is committed."""
+        """Forget the positions in ``partitions``, which are then read from elsewhere; their updates are committed."""
         for partition in partitions:
             self._queues.pop(partition, None)
             self._positions.pop(partition, None)

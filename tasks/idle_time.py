@@ -1,6 +1,6 @@
-"""Event time that goes on while no records come: ``window.idle.advance.ms``.
+"""Event time that advances while no records come: ``window.idle.advance.ms``.
 
-Kafka Streams' stream time moves with records alone. Here the time that an operator has observed goes on by the wall
+Kafka Streams' stream time moves with records alone. Here the time that an operator has observed advances by the wall
 clock once nothing has reached it for that long, and everything before it is done: docs/decisions/0015 has the rules.
 """
 
@@ -14,18 +14,18 @@ from penstock.tasks.context import Remembered
 from penstock.topology.physical.topology import Node
 
 _STEP_MS = 100
-"""Live, the time of an idle operator moves this far at least: its windows need not be looked at each few ms."""
+"""Least step (ms) of the time of an idle operator, when live: its windows need not be looked at each few ms."""
 _UNWATCHED_MS = 1000
-"""Live, no more than this is counted between two looks: a process that was frozen, or busy for so long, does not know
-yet what has come to the broker meanwhile."""
+"""Most time (ms) that is counted between two looks, when live: a process that was frozen, or busy for so long, does not
+know yet what has come to the broker meanwhile."""
 
 
 @dataclass(eq=False)
 class Advancing:
     """An operator, or several that have observed one time together.
 
-    ``now`` tells that time (−1: none yet), ``advance`` moves it and lets go what is due by then. ``holds``: whether
-    something waits in it that it will hand on later. ``resume`` is told the time that is remembered over a restart.
+    ``now`` returns that time (−1: none yet), ``advance`` moves it and releases what is due by then. ``holds`` returns
+    True if the operator keeps something that it will forward later. ``resume`` gets the time remembered over a restart.
     """
 
     observed: Remembered
@@ -38,13 +38,13 @@ class Advancing:
     topics: frozenset[str] = frozenset()
     before: tuple[Advancing, ...] = ()
     held_ms: int = -1
-    """When something was last seen to wait in it."""
+    """Time (ms) at which something was last seen to wait in it."""
     advanced_ms: int = -(1 << 62)
-    """Up to when, by the wall clock, its time has gone on."""
+    """Time (ms), by the wall clock, up to which its time has advanced."""
 
 
 class IdleTime:
-    """The operators of one task whose time goes on, and when each topic of the task last gave a record."""
+    """The operators of one task whose time advances when idle, and the time of each topic's last record."""
 
     def __init__(self, idle_ms: int, *, clock_stands: bool) -> None:
         self._idle_ms = idle_ms
@@ -58,7 +58,7 @@ class IdleTime:
 
     @classmethod
     def of(cls, config: StreamsConfig, *, clock_stands: bool) -> IdleTime | None:
-        """That of ``window.idle.advance.ms``, where it is set."""
+        """Returns an instance for ``window.idle.advance.ms``; None if that is not set."""
         idle_ms = config.window_idle_advance_ms
         return None if idle_ms is None else cls(idle_ms, clock_stands=clock_stands)
 
@@ -71,8 +71,8 @@ class IdleTime:
         holds: Callable[[], bool] | None = None,
         resume: Callable[[int], None] | None = None,
     ) -> None:
-        """The time of ``node`` goes on; see :class:`Advancing`. Of several that share ``observed`` the first is
-        asked."""
+        """Let the time of ``node`` advance when idle; see :class:`Advancing`. Of several that share ``observed``, the
+        functions of the first are used."""
         operator = next((each for each in self._operators if each.observed is observed), None)
         if operator is None:
             operator = Advancing(
@@ -82,7 +82,7 @@ class IdleTime:
         operator.nodes.append(node)
 
     def add_of_all(self, observed: Remembered, advance: Callable[[int], None]) -> None:
-        """The same for a time that is the whole task's: it goes on when all of its topics are idle."""
+        """Let a time of the whole task advance: it does so when all topics of the task are idle."""
         self._operators.append(
             Advancing(observed, advance, lambda: observed.ms, lambda: False, lambda ms: None, of_all=True)
         )
@@ -90,8 +90,8 @@ class IdleTime:
     def connect(
         self, nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], sources: Mapping[str, str]
     ) -> bool:
-        """All were added: find out which topics (``sources``: the node that each enters by) and which other operators
-        reach them; whether there are any."""
+        """Find the topics (``sources``: the node by which each enters) and the other operators that reach each
+        operator, when all are added; returns True if there are any operators."""
         order = {node.name: number for number, node in enumerate(nodes)}
         self._operators.sort(key=lambda each: min((order[name] for name in each.nodes), default=-1))
         reached = {topic: _reached([node], children) for topic, node in sources.items()}
@@ -105,7 +105,7 @@ class IdleTime:
         return bool(self._operators)
 
     def add_topic(self, topic: str, node: str) -> None:
-        """Another topic enters by ``node``, now."""
+        """Add a topic that enters by ``node``, from now on."""
         reached = _reached([node], self._children)
         for operator in self._operators:
             if operator.of_all or not reached.isdisjoint(operator.nodes):
@@ -113,7 +113,7 @@ class IdleTime:
         self._last_ms[topic] = self._watched_ms
 
     def begin(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
-        """The task begins, behind these records: what happened before is not known, so it was idle for no time."""
+        """Begin behind these records: what happened before is not known, so no topic has been idle yet."""
         self._offsets = dict(offsets)
         self._looked_ms = self._watched_ms = wall_ms
         self._last_ms = dict.fromkeys(self._last_ms, wall_ms)
@@ -122,7 +122,7 @@ class IdleTime:
                 operator.resume(operator.observed.ms)
 
     def note(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
-        """The last offset of each topic that was processed by now."""
+        """Take note of the last offset of each topic that was processed by now."""
         now_ms = self._watched(wall_ms)
         for topic, offset in offsets:
             if self._offsets.get(topic) != offset:
@@ -130,10 +130,11 @@ class IdleTime:
                 self._last_ms[topic] = now_ms
 
     def advance(self, wall_ms: int, busy: Iterable[str], is_flushed: Callable[[], bool]) -> bool:
-        """Move the time of each operator that is idle; whether there was any.
+        """Move the time of each operator that is idle; returns True if there was any.
 
-        ``busy``: topics of which records wait, or may wait at the broker. ``is_flushed``: whether what was processed
-        has reached all operators; asked only if one is idle, and if it has not those are not moved to which it matters.
+        ``busy``: topics of which records wait, or may wait at the broker. ``is_flushed`` returns True if all that was
+        processed has reached all operators. It is called only if one is idle; if it returns False, operators that
+        depend on that do not move.
         """
         now_ms = self._watched(wall_ms)
         for topic in busy:
@@ -144,7 +145,7 @@ class IdleTime:
             if now_ms - since < self._idle_ms or now_ms - operator.advanced_ms < self._step_ms:
                 continue
             if (time := operator.now()) >= 0:
-                # Of rows that expire nothing comes too late that a cache holds back.
+                # No update that a cache holds back comes too late for the expiry of rows.
                 if not operator.of_all and not flushed:
                     flushed = is_flushed()
                     if not flushed:
@@ -155,14 +156,14 @@ class IdleTime:
         return moved
 
     def _watched(self, wall_ms: int) -> int:
-        """``wall_ms``, less the time in which nobody has looked."""
+        """Returns ``wall_ms`` less the time in which it was not looked at."""
         passed = wall_ms - self._looked_ms
         self._looked_ms = wall_ms
         self._watched_ms += passed if self._clock_stands else min(max(passed, 0), _UNWATCHED_MS)
         return self._watched_ms
 
     def _since(self, operator: Advancing, now_ms: int) -> int:
-        """Since when nothing has reached it, and nothing waited that may still do so."""
+        """Returns the time since which nothing has reached ``operator``, nor waited that may still reach it."""
         for other in operator.before:
             if other.holds():
                 other.held_ms = now_ms

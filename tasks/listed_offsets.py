@@ -1,8 +1,8 @@
 """Offsets of many changelogs in one name, for metadata that has no room for the name of each store.
 
 Kafka Streams reads metadata as names with a long each, and leaves out names that it does not know. So the offsets are
-the name itself, in the order of the stores, and the long is a hash of the stores' names: who has other stores reads
-nothing. An offset takes about 7 characters of the metadata, instead of 28.
+the name itself, in the order of the stores, and the long is a hash of the stores' names: a task that has other stores
+reads nothing. An offset takes about 7 characters of the metadata, instead of 28.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def encode_listed(logged: Mapping[str, int], stores: Iterable[str]) -> dict[str,
     {'b': 300}
     """
     order = sorted(stores)
-    # 0 stands for a store that has none.
+    # 0 means a store that has none.
     return {"".join(_digits(logged.get(store, -1) + 1) for store in order) + LISTED: _hash(order)}
 
 
 def decode_listed(remembered: Mapping[str, int], stores: Iterable[str]) -> dict[str, int]:
-    """Returns the offsets of ``stores`` that such a name among ``remembered`` tells; nothing if it is of other
+    """Returns the offsets of ``stores`` from such a name among ``remembered``; an empty dict if it is of other
     stores."""
     order = sorted(stores)
     wanted = _hash(order)

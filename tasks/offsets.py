@@ -25,25 +25,25 @@ _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3
 LONGEST = 4096
 """A broker refuses a commit whose metadata is longer, by its default (``offset.metadata.max.bytes``)."""
 STREAM_TIME = "/stream-time"
-"""Suffix of the names under which penstock remembers what Kafka Streams does not, where an operator's stream time
-begins again after a restart: no store has such a name."""
+"""Suffix of the names of stream times that penstock remembers over a restart. In Kafka Streams, an operator's stream
+time begins again instead. No store has such a name."""
 TTL_TIME = f"ttl/of-task{STREAM_TIME}"
-"""Under this one the time by which rows with a TTL expire: no operator has such a name."""
+"""Name of the time by which rows with a TTL expire: no operator has such a name."""
 LOGGED = "/changelog-offset"
-"""Under names that end so, a commit tells how far changelogs belong to it (``commit_coverage.py``)."""
+"""Suffix of the names of offsets up to which a commit covers changelogs (``commit_coverage.py``)."""
 
 
 LISTED = "/changelog-offsets"
-"""The one name that ends so tells the same for all stores, if each by its name would be too long."""
+"""Suffix of the one name that has these offsets for all stores, if a name for each would be too long."""
 
 
 def short_name(name: str) -> str:
-    """Returns what stands for a name of penstock's own if there is no room for all."""
+    """Returns the short form of a name of penstock's own, for metadata that has no room for all names."""
     return f"~{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 def fitting(remembered: Mapping[str, int]) -> tuple[Mapping[str, int], Sequence[str]]:
-    """Returns what of ``remembered`` goes into the metadata of an offset, and the names of what does not.
+    """Returns the part of ``remembered`` that fits into the metadata of an offset, and the names of the rest.
 
     Names of penstock's own are shortened if all of them are too long. If even that is not enough, offsets of changelogs
     are left out first, then times of penstock's own, the last ones of the topology before others, and then what Kafka
@@ -69,7 +69,7 @@ def _rank(name: str) -> int:
 
 
 def say_left_out(task_id: TaskId, names: Sequence[str]) -> None:
-    """Warn of what :func:`fitting` has left out."""
+    """Warn of the names that :func:`fitting` has left out."""
     logger(__name__).warning(
         "the metadata of committed offsets has no room for all times that operators remember over a restart: after one "
         "those left out take records that come too late, or emit windows again. Give stores shorter names, or cut the "
@@ -90,7 +90,7 @@ def _length(remembered: Mapping[str, int]) -> float:
 
 
 def encode_partition_time(partition_time: int, remembered: Mapping[str, int] | None = None) -> str:
-    """Base64 of version 2 and the time (ms); where operators have ``remembered`` some (ms) their list follows."""
+    """Returns Base64 of version 2 and the time (ms), with the list of times (ms) that operators have ``remembered``."""
     data = _TIME.pack(_VERSION, partition_time)
     if remembered:
         data += _COUNT.pack(len(remembered))
@@ -101,7 +101,7 @@ def encode_partition_time(partition_time: int, remembered: Mapping[str, int] | N
 
 
 def decode_partition_time(metadata: str) -> int:
-    """The time (ms), or −1 where ``metadata`` is empty or not of this form.
+    """Returns the time (ms), or −1 if ``metadata`` is empty or not of this form.
 
     What follows the time does not matter: stray characters may (see ``kafka/committed.py``).
     """
@@ -116,10 +116,10 @@ def decode_partition_time(metadata: str) -> int:
 
 
 def decode_remembered(metadata: str) -> dict[str, int]:
-    """Returns what operators remembered (ms); nothing if ``metadata`` has no whole list of it.
+    """Returns the times (ms) that operators remembered, by name; none if ``metadata`` has no whole list of them.
 
-    Stray characters may follow the list, or stand in its place: what they spell is hardly a list, nor what an operator
-    asks for.
+    Stray characters may follow the list, or be in its place: they hardly form a list, or the names that operators ask
+    for.
     """
     match = _BASE64.match(metadata)
     data = base64.b64decode(match[0]) if match else b""

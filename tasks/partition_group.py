@@ -1,4 +1,4 @@
-"""Which record of a task comes next: that of the partition with the smallest head timestamp.
+"""Selects the next record of a task: that of the partition with the smallest head timestamp.
 
 Mirrors ``PartitionGroup``.
 """
@@ -13,7 +13,7 @@ from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
 
 
 class PartitionGroup:
-    """The queues of one task, and how long an empty one may hold the others back.
+    """The queues of one task, and the time for which an empty one may hold the others back.
 
     The queues that have records form a binary heap sifted as ``java.util.PriorityQueue`` sifts, so that equal
     timestamps are served in Kafka Streams' order too.
@@ -26,26 +26,26 @@ class PartitionGroup:
         self._caught_up: dict[TopicPartition, bool | None] = {}
         self._idle_until_ms: dict[TopicPartition, int] = {}
         self.enforced = 0
-        """How often records were processed although a partition that had been waited for gave none."""
+        """Number of times that records were processed although a partition that had been waited for gave none."""
 
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
-        """Whether all of ``partition`` that the broker has is fetched; None when that is not known."""
+        """Set whether all of ``partition`` that the broker has is fetched; None if that is not known."""
         self._caught_up[partition] = caught_up
 
     def processed_offsets(self) -> list[tuple[str, int]]:
-        """Of each topic the offset of the last record that was processed; −1 where there was none."""
+        """Returns for each topic the offset of the last record that was processed; −1 if there was none."""
         return [(tp.topic, queue.processed_offset) for tp, queue in self.queues.items()]
 
     def busy_topics(self) -> list[str]:
-        """The topics of which records wait here, or may wait at the broker."""
+        """Returns the topics of which records wait here, or may wait at the broker."""
         return [tp.topic for tp, queue in self.queues.items() if queue or not self._caught_up.get(tp)]
 
     def offer(self, queue: RecordQueue) -> None:
-        """``queue``, which is not in the heap, has records."""
+        """Add ``queue``, which has records and is not in the heap."""
         self._heap.add(queue)
 
     def poll(self) -> tuple[RecordQueue, int] | None:
-        """The queue to process from, taken out, with the timestamp below which its records precede the others."""
+        """Take out the queue to process from; returns it with the timestamp below which its records precede others."""
         heap = self._heap
         if not heap:
             return None
@@ -53,15 +53,15 @@ class PartitionGroup:
         return first, heap.peek().head_timestamp if heap else NO_LIMIT
 
     def only_other(self) -> RecordQueue | None:
-        """Where the group has two queues, and one of them was taken out: the other one, if it has good records next."""
+        """Returns the other of two queues, one of which was taken out, if its next record is a good one; else None."""
         if len(self.queues) != 2 or len(self._heap) != 1:
             return None
         other = self._heap.peek()
         return other if other.head_timestamp >= 0 else None
 
     def exchange(self, queue: RecordQueue) -> tuple[RecordQueue, int] | None:
-        """:meth:`offer` and :meth:`poll` in one, while every partition has records, ``queue`` included; else None, and
-        ``queue`` is offered alone."""
+        """:meth:`offer` ``queue`` and :meth:`poll` in one, if every partition has records, ``queue`` included. Else
+        only offer it, and return None."""
         heap = self._heap
         if len(heap) + 1 != len(self.queues):
             heap.add(queue)
@@ -70,7 +70,7 @@ class PartitionGroup:
         return first, heap.peek().head_timestamp if heap else NO_LIMIT
 
     def ready(self, wall_ms: int) -> bool:
-        """Whether a record may be processed now: there is one, and no empty partition may still have an earlier one.
+        """Returns True if a record may be processed: there is one, and no empty partition may yet have an earlier one.
 
         An empty partition holds the task back while the broker has records of it that are not here, or while that is
         not known (KIP-695), and then until ``max.task.idle.ms`` has passed; −1 means never.
@@ -78,7 +78,7 @@ class PartitionGroup:
         if not self._heap:
             return False
         if len(self._heap) == len(self.queues) or self._max_task_idle_ms < 0:
-            self._idle_until_ms.clear()  # a partition that runs empty later is waited for anew
+            self._idle_until_ms.clear()  # a partition that runs empty later is waited for again
             return True
         ready = True
         for partition, queue in self.queues.items():

@@ -55,7 +55,7 @@ class SourceTopic:
 class Changelog:
     """The topic that restores a store. ``is_source_topic``: an input of the tasks (``reuse.ktable.source.topics``).
 
-    Of such a topic a store holds what the group has committed, and nothing is written to it.
+    If so, the store holds what the group has committed of the topic, and writes nothing to it.
     """
 
     topic: str
@@ -69,8 +69,8 @@ class TaskProgram:
     ``nodes`` have real topic names, serdes and extractors, parents before their children. ``sources`` are by topic,
     ``stores`` and ``changelogs`` by store, in the order in which a commit flushes them; a store without logging has no
     changelog. Serdes are bound to their topics: a source node has those that all of its topics share, None where these
-    differ, and a sink whose topics a function chooses has unbound ones. ``undecoded``: which keys and values stay
-    bytes.
+    differ, and a sink whose topics a function chooses has unbound ones. ``undecoded``: the keys and values that
+    stay bytes.
     """
 
     config: StreamsConfig
@@ -83,7 +83,7 @@ class TaskProgram:
 
     @cached_property
     def partitioned_topics(self) -> frozenset[str]:
-        """The topics of whose records a sink chooses the partition, for which it must know how many there are."""
+        """Topics for whose records a sink chooses the partition, so that it must know their number of partitions."""
         sinks = [node for node in self.nodes if isinstance(node, SinkNode)]
         return frozenset(
             node.topic
@@ -94,8 +94,8 @@ class TaskProgram:
 
     @cached_property
     def meetings(self) -> tuple[frozenset[str], ...]:
-        """The topics whose records meet by their keys in each store; those with keys of windows are left out, which a
-        sink places by the key without its window."""
+        """The topics whose records meet by their keys in each store. Topics with windowed keys are left out: a sink
+        places their records by the key without its window."""
         plain = {name for name, source in self.sources.items() if not isinstance(source.key_serde, WindowedSerde)}
         return tuple(left for topics in meeting_topics(self.nodes) if (left := topics & plain))
 
@@ -107,9 +107,9 @@ class TaskProgram:
 
     @staticmethod
     def of(subtopologies: Sequence[Subtopology], config: StreamsConfig) -> TaskProgram:
-        """The task program of one sub-topology, or of several that run as one.
+        """Returns the task program of one sub-topology, or of several that run as one.
 
-        Raises ConfigError where a serde is missing in both program and configuration or cannot be bound, and for a
+        Raises ConfigError if a serde is missing in both program and configuration or cannot be bound, and for a
         function of the configuration that cannot be called as it will be.
         """
         _check_functions(config)
@@ -151,8 +151,8 @@ class TaskPrograms:
         return topics_by_chosen_partitioners(self._topology, self._config.application_id)
 
     def of(self, subtopology: int, reads: Iterable[TopicPartition] = ()) -> TaskProgram:
-        """The task program of sub-topology number ``subtopology``; where sources have patterns, that of the tasks that
-        read ``reads``. Raises as :meth:`TaskProgram.of`."""
+        """Returns the task program of sub-topology number ``subtopology``; if sources have patterns, that of the tasks
+        that read ``reads``. Raises as :meth:`TaskProgram.of`."""
         sub = self._subtopologies[subtopology]
         topics = frozenset(partition.topic for partition in reads) if has_patterns(sub) else frozenset[str]()
         made = self._made.get((subtopology, topics))
@@ -184,8 +184,8 @@ def _children(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 
 def source_topic(program: TaskProgram, topic: str) -> SourceTopic | None:
-    """What ``program`` makes of ``topic``, which it does not name, by the pattern of a source; None where none
-    matches."""
+    """Returns the source topic that ``program`` makes of ``topic``, which it does not name, by the pattern of a source;
+    None if none matches."""
     for node in program.nodes:
         if isinstance(node, SourceNode) and node.pattern is not None and node.pattern.fullmatch(topic):
             return _source_topics(replace(node, topics=(topic,)), program.config)[topic]
@@ -207,7 +207,7 @@ def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceT
 
 
 def _resolve_source(node: SourceNode, topics: Mapping[str, SourceTopic]) -> SourceNode:
-    if not topics:  # of its pattern none is known yet
+    if not topics:  # no topic of its pattern is known yet
         return node
     first = next(iter(topics.values()))
     return replace(
@@ -238,7 +238,7 @@ def _resolve_sink(node: SinkNode, config: StreamsConfig) -> SinkNode:
 
 
 def _of_values(node: SourceNode | SinkNode, serde: Serde[Any], topic: str) -> Serde[Any]:
-    """The serde of what ``topic`` has as values, where that of the program's values is ``serde``."""
+    """Returns the serde of the values in ``topic``; ``serde`` is that of the program's values."""
     values = bound(serde, topic, "value")
     return changed(values) if node.changes else values
 
@@ -249,7 +249,7 @@ def _node_serdes(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[Se
 
 
 def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str, str]:
-    """The user's call that ``node`` stands for, and the option that takes its serdes."""
+    """Returns the words for the user's call that made ``node``, and for the option that takes its serdes."""
     if node.written_by is None:
         return f"{'source' if isinstance(node, SourceNode) else 'sink'} {node.name}", "an option"
     call, serdes = node.written_by.call, node.written_by.told_serdes

@@ -1,4 +1,4 @@
-"""When punctuators are due, on either clock. Mirrors ``PunctuationQueue`` and ``PunctuationSchedule``."""
+"""The schedules of punctuators, on either clock. Mirrors ``PunctuationQueue`` and ``PunctuationSchedule``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(eq=False)
 class Schedule:
-    """One call that will be due at ``due_ms``; it is its own :class:`~penstock.topology.processor.Cancellable`."""
+    """A call whose next time is ``due_ms``; it is its own :class:`~penstock.topology.processor.Cancellable`."""
 
     due_ms: int
     interval_ms: int
@@ -29,22 +29,22 @@ class Schedule:
     cancelled: bool = False
 
     def cancel(self) -> None:
-        """No further call is made."""
+        """Stop the schedule: no further call is made."""
         self.cancelled = True
 
     def advance(self, now_ms: int) -> None:
-        """The next call; intervals that were missed are skipped, the phase is kept."""
+        """Move on to the next call; intervals that were missed are skipped, the phase is kept."""
         self.due_ms = following(self.due_ms, self.interval_ms, now_ms)
 
 
 def following(due_ms: int, interval_ms: int, now_ms: int) -> int:
-    """When a schedule is due next that was due at ``due_ms``: at least one interval later, and after ``now_ms``."""
+    """Returns the next time of a schedule that was due at ``due_ms``: one interval later or more, after ``now_ms``."""
     missed = max(0, now_ms - due_ms) // interval_ms
     return due_ms + (missed + 1) * interval_ms
 
 
 def start_ms(start_time: datetime | int) -> int:
-    """``start_time`` in ms since the epoch. Raises ValueError and TypeError for what is no such time."""
+    """Returns ``start_time`` in ms since the epoch. Raises ValueError or TypeError if it is no such time."""
     if isinstance(start_time, datetime):
         if start_time.tzinfo is None:
             raise ValueError(f"schedule: start_time must have a time zone: {start_time.isoformat()}")
@@ -59,10 +59,10 @@ class PunctuationQueue:
         self._heap: JavaPriorityQueue[Schedule] = JavaPriorityQueue(attrgetter("due_ms"))
         self.next_ms = NEVER
         self.called = 0
-        """So many calls were made."""
+        """Number of calls that were made."""
 
     def schedule(self, node: str, first_ms: int, interval_ms: int, punctuator: Punctuator) -> Schedule:
-        """First due at ``first_ms``, then each ``interval_ms``."""
+        """Add a schedule that is due first at ``first_ms``, then each ``interval_ms``."""
         if interval_ms < 1:
             raise ValueError(f"a punctuation interval is at least 1 ms, not {interval_ms} ms")
         made = Schedule(first_ms, interval_ms, node, punctuator)
@@ -71,7 +71,7 @@ class PunctuationQueue:
         return made
 
     def punctuate(self, now_ms: int, run: Run) -> bool:
-        """Make every call that is due; whether there was any."""
+        """Make every call that is due; returns True if there was any."""
         called = False
         heap = self._heap
         while heap and heap.peek().due_ms <= now_ms:

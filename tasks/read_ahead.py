@@ -1,4 +1,4 @@
-"""When the rows that a batch of records may need are worth asking the disk for all at once."""
+"""Reads the rows that a batch of records may need from disk all at once, if that pays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.state.contracts import StateStore
 
 
 class ReadAhead:
-    """Of one source partition: ``stores`` are those that its records look up under the key they have there."""
+    """Reads ahead for one source partition: its records look up in ``stores`` under the key they have there."""
 
     def __init__(self, stores: Iterable[StateStore]) -> None:
         self._stores = list(stores)
@@ -17,12 +17,12 @@ class ReadAhead:
         self._queued = 0
 
     def add(self, keys: Sequence[bytes | None], waiting: int) -> None:
-        """Records with ``keys`` come, behind ``waiting`` ones that are not processed yet."""
+        """Read ahead for records with ``keys``, behind ``waiting`` ones that are not processed yet, if that pays."""
         processed = self._queued - waiting
         self._queued = waiting + len(keys)
         for number, store in enumerate(self._stores):
             if processed > 0:
-                # Only where many of the records processed since needed a row from disk. Rows that were prefetched
+                # Only if many of the records processed since needed a row from disk. Rows that were prefetched
                 # count when they are used: a filter may come before the store.
                 self._worth[number] = (store.misses - self._misses[number]) * 8 > processed
                 self._misses[number] = store.misses

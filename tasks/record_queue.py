@@ -17,14 +17,14 @@ from penstock.tasks.context import TaskContext
 from penstock.tasks.wiring import StreamEdge
 
 NO_LIMIT = 1 << 63
-"""As the timestamp below which records precede: there are no others."""
+"""The timestamp below which a queue's records precede others, if there are no others."""
 Decode = Callable[[bytes], Any]
 Check = Callable[[Iterable[bytes]], object]
 
 
 @dataclass(frozen=True)
 class Part:
-    """The way in for the keys, or the values, of a topic: decoded, or, if ``decode`` is None, as the bytes they are.
+    """The entry for the keys, or the values, of a topic: decoded, or, if ``decode`` is None, as the bytes they are.
 
     ``check`` raises unless all bytes that it is given could be decoded; it is None where that cannot fail.
     """
@@ -33,12 +33,12 @@ class Part:
     check: Check | None = None
 
     def column(self, data: list[bytes | None]) -> list[Any]:
-        """The column as it enters. Raises whatever the serde does, without saying where."""
+        """Returns the column as it enters. Raises what the serde raises, without the place of the record."""
         if self.decode is not None:
             decode = self.decode
             return [None if each is None else decode(each) for each in data]
         if self.check is not None:
-            # What a task does not look at stands in its stores and results all the same, and others will look.
+            # Bytes that a task does not look at get into its stores and results all the same, and others look at them.
             try:
                 self.check(cast("list[bytes]", data))
             except TypeError:  # a null among them
@@ -46,7 +46,7 @@ class Part:
         return data
 
     def one(self, data: bytes | None) -> Any:
-        """One of the column."""
+        """Returns one key, or value, as it enters. Raises what the serde raises."""
         if data is None:
             return None
         if self.decode is not None:
@@ -73,8 +73,8 @@ class Source:
 class Decoded:
     """A batch whose columns are ready for the closures.
 
-    ``error`` is what stands behind its last record, if that is bad. ``last_offset`` is that of the last record which is
-    done once the columns are: dropped ones behind them count.
+    ``error`` is that of a bad record behind the last one, if there is one. ``last_offset`` is that of the last record
+    that is done once the columns are: dropped ones behind them count.
     """
 
     keys: list[Any]
@@ -89,8 +89,8 @@ class Decoded:
 class RecordQueue:
     """Batches of one partition, in offset order. Mirrors ``RecordQueue``.
 
-    Records are decoded a column at a time when they arrive. A bad one, when the handler does not drop it, lets those in
-    front of it be processed first, and raises when its turn comes.
+    Records are decoded a column at a time when they arrive. If the handler does not drop a bad one, those before it are
+    processed first, and its error is raised when its turn comes.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class RecordQueue:
         return batch.timestamps[self.position] if self.position < len(batch.keys) else -1
 
     def run_end(self, limit: int, most: int) -> int:
-        """Returns where the run ends that begins with the next record: before one that is not older than ``limit``,
-        which comes after another queue's head."""
+        """Returns the end of the run that begins with the next record, of at most ``most`` records: it ends before one
+        that is not older than ``limit``, which comes after another queue's head."""
         batch, begin = self._batches[0], self.position
         end = min(begin + most, len(batch.keys))
         if limit == NO_LIMIT:
@@ -152,7 +152,7 @@ class RecordQueue:
             self.processed_offset = decoded.last_offset
 
     def advance(self, end: int) -> None:
-        """The records up to index ``end`` of the first batch are done. Raises the error of a bad record behind them."""
+        """Count the first batch's records up to index ``end`` as done. Raises the error of a bad one behind them."""
         batch = self._batches[0]
         if end > self.position:
             self.processed_offset = batch.offsets[end - 1]
@@ -171,7 +171,7 @@ class RecordQueue:
             self.position = 0
 
     def decode_alone(self, key: bytes | None, value: bytes | None, timestamp: int) -> tuple[Any, Any] | None:
-        """Key and value of a record that is not queued; None if :meth:`add` must look at it: it may be bad."""
+        """Returns key and value of a record that is not queued; None if :meth:`add` must look at it: it may be bad."""
         source = self.source
         if self._failed or timestamp < 0 or type(source.extractor) is not FailOnInvalidTimestamp:
             return None
@@ -181,7 +181,7 @@ class RecordQueue:
             return None
 
     def passed(self, offset: int, timestamp: int) -> None:
-        """A record that was not queued is done."""
+        """Count a record that was not queued as done."""
         self.processed_offset = offset
         if timestamp > self.partition_time:
             self.partition_time = timestamp
@@ -199,7 +199,7 @@ class RecordQueue:
     def _one_by_one(self, batch: RecordBatch) -> Decoded:
         offsets: list[int] = []
         result = Decoded([], [], [], offsets, None if batch.headers is None else [], batch.offsets[-1])
-        # An extractor is told of every record before its own, those that still wait included.
+        # An extractor gets the time of every record before its own, those that still wait included.
         time = max([self.partition_time, *(max(waiting.timestamps) for waiting in self._batches)])
         for index in range(len(batch)):
             try:

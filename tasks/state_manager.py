@@ -1,4 +1,4 @@
-"""Stores and restore: the half of a task that a standby is made of."""
+"""Stores and their restore: the half of a task that a standby consists of."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock.tasks.program import TaskProgram
 from penstock.tasks.times_of_commit import times_of_commit
 
 _MOST_ROUNDS = 1000
-"""A flush of all stores has ended long before, unless one of them never says that it is flushed."""
+"""Limit of the rounds of a flush of all stores: it ends long before, unless one never reports that it is flushed."""
 
 
 class StateManager:
@@ -35,11 +35,11 @@ class StateManager:
     ``ProcessorStateManager``.
 
     Alone it is a standby: it follows the changelogs (:meth:`restore`) and its stores answer queries. A
-    :class:`~penstock.tasks.task.Task` that is made over it processes records on what it has by then.
+    :class:`~penstock.tasks.task.Task` that is made over it processes records with the state that it has by then.
 
     The stores write their changelogs to ``collector``, and share ``budget`` with those of other tasks of the thread.
-    One thread at a time. An error that leaves a step of a commit ends it: it must be closed, and nothing of what was
-    changed since the last commit counts.
+    One thread at a time. An error that leaves a step of a commit ends it: it must be closed, and no change since the
+    last commit counts.
     """
 
     def __init__(
@@ -113,37 +113,37 @@ class StateManager:
         return tuple(self._stores)
 
     def store(self, name: str) -> StateStore:
-        """The store itself, for operators and queries. Raises KeyError when the task has none of that name."""
+        """Returns the store itself, for operators and queries. Raises KeyError if the task has none of that name."""
         return self._stores[name]
 
     def cache_bytes(self) -> int:
-        """About what the updates that wait for a commit come to, by Kafka Streams' accounting of its cache."""
+        """Returns the approximate bytes of updates that wait for a commit, as Kafka Streams counts its cache."""
         return sum(store.dirty_cache_bytes() for store in self._stores.values())
 
     def forget_objects(self) -> None:
-        """After a commit: have the stores decode what is committed afresh, so that they show what a restart would."""
+        """After a commit, make the stores decode committed rows again, so that they show what a restart would."""
         for store in self._stores.values():
             store.forget_objects()
 
     # ---- restore ----
 
     def goes_on_from(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Before a restore: the task that processes records continues from these commits of its source partitions. A
-        standby calls it again at each commit that it learns of; exactly once it does not, for there it has nothing that
-        is not committed."""
+        """Set, before a restore, the commits of the source partitions from which the active task continues. A standby
+        calls it again at each commit that it learns of, except with exactly_once_v2: there it has nothing that is not
+        committed."""
         for name, time in times_of_commit(self.program, offsets).items():
             self._stores[name].goes_on_from(time)
 
     def changelog_offset(self, store: str) -> int | None:
-        """The next offset of its changelog to restore from; None when the store was never written."""
+        """Returns the next offset of its changelog to restore from; None if the store was never written."""
         return self._task_stores.changelog_offset(store)
 
     def bulk_load(self, store: str, position: int) -> BulkLoad | None:
-        """What to restore many records of the changelog of ``store`` by, from ``position`` on; None where batches are
-        as fast, or the store looks at its rows while it is restored."""
+        """Returns a load for many records of the changelog of ``store``, from ``position`` on; None if batches are as
+        fast, or the store looks at its rows while it is restored."""
         load = self._task_stores.bulk_load(store) if self._stores[store].restores_blindly else None
         if load is not None and self._task_stores.changelog_offset(store) is None:
-            # After a crash there may be rows of it: then it is no new store, which may be as old as it likes.
+            # After a crash there may be rows of it. An offset makes sure that their age is checked then.
             self._task_stores.write(self._task_stores.new_batch(), {store: position})
         return load
 
@@ -157,10 +157,10 @@ class StateManager:
         headers: Sequence[Headers | None] | None = None,
         load: BulkLoad | None = None,
     ) -> None:
-        """Records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. Committed at once, or
-        gathered by ``load`` until :meth:`write_load`.
+        """Restore records of the changelog of ``store``, oldest first; ``next_offset`` follows the last. They are
+        committed at once, or gathered by ``load`` until :meth:`write_load`.
 
-        ``headers``: None where no record has any.
+        ``headers``: None if no record has any.
         """
         batch = load if load is not None else self._task_stores.new_batch()
         self._put_restored(batch, store, keys, values, timestamps, headers)
@@ -204,12 +204,12 @@ class StateManager:
 
     @property
     def takes_changes_while_committed(self) -> bool:
-        """Whether stores may be changed between :meth:`take_snapshot` and the end of :meth:`release_flushed`."""
+        """True if stores may be changed between :meth:`take_snapshot` and the end of :meth:`release_flushed`."""
         return all(store.takes_changes_while_committed for store in self._stores.values())
 
     def take_snapshot(self, beside_records: Container[str]) -> Iterator[None]:
-        """Begin a commit: move what was changed since the last one to the changelogs and downstream, but for the stores
-        ``beside_records``, which :meth:`flush_snapshot` flushes. Exhaust it; between two steps the stores may be
+        """Begin a commit: move what was changed since the last one to the changelogs and downstream, except for the
+        stores ``beside_records``, which :meth:`flush_snapshot` flushes. Exhaust it; between two steps the stores may be
         queried, but not written. What is changed from then on belongs to the next commit."""
         batch = self._batch = self._task_stores.new_batch()
         beside = beside_records if self.takes_changes_while_committed else ()
@@ -241,7 +241,7 @@ class StateManager:
             )
 
     def commit_at_once(self) -> None:
-        """A whole commit in one step, of a host that asks nothing of the stores meanwhile and keeps no offsets of
+        """Make a whole commit in one step, for a host that asks nothing of the stores meanwhile and keeps no offsets of
         changelogs."""
         stores = self._stores.values()
         if not _have_changes(stores):
@@ -255,11 +255,12 @@ class StateManager:
 
     @property
     def logged_by_flush(self) -> frozenset[str]:
-        """Of the commit under way: the stores whose changelogs only :meth:`flush_snapshot` writes."""
+        """The stores whose changelogs, in the commit under way, only :meth:`flush_snapshot` writes."""
         return frozenset(store.name for store in self._frozen if store.logs_when_flushed)
 
     def commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Kafka has what was flushed: write all stores at once, each with the offset behind its last changelog record.
+        """Write all stores at once, when Kafka has what was flushed, each with the offset behind its last changelog
+        record.
 
         A store that is not named keeps the offset that it has. :meth:`release_flushed` must follow.
         """
@@ -268,13 +269,13 @@ class StateManager:
         self._batch = None
 
     def release_flushed(self) -> Iterator[None]:
-        """After :meth:`commit`: let go of what stands in the rows now. Exhaust it; between two steps as before."""
+        """After :meth:`commit`, release the changes that are rows now. Exhaust it like :meth:`flush_snapshot`."""
         for store in self._stores.values():
             yield
             store.batch_written()
 
     def detach(self) -> TaskStores:
-        """Let go of the stores, which stay open with what is committed in them: :meth:`close` does nothing then."""
+        """Hand over the stores, which stay open with what is committed in them: :meth:`close` does nothing then."""
         self._detached = True
         self.budget.remove(self._stores.values())
         return self._task_stores
@@ -287,9 +288,9 @@ class StateManager:
 
 
 def _log(collector: RecordCollector, topic: str, partition: int, builder: AnyStoreBuilder, context: TaskContext) -> Log:
-    """Without headers, with the same for each record but deletions, or with those of what is processed.
+    """Returns the log function: without headers, with the same for all but deletions, or with the current record's.
 
-    It runs for each record of a changelog: in a call by position 0.1 µs is spared of the 0.4 of one by keyword.
+    It runs for each record of a changelog: a call by position saves 0.1 µs of the 0.4 of one by keyword.
     """
     send, headers = collector.send, builder.changelog_headers
 

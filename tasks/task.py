@@ -1,4 +1,4 @@
-"""The task: what every host runs."""
+"""The task, which every host runs."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Task:
     ``complete_commit`` the last two.
 
     ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
-    ``clock_stands``: the host's wall clock does not move while records are processed, so nothing waits for it that only
-    spares work. ``sender_of``: how each sink sends, if not by ``collector``.
+    ``clock_stands``: the host's wall clock does not move while records are processed, so no work is put off by it to
+    save effort. ``sender_of``: returns the send function of each sink; None: all sinks send by ``collector``.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Task:
         self._expiry = expiry if expiry else None
         self._processors = composed.processors
         self.has_processors = bool(composed.processors)
-        """Whether :meth:`init` calls code of the user's."""
+        """True if :meth:`init` calls user code."""
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
-        """The stores that have not seen what is processed before the next snapshot has begun."""
+        """The stores that see what is processed only when the next snapshot begins."""
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -108,8 +108,8 @@ class Task:
     # ---- start ----
 
     def add_topic(self, topic: str) -> bool:
-        """Read another topic, if the pattern of a source matches it: for a host that does not know all of them before
-        the task begins."""
+        """Read another topic; returns False if no pattern of a source matches it. For a host that does not know all
+        topics before the task begins."""
         program = self.state_manager.program
         source, partition = source_topic(program, topic), TopicPartition(topic, self.task_id.partition)
         if source is None:
@@ -123,13 +123,13 @@ class Task:
         return True
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """What the group has committed for the source partitions: partition times, stream time, and what
-        operators remember, go on from there."""
+        """Continue from what the group has committed for the source partitions: partition times, stream time, and what
+        operators remember."""
         self._offsets.resume(committed)
 
     def init(self, wall_ms: int) -> None:
-        """Initialise the processors; their stores are restored. Raises ProcessingError, and what a producer or a store
-        has to say of what they send."""
+        """Initialise the processors; their stores are restored. Raises ProcessingError, and errors of a producer or a
+        store about what they send."""
         self._context.wall_ms = wall_ms
         if self._idle is not None:
             self._idle.begin(self._group.processed_offsets(), wall_ms)
@@ -147,7 +147,7 @@ class Task:
     # ---- records ----
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue records of a source partition; offsets go on from those that were added before."""
+        """Queue records of a source partition; offsets follow those that were added before."""
         queue = self._group.queues[batch.partition]
         self._read_ahead[batch.partition].add(batch.keys, len(queue))
         waited = bool(queue)
@@ -156,18 +156,18 @@ class Task:
             self._group.offer(queue)
 
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
-        """Whether everything the broker has of ``partition`` was added; None when that is not known.
+        """Set whether everything the broker has of ``partition`` was added; None if that is not known.
 
         Only needed by tasks with several source partitions (``max.task.idle.ms``), and by those that watch idleness.
         """
         self._group.set_caught_up(partition, caught_up)
 
     def buffered(self, partition: TopicPartition) -> int:
-        """How many records of ``partition`` wait."""
+        """Returns the number of records of ``partition`` that wait."""
         return len(self._group.queues[partition])
 
     def process(self, max_records: int, wall_ms: int) -> int:
-        """Process at most ``max_records`` in the task's order; returns how many were. 0: none may be processed now.
+        """Process at most ``max_records`` in the task's order; returns their number. 0: none may be processed now.
 
         Raises RecordError when a record cannot be handled and the handlers do not drop it.
         """
@@ -241,10 +241,10 @@ class Task:
         offset: int,
         wall_ms: int,
     ) -> bool:
-        """``add`` and ``process`` of one record without headers while none is queued and no partition is waited for,
-        past the queues.
+        """``add`` and ``process`` one record without headers, past the queues, while none is queued and no partition is
+        waited for.
 
-        False: it needs a closer look, and nothing was done. ``add`` it then.
+        Returns False if it needs a closer look, and nothing was done. ``add`` it then.
         """
         if self._reads_time or self._places_headers or self._idle is not None:
             return False
@@ -265,7 +265,7 @@ class Task:
         return True
 
     def _run_one(self, queue: RecordQueue, index: int) -> None:
-        """A run of a single record: records of two topics alternate where many have the same timestamp."""
+        """Process a run of a single record: records of two topics alternate if many have the same timestamp."""
         batch, context = queue.batch, self._context
         context.enter(queue.partition, batch.offsets, index + 1, iter(()))
         timestamp = batch.timestamps[index]
@@ -287,19 +287,19 @@ class Task:
     # ---- time ----
 
     def punctuate(self, wall_ms: int) -> bool:
-        """Let the time of idle operators go on, and call the wall-clock punctuators that are due; whether there were
-        any of either."""
+        """Let the time of idle operators advance, and call the wall-clock punctuators that are due; returns True if
+        there were any of either."""
         self._context.wall_ms = wall_ms
         went_on = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
         return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or went_on
 
     @property
     def watches_idleness(self) -> bool:
-        """Whether the host must say of each source whether all of it was fetched (:meth:`set_caught_up`)."""
+        """True if the host must call :meth:`set_caught_up` for each source partition."""
         return self._idle is not None
 
     def _is_flushed(self) -> bool:
-        """Whether no cache holds updates back. If one does, they are let go by a commit, which is asked for."""
+        """Returns True if no cache holds updates back. If one does, requests a commit, which releases them."""
         if any(store.has_changes for store in self._caches):
             self._context.commit_requested = True
             return False
@@ -314,19 +314,19 @@ class Task:
             self._context.failed(error, node, None)
 
     def between_records(self, now_ms: int) -> None:
-        """What is put into a store from now on, until the next record, is put by the host, at ``now_ms``."""
+        """Set the time of what the host puts into stores from now on, until the next record, to ``now_ms``."""
         self._context.timestamp = now_ms
 
     # ---- commit ----
 
     @property
     def commit_requested(self) -> bool:
-        """Whether a processor asked for a commit since the last one."""
+        """True if a commit was requested since the last one: by a processor, or to flush caches for idle operators."""
         return self._context.commit_requested
 
     def prepare_commit(self) -> Iterator[None]:
-        """:meth:`take_snapshot`, and flush all of it at once. Exhaust it as that; no record may be processed before
-        ``complete_commit``."""
+        """Take a snapshot, and flush all of it at once. Exhaust it like :meth:`take_snapshot`; no record may be
+        processed before ``complete_commit``."""
         yield from self._take_snapshot(frozenset())
 
     def take_snapshot(self) -> Iterator[None]:
@@ -350,34 +350,34 @@ class Task:
         self._context.headers = None
 
     def pass_over(self, partition: TopicPartition, position: int) -> None:
-        """All of ``partition`` that the host has fetched is processed, and it will fetch from ``position`` on: what
-        stands between is no record. It need not be read again."""
+        """Skip to ``position``, from which the host will fetch next; all of ``partition`` that it has fetched is
+        processed. No record is between, and nothing there need be read again."""
         self._offsets.pass_over(partition, position)
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """What to commit: per source partition the offset of the next record to process, the partition's time, and what
-        operators remember."""
+        """Returns what to commit: per source partition the offset of the next record to process, the partition's time,
+        and what operators remember."""
         return self._offsets.to_commit()
 
     def positions(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Per source partition the offset of the last record that was processed; none where none was."""
+        """Yields per source partition the offset of the last record that was processed; none if there was none."""
         return self._offsets.positions()
 
     def commit_at_once(self) -> None:
-        """``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
+        """Do ``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
         self._context.leave()
         self.state_manager.commit_at_once()
         self._context.headers = None
         self._context.commit_requested = False
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Kafka has the offsets: write all stores at once, each with the offset behind its last changelog record."""
+        """Write all stores at once, now that Kafka has the offsets: each with that behind its last changelog record."""
         self.state_manager.commit(changelog_offsets)
         for _ in self.state_manager.release_flushed():
             pass
 
     def metrics(self) -> TaskMetrics:
-        """Counters so far."""
+        """Returns the counters so far."""
         counted = self._processed, self._context.dropped_records, self._context.stream_time
         punctuated = sum(queue.called for queue in self._punctuations.values())
         return TaskMetrics(*counted, punctuated, self._group.enforced, self._context.dropped_by_handlers)

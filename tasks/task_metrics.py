@@ -1,4 +1,4 @@
-"""What a task has counted."""
+"""The counters of a task."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ class TaskMetrics:
     stream_time_ms: int
     punctuate_total: int = 0
     enforced_processing_total: int = field(default=0, compare=False)
-    """How often an empty partition was waited for in vain: a matter of how often the host calls."""
+    """Number of times that an empty partition was waited for in vain: it depends on how often the host calls."""
     dropped_by_handlers: int = field(default=0, compare=False)
-    """Those of the dropped records that a handler of exceptions dropped, which reports them as it likes."""
+    """Number of the dropped records that an exception handler dropped, which reports them as it likes."""

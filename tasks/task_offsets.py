@@ -1,4 +1,4 @@
-"""How far a task has come in its source partitions: what it commits, and goes on from."""
+"""The positions of a task in its source partitions: what it commits, and continues from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.tasks.record_queue import RecordQueue
 
 
 class TaskOffsets:
-    """Those of ``queues``, with what operators remember."""
+    """The offsets of ``queues``, with what operators remember."""
 
     def __init__(self, task_id: TaskId, queues: Mapping[TopicPartition, RecordQueue], context: TaskContext) -> None:
         self._task_id = task_id
@@ -27,7 +27,7 @@ class TaskOffsets:
         self._said_left_out = False
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Go on from what the group has committed."""
+        """Continue from what the group has committed."""
         context = self._context
         for partition, offset in committed.items():
             queue = self._queues.get(partition)
@@ -40,14 +40,14 @@ class TaskOffsets:
                     slot.ms = max(slot.ms, found.get(name, -1), found.get(short_name(name), -1))
 
     def pass_over(self, partition: TopicPartition, position: int) -> None:
-        """Between the last record of an empty queue and ``position`` stands none: markers of transactions, and what was
-        aborted. Where nothing was processed yet, reading begins with the first record again."""
+        """Skip from the last record of an empty queue to ``position``: between them are only markers of transactions,
+        and aborted records. If nothing was processed yet, reading begins with the first record again."""
         queue = self._queues[partition]
         if 0 <= queue.processed_offset < position - 1:
             queue.processed_offset = position - 1
 
     def to_commit(self) -> dict[TopicPartition, CommittedOffset]:
-        """The offsets of the next records, with the partitions' times and what operators remember."""
+        """Returns the offsets of the next records, with the partitions' times and what operators remember."""
         remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})
         if left_out and not self._said_left_out:
             self._said_left_out = True
@@ -61,7 +61,7 @@ class TaskOffsets:
         }
 
     def positions(self) -> Iterator[tuple[TopicPartition, int]]:
-        """The offsets of the records that were processed last; none where none was."""
+        """Yields per partition the offset of the record that was processed last; none if none was."""
         for partition, queue in self._queues.items():
             if queue.processed_offset >= 0:
                 yield partition, queue.processed_offset

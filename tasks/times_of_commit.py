@@ -1,4 +1,4 @@
-"""How far the records of a commit had come, for each store of its task."""
+"""The times that the records of a commit had reached, for each store of its task."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.topology.physical.topology import ProcessorNode
 
 
 def times_of_commit(program: TaskProgram, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[str, int]:
-    """The largest time (ms) that each store's operators had seen, by store; −1 if none is known.
+    """Returns the largest time (ms) that each store's operators had seen, by store; −1 if none is known.
 
-    It is what they remember. Those that remember none had come as far as the topics whose records reach them, or as the
-    operators in front of them. What else the task reads may be far ahead: it does not count, nor do operators that only
-    look into a store. But rows with a TTL expire by the time of all that the task reads.
+    It is the time that they remember. Those that remember none had the time of the topics whose records reach them, or
+    of the operators before them. What else the task reads may be far ahead: it does not count, nor do operators that
+    only look into a store. But rows with a TTL expire by the time of all that the task reads.
     """
     found = [decode_remembered(offset.metadata) for offset in offsets.values()]
 

@@ -1,4 +1,4 @@
-"""Two inputs whose records alternate, as those of a join do where many have the same timestamp."""
+"""Processing of two inputs whose records alternate, as those of a join do if many have the same timestamp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FEWEST_RECORDS = 32
 
 
 class _Side:
-    """The next records of ``queue``, at most so many, and how far they are processed."""
+    """The next records of ``queue``, at most ``most``, and the position up to which they are processed."""
 
     __slots__ = ("begin", "head", "queue", "records", "run", "timestamps", "upcoming")
 
@@ -27,10 +27,10 @@ class _Side:
         self.timestamps = batch.timestamps[self.begin : end]
         self.records = zip(batch.keys[self.begin : end], values, strict=False)
         self.upcoming = iter((*self.timestamps, NO_LIMIT))
-        """The records' times, each taken before its record is processed: the next one says whose turn it is."""
+        """The records' times, each taken before its record is processed: the next one decides which side is next."""
 
     def advance(self, context: TaskContext) -> int:
-        """Tell the queue how many records are done, and return it. Raises as :meth:`RecordQueue.advance`."""
+        """Advance the queue past the records that are done; returns their number. Raises the error of a bad record."""
         done = len(self.timestamps) - length_hint(self.run.values)
         context.stream_time = max((context.stream_time, *self.timestamps[:done]))
         self.queue.advance(self.begin + done)
@@ -39,10 +39,10 @@ class _Side:
 
 def take_turns(group: PartitionGroup, queue: RecordQueue, end: int, most: int, context: TaskContext) -> int:
     """Process records of ``queue``, which was polled from ``group`` for the run up to ``end``, and of the only other
-    one, in the order of the group; at most ``most``. Both are in the group again then. Returns how many were processed,
-    0 where the records do not alternate, or have headers.
+    one, in the order of the group; at most ``most``. Both are in the group again then. Returns the number processed, 0
+    if the records do not alternate, or have headers.
 
-    One loop over both: a run for each record, with what it notes, and a heap cost 2 µs a record more.
+    It is one loop over both: a run for each record, with what that keeps, and a heap cost 2 µs a record more.
     """
     if most < _FEWEST_RECORDS or not 0 < end - queue.position < _SHORT_RUN:
         return 0

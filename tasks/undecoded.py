@@ -1,10 +1,10 @@
-"""Which keys and values of a task may travel undecoded: those that no user function looks at.
+"""Finds the keys and values of a task that may travel undecoded: those that no user function looks at.
 
-Source nodes that feed the same operators must agree, so the decision falls per connected part of the graph. Bytes stay
-bytes only under a lossless serde, and only if all sinks and stores they reach use that same serde.
+Source nodes that feed the same operators must agree, so the decision is made per connected part of the graph. Bytes
+stay bytes only under a lossless serde, and only if all sinks and stores they reach use that same serde.
 
 A store of windows or sessions has its windowed keys as bytes, too, in the very form of the topics that they are written
-to. So an aggregate in windows can hand them on undecoded where a record's own key could go on so.
+to. So an aggregate in windows can forward them undecoded if a record's own key could be.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def _if_lossless(serde: Serde[Any] | None) -> Serde[Any] | None:
 
 
 def _of_windowed_keys(builder: AnyStoreBuilder) -> Serde[Any] | None:
-    """The serde of the windowed keys of a store, if their bytes may stand for them."""
+    """Returns the serde of the windowed keys of a store, if their bytes may be used in place of them; else None."""
     if isinstance(builder, ExpiringStoreBuilder) and builder.key_serde is not None and builder.key_serde.lossless:
         return builder.windowed_key_serde(builder.key_serde)
     return None
 
 
 def _plain(node: SourceNode | SinkNode) -> bool:
-    """Whether no extractor or partitioner looks at the record."""
+    """Returns True if no extractor or partitioner looks at the record."""
     if isinstance(node, SourceNode):
         return type(node.timestamp_extractor) is FailOnInvalidTimestamp  # a subclass may look at the record
     return isinstance(node.topic, str) and node.partitioner is None
@@ -87,7 +87,7 @@ def _stay_bytes(
     serde_of: Callable[[Node], Serde[Any] | None],
     passes: Callable[[Node, Serde[Any]], bool],
 ) -> dict[str, Serde[Any]]:
-    """``serde_of``: of the bytes that a source or changer hands on; None where it hands on objects."""
+    """Returns the serdes of nodes that get bytes. ``serde_of``: the serde of bytes that a node forwards, else None."""
     changers = {node.name: node for node in nodes if isinstance(node, ProcessorNode) and not keeps(node.operator)}
     entering: dict[str, list[Serde[Any] | None]] = {
         node.name: [serde_of(node)] for node in nodes if isinstance(node, SourceNode)
@@ -97,7 +97,7 @@ def _stay_bytes(
             entering.setdefault(child.name, []).append(serde_of(changer))
     found: dict[str, Serde[Any]] = {}
     for part in _parts(nodes, children, changers.keys()):
-        # Whoever receives an object from one side can have no bytes from another.
+        # A node that receives an object from one side can have no bytes from another.
         serdes = [serde for node in part for serde in entering.get(node.name, ())]
         serde = serdes[0] if serdes else None
         if serde is None or any(other != serde for other in serdes):
@@ -108,7 +108,7 @@ def _stay_bytes(
 
 
 def _parts(nodes: Sequence[Node], children: Children, changers: Set[str]) -> list[list[Node]]:
-    """Nodes joined by edges; what stands behind one of ``changers`` is joined among itself, but not with it."""
+    """Returns nodes joined by edges; those behind one of ``changers`` are joined to each other, but not to it."""
     groups = NodeGroups()
     for node in nodes:
         groups.add(node.name)

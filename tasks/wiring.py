@@ -31,7 +31,7 @@ Edge = Callable[..., None]
 
 @dataclass(frozen=True)
 class Store:
-    """A store as operators use it. ``forwarded_by``: the nodes that forward what its flush tells them."""
+    """A store as operators use it. ``forwarded_by``: the nodes that forward the updates that it flushes."""
 
     builder: AnyStoreBuilder
     opened: StateStore
@@ -51,10 +51,10 @@ class Store:
         return self.opened
 
     def listen(self, node: str, on_flush: OnFlush, old_values: bool, children: Iterable[str] = ()) -> None:
-        """Have ``on_flush`` hear of each update that a cached store flushes, and ``node`` forward them to
-        ``children``. Where several nodes that write the store have the same ones (cogroup), one forwards for all.
+        """Call ``on_flush`` with each update that a cached store flushes, and have ``node`` forward them to
+        ``children``. If several nodes that write the store have the same ones (cogroup), one forwards for all.
 
-        Operators have no other way: where a flush is forwarded to decides whether records may run beside it
+        Operators have no other way: the nodes that a flush is forwarded to decide if records may be processed beside it
         (:mod:`~penstock.tasks.flush_isolation`).
         """
         self.forwarded_by.append(node)
@@ -76,10 +76,10 @@ class UserObject(Protocol):
     """Object that begins and ends with its task: a processor, a transformer."""
 
     def init(self, context: Any, /) -> None:
-        """The task begins."""
+        """Called when the task begins."""
 
     def close(self) -> None:
-        """The task ends."""
+        """Called when the task ends."""
 
 
 class Hosted(Protocol):
@@ -100,12 +100,12 @@ class Hosted(Protocol):
 class Wiring:
     """All that the closure of node ``name`` is made from.
 
-    ``global_stores`` are there for every node, to be read. ``forward`` hands on to all children; ``children`` has them
-    one by one. ``undecoded_key`` is the serde of keys that it receives as bytes, None when it receives them decoded;
+    Every node may read ``global_stores``. ``forward`` forwards to all children; ``children`` has them one by one.
+    ``undecoded_key`` is the serde of keys that it receives as bytes, None if it receives them decoded;
     ``undecoded_value`` that of values. ``hands_on_bytes``: its children receive keys as bytes.
     ``sink_key_serdes``: the key serdes of the sinks among its children. A processor
     of the user's adds itself to ``processors`` and its schedules to ``punctuations``. ``looks_behind_caches``: a
-    look-up gives what downstream was told last, not the update that waits in a cache. ``cached_stores``: the stores of
+    look-up finds the value forwarded last, not the update that waits in a cache. ``cached_stores``: the stores of
     the task that hold updates back until they are flushed.
     """
 
@@ -143,18 +143,19 @@ class Wiring:
 
     @property
     def forward_change(self) -> TableEdge:
-        """The same for a node whose children take table edges."""
+        """One closure for all children, in their order, of a node whose children take table edges."""
         return fan_out_changes(list(self.children.values()))
 
     def observed_time(self) -> Remembered:
-        """The stream time that this node has observed: the largest timestamp that reached it, before a restart too.
+        """Returns the stream time that this node has observed: the largest timestamp that reached it, before a restart
+        too.
 
-        Kafka Streams begins anew after a restart, and takes again what is too late.
+        Kafka Streams begins again after a restart, and takes records that are too late.
         """
         return self.context.remembered.setdefault(self.name + STREAM_TIME, Remembered())
 
     def shared_observed_time(self, store: Store) -> Remembered:
-        """:meth:`observed_time` of all nodes together that share ``store``."""
+        """Returns the :meth:`observed_time` of all nodes together that share ``store``."""
         return self.context.remembered.setdefault(store.builder.name + STREAM_TIME, Remembered())
 
     def advances_when_idle(
@@ -165,24 +166,24 @@ class Wiring:
         holds: Callable[[], bool] | None = None,
         resume: Callable[[int], None] | None = None,
     ) -> None:
-        """This node's time goes on by the wall clock while no records come (``window.idle.advance.ms``): see
+        """Let this node's time advance by the wall clock while no records come (``window.idle.advance.ms``): see
         :class:`~penstock.tasks.idle_time.Advancing`. Without that setting, nothing happens."""
         if self.context.idle is not None:
             self.context.idle.add(self.name, observed, advance, now, holds, resume)
 
     def close_time(self, store: Store) -> Remembered:
-        """Returns how far windows of ``store`` that have closed were emitted: the stream time less the grace period
-        when they were last. As in Kafka Streams it is remembered under the name of the store."""
+        """Returns the close time of the last emission of windows of ``store``: the stream time then, less the grace
+        period. As in Kafka Streams, it is remembered under the name of the store."""
         return self.context.remembered.setdefault(store.builder.name, Remembered())
 
     @property
     def failed(self) -> Callable[[Exception, str, Any], None]:
-        """:meth:`TaskContext.failed`, told the key as users know it."""
+        """:meth:`TaskContext.failed`, called with the key as users know it."""
         failed, readable_key = self.context.failed, self.readable_key
         return failed if self.undecoded_key is None else lambda error, name, key: failed(error, name, readable_key(key))
 
     def failed_at(self, *stores: Store) -> Callable[[Exception, str, Any], None]:
-        """:meth:`failed`, which first finds out whether it was the serde of one of ``stores`` that refused the key."""
+        """Returns :meth:`failed`, which first finds out if the serde of one of ``stores`` has refused the key."""
         failed = self.failed
         if self.undecoded_key is not None:
             return failed
@@ -194,7 +195,7 @@ class Wiring:
         return run
 
     def readable_key(self, key: Any) -> Any:
-        """``key`` as users know it, for an error; bytes that cannot be decoded stay bytes."""
+        """Returns ``key`` as users know it, for an error; bytes that cannot be decoded stay bytes."""
         if key is None or self.undecoded_key is None:
             return key
         try:
@@ -207,7 +208,7 @@ class Wiring:
         return store.key_serde.serialize if self.undecoded_key is None else None
 
     def to_windowed_key(self, store: Store) -> Callable[[Any, Window], Any]:
-        """Returns the function that makes a key that this node receives, and a window, the windowed key that its
+        """Returns the function that turns a key that this node receives, and a window, into the windowed key that its
         children expect."""
         if self.hands_on_bytes:
             key_bytes, suffix = self.key_to_bytes(store) or _same, store.windowed.rows.schema.topic_suffix
@@ -218,13 +219,13 @@ class Wiring:
         return lambda key, window: Windowed(decode(key), window)
 
     def row_to_windowed_key(self, store: Store) -> Callable[[bytes], Any]:
-        """Returns the function that makes the key of a row of ``store`` the windowed key that the children of this node
-        expect."""
+        """Returns the function that turns the key of a row of ``store`` into the windowed key that the children of this
+        node expect."""
         rows = store.windowed.rows
         return rows.schema.topic_key if self.hands_on_bytes else rows.windowed_keys(store.key_serde.deserialize)
 
     def bytes_to_key(self, store: Store) -> Callable[[bytes], Any]:
-        """Returns the function that makes a key of ``store`` what the children of this node expect."""
+        """Returns the function that turns a key of ``store`` into the form that the children of this node expect."""
         return store.key_serde.deserialize if self.undecoded_key is None else _same
 
 
@@ -233,7 +234,7 @@ def _same(data: Any) -> Any:
 
 
 def _refusal(store: Store, key: Any) -> SerializationError | None:
-    """Returns what is wrong with ``key`` for the serde of ``store``, if anything is."""
+    """Returns the error with which the serde of ``store`` refuses ``key``; None if it takes it."""
     serde = store.key_serde
     try:
         serde.serialize(key)

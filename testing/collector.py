@@ -1,4 +1,4 @@
-"""What a driver's topology has written, per topic in order, and what of it goes in again."""
+"""Collects what a driver's topology writes, per topic in order, and what of it goes in again."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from penstock.common.records import NO_HEADERS, Headers, check_headers
 
 ProducedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
-"""(key, value, timestamp, headers, partition) as it would stand in its topic; partition −1 where the default
-partitioner chooses. A plain tuple: a test may write millions, and nothing costs less to make."""
+"""(key, value, timestamp, headers, partition) as it would be in its topic; partition −1 if the default partitioner
+chooses. A plain tuple: a test may write millions, and nothing costs less to make."""
 
 ArrivedRecord = tuple[str, bytes | None, bytes | None, int, Headers]
 """(topic, key, value, timestamp, headers) of a record that the topology itself is to read."""
@@ -23,9 +23,9 @@ class Collector:
         self.topics: dict[str, deque[ProducedRecord]] = defaultdict(deque)
         self.produced: set[str] = set()
         self.unseen: deque[ArrivedRecord] = deque()
-        """Of ``read_back``: what did not go in yet."""
+        """Records of the topics in ``read_back`` that did not go in yet."""
         self.logged: Mapping[str, dict[bytes, bytes | None]] = {}
-        """Of the changelogs that are watched: what was written last under each key."""
+        """By changelog that is watched: the value that was written last under each key."""
 
     def send(
         self,
@@ -36,7 +36,7 @@ class Collector:
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """One record. Raises TypeError for headers that a producer would refuse."""
+        """Takes one record. Raises TypeError for headers that a producer would refuse."""
         if headers:
             check_headers(headers, topic)
         self.topics[topic].append((key, value, timestamp, headers or NO_HEADERS, partition))
@@ -47,5 +47,5 @@ class Collector:
             self.logged[topic][key] = value
 
     def partitions(self, topic: str) -> int:
-        """Every topic of a driver has one."""
+        """Returns 1: every topic of a driver has one partition."""
         return 1

@@ -35,11 +35,11 @@ class Pipe(Protocol):
     """Takes one record of a topic: (topic, key, value, timestamp, headers)."""
 
     def __call__(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, /) -> None:
-        """It and all that it causes has happened then."""
+        """Returns when the record and all that it causes has happened."""
 
 
 class _Nothing:
-    """Stands for a parameter that was not given: None is a value."""
+    """Marks a parameter that was not given: None is a value."""
 
 
 _NOT_GIVEN = _Nothing()
@@ -48,7 +48,7 @@ _NOT_GIVEN = _Nothing()
 class TestInputTopic(Generic[K, V]):
     """Pipes records into one topic of a driver, each of which is processed and committed before the call returns.
 
-    A record without a timestamp gets the automatic one, which goes on by ``auto_advance`` with each of them. Made by
+    A record without a timestamp gets the automatic one, which advances by ``auto_advance`` with each of them. Made by
     ``TopologyTestDriver.create_input_topic``. Mirrors ``TestInputTopic``.
     """
 
@@ -81,7 +81,7 @@ class TestInputTopic(Generic[K, V]):
     def pipe_input(
         self, key: Any, value: Any = _NOT_GIVEN, timestamp_ms: Instant | None = None, headers: Headers = NO_HEADERS
     ) -> None:
-        """One record; everything it causes has happened when this returns.
+        """Pipe one record; everything it causes has happened when this returns.
 
         Given are key and value, a value alone, whose key is null, or a whole :class:`TestRecord`. ``timestamp_ms`` is
         in ms since the epoch, or a ``datetime`` with a time zone; a record that is given one leaves the automatic one
@@ -115,11 +115,11 @@ class TestInputTopic(Generic[K, V]):
             raise SerializationError(f"input topic {self._topic}: {part}: {why}") from error
 
     def pipe_record(self, record: TestRecord[K | None, V | None]) -> None:
-        """One record, with its timestamp and headers. Raises as :meth:`pipe_input`."""
+        """Pipe one record, with its timestamp and headers. Raises as :meth:`pipe_input`."""
         self.pipe_input(record.key, record.value, record.timestamp, record.headers)
 
     def pipe_record_list(self, records: Iterable[TestRecord[K | None, V | None]]) -> None:
-        """Records in their order, with their timestamps and headers. Raises as :meth:`pipe_input`."""
+        """Pipe records in their order, with their timestamps and headers. Raises as :meth:`pipe_input`."""
         for record in records:
             self.pipe_record(record)
 
@@ -129,8 +129,8 @@ class TestInputTopic(Generic[K, V]):
         start_timestamp_ms: Instant | None = None,
         advance: Duration | None = None,
     ) -> None:
-        """Records in their order: with automatic timestamps, or from ``start_timestamp_ms`` on, each ``advance`` (none
-        if it is not given) after the one before, which leaves the automatic one as it is. Raises as
+        """Pipe records in their order: with automatic timestamps, or from ``start_timestamp_ms`` on, each ``advance``
+        (none if it is not given) after the one before, which leaves the automatic one as it is. Raises as
         :meth:`pipe_input`."""
         for (key, value), timestamp in zip(records, _times(start_timestamp_ms, advance), strict=False):
             self.pipe_input(key, value, timestamp)
@@ -141,7 +141,7 @@ class TestInputTopic(Generic[K, V]):
         start_timestamp_ms: Instant | None = None,
         advance: Duration | None = None,
     ) -> None:
-        """Values under a null key, in their order; timestamps as in :meth:`pipe_key_value_list`."""
+        """Pipe values under a null key, in their order; timestamps as in :meth:`pipe_key_value_list`."""
         for value, timestamp in zip(values, _times(start_timestamp_ms, advance), strict=False):
             self.pipe_input(None, value, timestamp)
 
@@ -151,7 +151,7 @@ class TestInputTopic(Generic[K, V]):
 
 
 def _times(start: Instant | None, advance: Duration | None) -> Iterator[int | None]:
-    """A timestamp for each record of a list."""
+    """Returns a timestamp for each record of a list."""
     if start is None and advance is not None:
         raise TypeError("advance counts from start_timestamp_ms: give both, or neither")
     step = 0 if advance is None else to_ms(advance, "advance")
@@ -182,23 +182,23 @@ class TestOutputTopic(Generic[K, V]):
         self._value_serde = value_serde
 
     def is_empty(self) -> bool:
-        """Whether everything was read."""
+        """Returns True if everything was read."""
         return not self._records
 
     def get_queue_size(self) -> int:
-        """How many records were not read yet."""
+        """Returns the number of records that were not read yet."""
         return len(self._records)
 
     def read_record(self) -> TestRecord[K | None, V | None]:
-        """The next record, with timestamp (ms) and headers."""
+        """Returns the next record, with timestamp (ms) and headers."""
         return TestRecord(*self._next())
 
     def read_value(self) -> V | None:
-        """The next record's value."""
+        """Returns the next record's value."""
         return self._next()[1]
 
     def read_key_value(self) -> tuple[K | None, V | None]:
-        """The next record's key and value."""
+        """Returns the next record's key and value."""
         return self._next()[:2]
 
     def _next(self) -> tuple[K | None, V | None, int, Headers]:
@@ -228,17 +228,17 @@ class TestOutputTopic(Generic[K, V]):
             yield self._next()
 
     def read_records_to_list(self) -> list[TestRecord[K | None, V | None]]:
-        """All records that were not read yet; none is an empty list."""
+        """Returns all records that were not read yet; none is an empty list."""
         return [TestRecord(*record) for record in self._rest()]
 
     def read_values_to_list(self) -> list[V | None]:
-        """Their values."""
+        """Returns the values of all records that were not read yet."""
         return [record[1] for record in self._rest()]
 
     def read_key_values_to_list(self) -> list[tuple[K | None, V | None]]:
-        """Their keys and values."""
+        """Returns the keys and values of all records that were not read yet."""
         return [record[:2] for record in self._rest()]
 
     def read_key_values_to_map(self) -> dict[K | None, V | None]:
-        """Key to value; the last of each key wins. A null value stands in it too."""
+        """Returns key to value of all records that were not read yet; the last of each key wins, a null value too."""
         return dict(record[:2] for record in self._rest())

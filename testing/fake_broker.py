@@ -1,6 +1,6 @@
 """A Kafka broker in memory: topics, logs, groups and offsets, as far as :mod:`penstock.kafka.contracts` asks for them.
 
-It keeps no time of its own: a static member that closes or dies keeps its seat, whose session never times out.
+It keeps no time of its own: a static member that closes or dies stays in its group, and its session never times out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FakeTransaction:
 
 @dataclass(frozen=True)
 class FakeRecord:
-    """One record of a log, or the marker of a transaction's end, which is an offset that nobody sees."""
+    """One record of a log, or the marker of a transaction's end, which is an offset that no reader sees."""
 
     key: bytes | None
     value: bytes | None
@@ -84,7 +84,7 @@ class FakeLog:
 
     @property
     def stable_end(self) -> int:
-        """The last stable offset: where the first transaction begins that is open."""
+        """The last stable offset: the first offset of the first transaction that is open."""
         offset = min(max(self._closed_to, self.beginning), self.end)
         while offset < self.end and not self.records[offset - self.beginning].is_open:
             offset += 1
@@ -94,7 +94,7 @@ class FakeLog:
 
 @dataclass
 class FakeGroup:
-    """A group of static members: ``subscriptions`` by instance id; ``incarnations`` counts each seat's owners."""
+    """A group of static members: ``subscriptions`` by instance id; ``incarnations`` counts the owners of each id."""
 
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     subscriptions: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class FakeGroup:
 
 class FakeBroker:
     """All state of the broker, behind one lock. ``down`` makes every call fail as if nobody answered, ``error`` makes
-    it fail with that error; what a real client does in the background, such as fetching, then stands still."""
+    it fail with that error; what a real client does in the background, such as fetching, then does not happen."""
 
     address = "fake:9092"
 
@@ -118,7 +118,7 @@ class FakeBroker:
         self._keyless = 0
         self._producers: dict[str, tuple[int, FakeTransaction | None]] = {}
         self.loses_answers = False
-        """Ends of transactions count, but nobody hears of it."""
+        """Ends of transactions count, but no client hears of them."""
 
     # ---- topics ----
 
@@ -221,13 +221,13 @@ class FakeBroker:
     # ---- transactions ----
 
     def init_producer(self, transactional_id: str) -> int:
-        """The next epoch of the id: whoever had it before is fenced, and its transaction aborted."""
+        """Returns the next epoch of the id: the producer that had it is fenced, and its transaction aborted."""
         with self.changed:
             self._answering()
             return self._fence(transactional_id)
 
     def begin(self, transactional_id: str, epoch: int) -> FakeTransaction:
-        """A transaction, which the broker hears of with its first record."""
+        """Returns a transaction, of which the broker hears with its first record."""
         with self.changed:
             transaction = FakeTransaction(transactional_id, epoch)
             if self._producers.get(transactional_id, (-1, None))[0] == epoch:
@@ -261,7 +261,7 @@ class FakeBroker:
                     self._fence(transactional_id)
 
     def forget_producers(self) -> None:
-        """As when ``transactional.id.expiration.ms`` has passed: nobody has an id that the broker knows."""
+        """Forget all ids, as if ``transactional.id.expiration.ms`` had passed: their producers are fenced."""
         with self.changed:
             self.expire_transactions()
             self._producers.clear()
@@ -292,7 +292,7 @@ class FakeBroker:
         return {self.metadata(group, seat, number) for seat, number in self.group(group).incarnations.items()}
 
     def metadata(self, group: str, instance: str, incarnation: int) -> bytes:
-        """Returns what the owner of a seat shows, so that the group takes offsets as its own."""
+        """Returns what the owner of an instance id shows, so that the group takes its offsets."""
         with self.changed:  # known without asking
             return f"{group}/{instance}/{incarnation}/{self._groups[group].generation}".encode()
 
@@ -318,7 +318,7 @@ class FakeBroker:
             self.group(group).offsets.update(offsets)
 
     def join(self, group: str, instance: str, topics: Iterable[str]) -> int:
-        """Take the seat ``instance``; returns its incarnation. The same subscription again moves nothing."""
+        """Join as the static member ``instance``; returns its incarnation. Subscribing as before moves nothing."""
         with self.changed:
             joined = self.group(group)
             wanted = frozenset(topics)

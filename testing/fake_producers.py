@@ -38,7 +38,7 @@ class _FakeMark(Mark):
         self._ends: dict[TopicPartition, int] = {}
 
     def acknowledge(self, partition: TopicPartition, offset: int) -> None:
-        """One of its records was written."""
+        """One of the mark's records was written."""
         self.waiting -= 1
         if partition.partition >= 0 and offset >= 0:
             self._ends[partition] = max(offset + 1, self._ends.get(partition, 0))

@@ -36,7 +36,7 @@ class DrivenGlobalStores:
 
     @property
     def stores(self) -> Mapping[str, Store]:
-        """What every processor may read."""
+        """The stores, which every processor may read."""
         return self._task.stores
 
     @property

@@ -1,4 +1,4 @@
-"""The read-only stores of a driver: is what a restart would take from their topics what their processors have kept?"""
+"""The read-only stores of a driver: a restart must take from their topics what their processors have kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rows = dict[bytes, bytes | None]
 
 
 class ReadOnlyStores:
-    """Those of ``topology`` that are key-value stores, each with the records that have come from its topic."""
+    """The read-only key-value stores of ``topology``, each with the records that have come from its topic."""
 
     def __init__(self, topology: Topology) -> None:
         nodes = {node.name: node for sub in topology.subtopologies for node in sub.nodes}

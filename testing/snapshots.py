@@ -1,4 +1,4 @@
-"""What an object holds at one moment, as a value that can be compared with what it holds later."""
+"""Turns what an object holds at one moment into a value that can be compared with what it holds later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEVER_CHANGE = frozenset({type(None), bool, int, float, complex, str, bytes, typ
 
 
 def form(value: Any) -> Any:
-    """Equal for two moments iff nothing in ``value`` changed between them, as far as can be seen."""
+    """Returns a form that is equal for two moments iff nothing in ``value`` changed between, as far as can be seen."""
     return _form(value, {})
 
 
@@ -62,8 +62,8 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _opaque(value: Any) -> Any:
-    """An object of which Python shows no parts: an array, a date, a queue."""
+    """Returns the form of an object of which Python shows no parts: an array, a date, a queue."""
     try:
         return pickle.dumps(value)
-    except Exception:  # what cannot be pickled says for itself what it is
+    except Exception:  # of an object that cannot be pickled its repr is compared
         return shown(value)

@@ -1,4 +1,4 @@
-"""How a test gets at the stores of a driver: a getter for each kind, as Kafka Streams has them."""
+"""Gives a test the stores of a driver: a getter for each kind, as Kafka Streams has them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, 
 from penstock.tasks.wiring import Store
 from penstock.testing.store_facades import KeyValueStoreFacade, WindowStoreFacade
 
-# A kind that derives from another one stands before it.
+# A kind that derives from another one comes before it.
 _GETTERS: Mapping[type[AnyStoreBuilder], str] = {
     TimestampedKeyValueStoreBuilder: "get_timestamped_key_value_store",
     KeyValueStoreBuilder: "get_key_value_store",
@@ -39,15 +39,15 @@ class StoreAccess(ABC):
 
     @abstractmethod
     def _all_stores(self) -> Mapping[str, Store]:
-        """By name. Raises StreamsError when the driver is closed."""
+        """Returns the stores by name. Raises StreamsError when the driver is closed."""
 
     @abstractmethod
     def _now(self) -> int:
-        """The driver's wall clock (ms)."""
+        """Returns the driver's wall clock (ms)."""
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
-        """The key-value store ``name``; of a timestamped one, as tables have, the values alone. What is put gets the
-        driver's time."""
+        """Returns the key-value store ``name``; of a timestamped one, as tables have, the values alone. What is put
+        gets the driver's time."""
         store = self._of(name, KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder)
         view: KeyValueStore[Any, Any] = store.opened.view()
         if isinstance(store.builder, TimestampedKeyValueStoreBuilder):
@@ -55,18 +55,18 @@ class StoreAccess(ABC):
         return view
 
     def get_timestamped_key_value_store(self, name: str) -> KeyValueStore[Any, ValueAndTimestamp[Any]]:
-        """The timestamped key-value store ``name``: values with their event time (ms)."""
+        """Returns the timestamped key-value store ``name``: values with their event time (ms)."""
         view: KeyValueStore[Any, ValueAndTimestamp[Any]] = self._of(name, TimestampedKeyValueStoreBuilder).opened.view()
         return view
 
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
-        """The versioned key-value store ``name``."""
+        """Returns the versioned key-value store ``name``."""
         view: VersionedKeyValueStore[Any, Any] = self._of(name, VersionedKeyValueStoreBuilder).opened.view()
         return view
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """The window store ``name``; of a timestamped one, as windowed aggregates have, the values alone. What is put
-        gets the driver's time."""
+        """Returns the window store ``name``; of a timestamped one, as windowed aggregates have, the values alone. What
+        is put gets the driver's time."""
         store = self._of(name, WindowStoreBuilder)
         view: WindowStore[Any, Any] = store.opened.view()
         if isinstance(store.builder, TimestampedWindowStoreBuilder):
@@ -74,21 +74,21 @@ class StoreAccess(ABC):
         return view
 
     def get_timestamped_window_store(self, name: str) -> WindowStore[Any, ValueAndTimestamp[Any]]:
-        """The timestamped window store ``name``: values with their event time (ms)."""
+        """Returns the timestamped window store ``name``: values with their event time (ms)."""
         view: WindowStore[Any, ValueAndTimestamp[Any]] = self._of(name, TimestampedWindowStoreBuilder).opened.view()
         return view
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
-        """The session store ``name``."""
+        """Returns the session store ``name``."""
         view: SessionStore[Any, Any] = self._of(name, SessionStoreBuilder).opened.view()
         return view
 
     def get_state_store(self, name: str) -> Any:
-        """The store ``name`` as a processor sees it, of whatever kind: one of your own, too."""
+        """Returns the store ``name`` as a processor sees it, of whatever kind: one of your own, too."""
         return self._of(name).opened.view()
 
     def get_all_state_stores(self) -> dict[str, Any]:
-        """All stores by name, the global ones too, each as :meth:`get_state_store` gives it."""
+        """Returns all stores by name, the global ones too, each as :meth:`get_state_store` gives it."""
         return {name: store.opened.view() for name, store in self._all_stores().items()}
 
     def _of(self, name: str, *kinds: type[AnyStoreBuilder]) -> Store:

@@ -38,29 +38,29 @@ from penstock.topology.physical.topology import SinkNode, SourceNode, Topology, 
 K = TypeVar("K")
 V = TypeVar("V")
 _MOST_ROUNDS = 10_000
-"""So often in a row may records come back to the topology that wrote them."""
+"""Rounds in a row in which records may come back to the topology that wrote them."""
 
 
 class TopologyTestDriver(StoreAccess):
     """The whole topology as one task, 0_0, whose topics all have one partition.
 
     Each record that is piped in is processed and committed before the call returns, so a cache never merges the updates
-    of two records. The wall clock stands still but for :meth:`advance_wall_clock_time`. As in Kafka Streams, one task
-    means one stream time for all: results may differ from those of a cluster where records come late.
+    of two records. The wall clock moves only by :meth:`advance_wall_clock_time`. As in Kafka Streams, one task means
+    one stream time for all: results may differ from those of a cluster if records come late.
 
     The driver also looks for what would go wrong live in silence, and raises RuleBrokenError: a function that changes
     what it was given, or returns a coroutine; a value in a store that does not come back from its serde as it was.
-    After each commit stores forget their objects: the program goes on with what it would find after a restart. A store
+    After each commit stores forget their objects: the program continues with what a restart would find. A store
     of the program's own must have written to its changelog what it put to its rows; the processor of a read-only store
     must have put what its topic has.
 
     A record of a global store's topic, piped in or written by the program, is in the store at once. What the program
-    writes to a source topic of its own is processed before the call returns; where that has no end, as live, an error
-    says so.
+    writes to a source topic of its own is processed before the call returns; if that never ends (nor would it live), an
+    error reports it.
 
     ``config`` needs no ``application.id``. ``initial_wall_clock_ms`` is in ms since the epoch, or a ``datetime`` with a
-    time zone; 0 unless it is given, where Kafka Streams takes the moment. Close the driver, or use it in a ``with``.
-    Raises TopologyError and ConfigError for a program that cannot run.
+    time zone; the default is 0 (in Kafka Streams, the current time). Close the driver, or use it in a
+    ``with``. Raises TopologyError and ConfigError for a program that cannot run.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class TopologyTestDriver(StoreAccess):
         self._waits = checked.max_task_idle_ms > 0
         self._arrived: deque[tuple[int, ArrivedRecord]] = deque()
         self._mixed = False
-        """Whether what has arrived is of several topics: if not, its order is the task's."""
+        """True if records of several topics have arrived: if not, their order is the task's."""
         self._queued = False
         self._open(open_task_stores(None, program.stores.values()))
         self._globals.init(self._now_ms)
         self._begin()
 
     def _open(self, stores: TaskStores) -> None:
-        """Stores over ``stores``, from which a task may be made."""
+        """Make stores over ``stores``, from which a task may be made."""
         own = [name for name, builder in self._program.stores.items() if is_own(builder)]
         self._watched = WatchedTaskStores(stores) if own else None
         self._rows = self._watched or stores
@@ -107,7 +107,7 @@ class TopologyTestDriver(StoreAccess):
             self._collector.logged = self._watched.watch(map(self._state_manager.store, own), logs)
 
     def _begin(self, committed: Mapping[TopicPartition, Any] | None = None) -> None:
-        """A task over the stores, at the offsets ``committed``."""
+        """Begin a task over the stores, at the offsets ``committed``."""
         self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_stands=True)
         for partition in self._partitions.values():
             self._task.set_caught_up(partition, True)
@@ -129,8 +129,8 @@ class TopologyTestDriver(StoreAccess):
         start_timestamp_ms: Instant | None = None,
         auto_advance: Duration = 0,
     ) -> TestInputTopic[K, V]:
-        """A topic to pipe records into. Records without a timestamp get ``start_timestamp_ms`` (ms or a ``datetime``;
-        the driver's clock at this moment by default), and ``auto_advance`` more each time.
+        """Returns a topic to pipe records into. Records without a timestamp get ``start_timestamp_ms`` (ms or a
+        ``datetime``; the driver's clock at this moment by default), and ``auto_advance`` more each time.
 
         Raises StreamsError for a topic nothing reads, and for what is no serde.
         """
@@ -141,7 +141,7 @@ class TopologyTestDriver(StoreAccess):
         return TestInputTopic(self.pipe, topic, keys, values, start, to_ms(auto_advance, "auto_advance"))
 
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
-        """A topic to read results from, each once. Internal topics can be read too, under their full names.
+        """Returns a topic to read results from, each once. Internal topics can be read too, under their full names.
 
         Raises StreamsError for a topic that nothing writes, unless a function names the topics of some records, and for
         what is no serde.
@@ -153,7 +153,7 @@ class TopologyTestDriver(StoreAccess):
         return TestOutputTopic(self._collector.topics[topic], topic, keys, values)
 
     def produced_topic_names(self) -> set[str]:
-        """The topics that were written to so far, internal ones too."""
+        """Returns the topics that were written to so far, internal ones too."""
         return set(self._collector.produced)
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
@@ -179,14 +179,14 @@ class TopologyTestDriver(StoreAccess):
             self._now_ms += to_ms(advance, "advance")
             self._task.punctuate(self._now_ms)
             while self._task.commit_requested:
-                # An operator whose time goes on while it is idle waits for what a cache holds back.
+                # An operator whose time continues while it is idle waits for what a cache holds back.
                 self._commit()
                 self._task.punctuate(self._now_ms)
             self._commit()
             self._work()
 
     def metrics(self) -> TaskMetrics:
-        """The task's counters, and the records that global stores have dropped."""
+        """Returns the task's counters, with the records that global stores have dropped."""
         metrics = self._task.metrics()
         dropped = metrics.dropped_records_total + self._globals.dropped_records
         return replace(metrics, dropped_records_total=dropped)
@@ -215,7 +215,7 @@ class TopologyTestDriver(StoreAccess):
         return self._now_ms
 
     def _read(self, topic: str) -> None:
-        """The task reads ``topic``."""
+        """Note that the task reads ``topic``."""
         self._offsets[topic] = 0
         self._partitions[topic] = TopicPartition(topic, 0)
         self._collector.read_back.add(topic)
@@ -242,7 +242,7 @@ class TopologyTestDriver(StoreAccess):
             raise
 
     def _arrive(self, record: ArrivedRecord) -> None:
-        """``record`` is of a topic that the task reads."""
+        """Take ``record``, which is of a topic that the task reads."""
         topic = record[0]
         offset = self._offsets[topic]
         self._offsets[topic] = offset + 1
@@ -280,7 +280,7 @@ class TopologyTestDriver(StoreAccess):
         )
 
     def _process(self) -> bool:
-        """Process one record, that which is the task's next; False if there is none that may be processed now."""
+        """Process the record that is the task's next. Returns False if there is none that may be processed now."""
         arrived = self._arrived
         if arrived and not self._queued and not self._waits and not self._mixed:
             offset, (topic, key, value, timestamp, headers) = arrived[0]
@@ -313,7 +313,7 @@ class TopologyTestDriver(StoreAccess):
         self._state_manager.forget_objects()
 
     def _read_back(self) -> None:
-        """Records that were written to a topic the topology itself reads go in again."""
+        """Feed in again the records that were written to topics which the topology itself reads."""
         unseen = self._collector.unseen
         while unseen:
             record = unseen.popleft()

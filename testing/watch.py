@@ -1,4 +1,4 @@
-"""Functions of the program that look, at each call, whether it changed what it was given."""
+"""Watches functions of the program: checks at each call that it has not changed what it was given."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _PLAIN_RESULTS = NEVER_CHANGE | {list, tuple, dict}
 
 
 class Watch:
-    """What one call was given, or handed out, each with what it held at that moment."""
+    """The objects that one call was given, or handed out, each with what it held at that moment."""
 
     def __init__(self, who: str) -> None:
         self._who = who
         self._seen: list[tuple[str, Any, Any, str]] = []
 
     def add(self, what: str, value: Any) -> None:
-        """From now on until :meth:`compare` ``value`` must stay as it is."""
+        """Take note of ``value``, which must stay as it is until :meth:`compare`."""
         self._seen.append((what, value, form(value), shown(value)))
 
     def compare(self) -> None:
@@ -52,7 +52,7 @@ class Watch:
 
 
 def watched_functions(subtopology: Subtopology) -> Subtopology:
-    """The same program with functions that are watched."""
+    """Returns the sub-topology with functions that are watched."""
     return replace(subtopology, nodes=tuple(map(_watched_node, subtopology.nodes)))
 
 
@@ -82,7 +82,7 @@ def _watched(operator: Operator, node: str) -> Operator:
 
 
 def _watch(watched: UserFunction) -> Function:
-    """The function, watched; if its result is to be iterated, that is done while it is watched."""
+    """Returns the function, watched; if its result is to be iterated, that is done while it is watched."""
     function, names, many = watched.function, watched.parameters, watched.many
     who = f"{watched.whose}: {_where(function)}"
 
@@ -100,7 +100,7 @@ def _watch(watched: UserFunction) -> Function:
             if many:
                 result = list(result)
         except Exception:
-            watch.compare()  # a handler may go on behind the error, and the change would stay
+            watch.compare()  # a handler may continue after the error, and the change would stay
             raise
         watch.compare()
         return checked(result)

@@ -16,13 +16,13 @@ from penstock.topology.processor import Cancellable, Processor, PunctuationType,
 
 
 class Watching(Protocol):
-    """What takes note of objects, and looks at them again when the call is done."""
+    """Takes note of objects, and looks at them again when the call is done."""
 
     def add(self, what: str, value: Any) -> None:
-        """``value`` must stay as it is."""
+        """Take note of ``value``, which must stay as it is."""
 
     def compare(self) -> None:
-        """Raises RuleBrokenError."""
+        """Raises RuleBrokenError if an object has changed."""
 
 
 def watched_processor(inner: Any, watching: Callable[[str], Watching]) -> Any:
@@ -35,7 +35,7 @@ def watched_processor(inner: Any, watching: Callable[[str], Watching]) -> Any:
 
 
 class _Watched:
-    """What is watched of a processor of either class."""
+    """The common part of the watched processors of both classes."""
 
     def __init__(self, inner: Any, watching: Callable[[str], Watching]) -> None:
         self._inner = inner

@@ -17,7 +17,7 @@ _SEE = "(docs/STORES.md, What the engine asks of it)"
 
 
 def is_own(builder: AnyStoreBuilder) -> bool:
-    """Whether the program has written this kind of store itself."""
+    """Returns True if the program itself has written this kind of store."""
     return not type(builder).__module__.startswith("penstock.")
 
 

@@ -1,4 +1,4 @@
-"""Stores whose values are looked at when they are written: would a restart find what the program goes on with?"""
+"""Stores whose values are checked when they are written: a restart must find what the program continues with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Lost = Callable[[RuleBrokenError], object]
 
 
 def watched_serdes(program: TaskProgram, lost: Lost) -> TaskProgram:
-    """The same; ``lost`` is told of each value that does not come back from its store's serde as it was."""
+    """Returns the program with watched serdes; ``lost`` hears of each value that does not come back as it was."""
     return replace(program, stores={name: _watched(store, lost) for name, store in program.stores.items()})
 
 

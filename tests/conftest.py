@@ -1,4 +1,4 @@
-"""What every test may ask for: a real broker, and topics of its own on it."""
+"""Fixtures for every test: a real broker, and topics of its own on it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.two_processes import piece_of, turn_of
 
 
 def pytest_configure() -> None:
-    """A session that is told to end (a CI's time limit, ``kill``) ends as by Ctrl-C, so that it stops its broker.
+    """A session that gets SIGTERM (a CI's time limit, ``kill``) ends as by Ctrl-C, so that it stops its broker.
 
-    Nor does it matter whether it runs in the background of a script, which has its children ignore Ctrl-C.
+    This holds also in the background of a script, which has its children ignore Ctrl-C.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Of two processes each is interrupted 5 s after the session is told to end, and must then stop Ray and its broker.
+    # Each of two processes is interrupted 5 s after the session's signal, and must then stop Ray and its broker.
     NodeManager.EXIT_TIMEOUT = 20
     # No example of Hypothesis fails because the machine is busy.
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Used where tests are shared out, as ``make test`` does it."""
+    """Returns the scheduler that shares tests out between processes, as for ``make test``."""
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = piece_of
     return scheduler
@@ -50,7 +50,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def not_an_actor() -> Iterator[None]:
-    """A process becomes one actor for good (``identify``); that of the tests is none after each."""
+    """Undoes ``identify`` after each test, which makes a process one actor for good."""
     yield
     log._process.clear()
 

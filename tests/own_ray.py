@@ -1,4 +1,4 @@
-"""A Ray of the test process alone."""
+"""A Ray for the test process alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ray
 
 @contextmanager
 def own_ray(**more: Any) -> Iterator[None]:
-    """Four CPUs, whatever the machine has. ``more``: of ``ray.init``."""
+    """Runs a Ray with four CPUs, whatever the machine has. ``more``: arguments of ``ray.init``."""
     ray.init(
         address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
         object_store_memory=100_000_000, **more,
@@ -23,7 +23,7 @@ def own_ray(**more: Any) -> Iterator[None]:
 
 
 def own_or_running_ray() -> Iterator[None]:
-    """For a fixture: the one that other tests have started, if they have."""
+    """For a fixture: uses the Ray that other tests have started, or else runs one."""
     if ray.is_initialized():
         yield
     else:

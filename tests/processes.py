@@ -1,4 +1,4 @@
-"""Signals to processes that a test did not start itself: never to a number alone, which may be another's by now."""
+"""Signals to processes that a test did not start itself: never by pid alone, which may be another process's by now."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import psutil
 
 
 def signal_ray_process(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal to a process of a Ray that this process has started. Fails if the number belongs to anything else:
-    a worker of the test run was once ended without a word."""
-    process = psutil.Process(pid)  # which notes when it was created, and signals no other
+    """Send a signal to a process of a Ray that this process has started. Fails if the pid belongs to anything else: a
+    worker of the test run was once ended without a word."""
+    process = psutil.Process(pid)  # it notes when the process was created, and signals no other
     title = (process.cmdline() or [""])[0]
     assert title.startswith("ray::"), f"process {pid} is {title!r}, and none of Ray's"
     family = {each.pid for each in psutil.Process().children(recursive=True)}

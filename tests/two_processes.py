@@ -1,9 +1,9 @@
-"""How ``make test`` shares the tests out between its two processes.
+"""The division of the tests of ``make test`` between its two processes.
 
-All that starts Ray in the test's own process is one piece of work: it shares one Ray and one broker. What plays
-programs that have a Ray and a broker of their own is another. The two begin at once, so that those of the first piece
-that a second Ray on the machine would disturb come at its end, long after the other piece is done. The rest goes file
-by file to the process that has time.
+All tests that start Ray in the test's own process are one piece of work: they share one Ray and one broker. Those that
+play programs with a Ray and a broker of their own are another. The two begin at once, so tests of the first piece that
+a second Ray on the machine would disturb come at its end, long after the other piece is done. The rest goes file by
+file to the process that has time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 WITH_RAY = "tests with Ray"
 RAYS_OF_THEIR_OWN = "tests of programs with a Ray of their own"
 DISTURBED = ("tests/cluster/test_ray_clusters.py",)
-"""Which look for the Ray clusters of the machine."""
+"""Tests that look for the Ray clusters of the machine."""
 _PLACES = {
     WITH_RAY: (
         "tests/actors/test_on_kafka.py",
@@ -25,7 +25,7 @@ _PLACES = {
 
 
 def piece_of(nodeid: str) -> str:
-    """The piece of work that a test belongs to: one of those with a Ray, or its file."""
+    """Returns the piece of work that a test belongs to: one of those with a Ray, or its file."""
     for piece, places in _PLACES.items():
         if nodeid.startswith(places):
             return piece
@@ -33,7 +33,7 @@ def piece_of(nodeid: str) -> str:
 
 
 def turn_of(nodeid: str) -> int:
-    """What takes longest begins first; all of the same turn stay as they were found."""
+    """Returns the turn of a test: what takes longest begins first; tests of the same turn stay as they were found."""
     turns = [*_PLACES]
     if nodeid.startswith(DISTURBED):
         return len(turns)

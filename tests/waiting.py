@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does: by looking, with a deadline, never by the time that it may take."""
+"""Waiting for another thread or process: by looking, with a deadline, never by the time that it may take."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 120.0, look_each_s: float = 0.05) -> None:
-    """Look until ``condition`` holds; fails naming ``what`` did not come about. ``look_each_s``: 0 where the condition
-    does the waiting itself."""
+    """Look until ``condition`` holds; at the deadline, fail with ``what``. ``look_each_s``: 0 if the condition does the
+    waiting itself."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"

@@ -1,5 +1,5 @@
-"""What a user function may be is checked once, when the program is written: callable, neither async nor a generator
-where a plain function is needed, and of the right number of arguments."""
+"""Checks user functions once, when the program is written: they must be callable, neither async nor a generator where
+a plain function is needed, and take the right number of arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXTRACTOR_PARAMETERS = ("record", "broker_timestamp", "partition_time", "metadat
 def checked_function(function: Any, what: str, *parameters: str, may_yield: bool = False) -> None:
     """Raises TopologyError unless ``function`` can be called with ``parameters``, one argument for each.
 
-    Nor may it be async, or, unless it ``may_yield``, a generator function. A builtin that does not tell its parameters
+    Nor may it be async, or, unless it ``may_yield``, a generator function. A builtin whose parameters are not known
     (``max``) is taken as it is. ``what`` names it: ``filter: predicate``.
     """
     _checked_kind(function, what, may_yield)
@@ -28,11 +28,11 @@ def checked_function(function: Any, what: str, *parameters: str, may_yield: bool
 def takes_key(
     function: Any, what: str, *parameters: str, may_yield: bool = False, key_if_any_number: bool = False
 ) -> bool:
-    """Whether ``function`` is to be called with the key in front of ``parameters``; checked as by `checked_function`.
+    """Returns True if ``function`` is to be called with the key before ``parameters``. Checks as `checked_function`.
 
-    It is when it cannot be called with ``parameters`` alone but can with one more. Parameters that have a default are
-    left to their default. A builtin that does not tell its parameters (``int``) gets no key. One that takes any number
-    (``print``) gets it ``key_if_any_number``. Raises TopologyError when neither call is possible.
+    It is if it cannot be called with ``parameters`` alone but can with one more. Parameters that have a default are
+    left to their default. A builtin whose parameters are not known (``int``) gets no key. One that takes any number
+    (``print``) gets it ``key_if_any_number``. Raises TopologyError if neither call is possible.
     """
     _checked_kind(function, what, may_yield)
     signatures = _signatures(function)
@@ -65,7 +65,7 @@ def _checked_kind(function: Any, what: str, may_yield: bool) -> None:
 
 
 def _called(function: Any) -> list[Any]:
-    """The function itself below partials, and the ``__call__`` of an object."""
+    """Returns the function itself below partials, and the ``__call__`` of an object."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -74,10 +74,10 @@ def _called(function: Any) -> list[Any]:
 
 
 def _signatures(function: Any) -> list[inspect.Signature]:
-    """How it may be called. A decorator's wrapper says it itself, unless it takes anything: then what it wraps, too."""
+    """Returns its signature; for a decorator's wrapper that takes anything, first that of the wrapped function."""
     found: list[inspect.Signature] = []
     for follow_wrapped in (False, True) if hasattr(function, "__wrapped__") else (True,):
-        with contextlib.suppress(TypeError, ValueError):  # a builtin that does not tell
+        with contextlib.suppress(TypeError, ValueError):  # a builtin whose parameters are not known
             found.insert(0, inspect.signature(function, follow_wrapped=follow_wrapped))
             if not _takes_anything(found[0]):
                 break
@@ -106,7 +106,7 @@ def _wrong_arity(function: Any, what: str, signature: inspect.Signature, *accept
 
 
 def _count(signature: inspect.Signature) -> str:
-    """How many arguments it takes, in words."""
+    """Returns the number of arguments that it takes, in words."""
     kinds = inspect.Parameter
     every = signature.parameters.values()
     positional = [each for each in every if each.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]

@@ -27,13 +27,13 @@ class ConnectedStoreProvider(Protocol):
     """
 
     def stores(self) -> Collection[StoreBuilder[Any, Any]]:
-        """The builders of the stores."""
+        """Returns the builders of the stores."""
 
 
 def stores_of(supplier: Any, call: str) -> tuple[AnyStoreBuilder, ...]:
-    """The stores that ``supplier``, given to ``call``, brings along; those of a partial are those of its function.
+    """Returns the stores that ``supplier``, given to ``call``, brings along; for a partial, those of its function.
 
-    Raises TopologyError where ``stores`` cannot be called or gives something else.
+    Raises TopologyError if ``stores`` cannot be called or returns something else.
     """
     while isinstance(supplier, functools.partial):
         supplier = supplier.func

@@ -1,4 +1,4 @@
-"""``Deduplicated``: how ``deduplicate`` keeps what it has seen."""
+"""``Deduplicated``: the options of ``deduplicate`` and of its store."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Deduplicated(Generic[K, V, I]):
 
     ``key_serde`` and ``value_serde`` are the stream's (the second is for the repartition topic alone, if there is one),
     ``id_serde`` that of ids. ``name`` names the operator and the repartition topic, ``store_name`` the store and its
-    changelog, ``<application.id>-<store name>-changelog``; a name of one says nothing of the other. ``retention_ms``:
-    how far behind stream time records are remembered; None is twice the interval. ``logging``: whether there is a
+    changelog, ``<application.id>-<store name>-changelog``; neither name sets the other. ``retention_ms``: the time
+    behind stream time for which records are remembered; None is twice the interval. ``logging``: True if there is a
     changelog, created with ``topic_config`` on top of the usual settings of a window store; without one, what was seen
-    is lost with the disk it lies on.
+    is lost with its disk.
     """
 
     key_serde: Serde[K] | None = None
@@ -60,12 +60,12 @@ class Deduplicated(Generic[K, V, I]):
     def with_(
         key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None, id_serde: Serde[I1] | None = None
     ) -> Deduplicated[K1, V1, I1]:
-        """Serdes of keys, values and ids."""
+        """Returns options with serdes of keys, values and ids."""
         return Deduplicated(key_serde, value_serde, id_serde)
 
     @staticmethod
     def as_(store_name: str) -> Deduplicated[K1, V1, I1]:
-        """The name of the store: not of the operator, which :meth:`with_name` names.
+        """Returns options with the name of the store: not of the operator, which :meth:`with_name` names.
 
         >>> import penstock as ps
         >>> ps.Deduplicated.as_("seen").store_name
@@ -74,23 +74,23 @@ class Deduplicated(Generic[K, V, I]):
         return Deduplicated(store_name=store_name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Deduplicated[K1, V, I]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Deduplicated[K1, V, I]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Deduplicated[K, V1, I]:
-        """The same with another value serde."""
+        """Returns a copy with another value serde."""
         return cast("Deduplicated[K, V1, I]", _replace(self, value_serde=value_serde))
 
     def with_id_serde(self, id_serde: Serde[I1]) -> Deduplicated[K, V, I1]:
-        """The same with another serde of ids."""
+        """Returns a copy with another serde of ids."""
         return cast("Deduplicated[K, V, I1]", _replace(self, id_serde=id_serde))
 
     def with_name(self, name: str) -> Deduplicated[K, V, I]:
-        """The same with a name for the operator and the repartition topic."""
+        """Returns a copy with a name for the operator and the repartition topic."""
         return replace(self, name=name)
 
     def with_store_name(self, store_name: str) -> Deduplicated[K, V, I]:
-        """The same with a name for the store."""
+        """Returns a copy with a name for the store."""
         return replace(self, store_name=store_name)
 
     def with_retention(self, retention: Duration) -> Deduplicated[K, V, I]:
@@ -99,7 +99,7 @@ class Deduplicated(Generic[K, V, I]):
         return replace(self, retention_ms=to_ms(retention, "Deduplicated: retention"))
 
     def with_store_type(self, store_type: StoreType) -> Deduplicated[K, V, I]:
-        """On disk or in memory."""
+        """Keep the store on disk or in memory."""
         return replace(self, store_type=store_type)
 
     def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Deduplicated[K, V, I]:

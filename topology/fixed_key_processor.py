@@ -42,11 +42,11 @@ class FixedKeyRecord(Generic[K, V]):
         )
 
     def with_value(self, value: V2) -> FixedKeyRecord[K, V2]:
-        """The same record with another value."""
+        """Returns a copy of the record with another value."""
         return fixed_key_record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
-        """The same record at another time (ms).
+        """Returns a copy of the record at another time (ms).
 
         Raises TypeError for a time that is not a whole number, and ValueError for one that is negative or has more
         than 63 bits.
@@ -54,7 +54,7 @@ class FixedKeyRecord(Generic[K, V]):
         return fixed_key_record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> FixedKeyRecord[K, V]:
-        """The same record with other headers."""
+        """Returns a copy of the record with other headers."""
         return fixed_key_record(self.key, self.value, self.timestamp, headers)
 
 
@@ -62,7 +62,7 @@ _new, _set = object.__new__, object.__setattr__
 
 
 def fixed_key_record(key: K, value: V, timestamp: int, headers: Headers = NO_HEADERS) -> FixedKeyRecord[K, V]:
-    """A record for a task to hand out. Raises TypeError and ValueError for a timestamp that no record may have."""
+    """Returns a record for a task to hand out. Raises TypeError or ValueError for a timestamp that is not allowed."""
     if type(timestamp) is not int or timestamp < 0 or timestamp > LARGEST_TIMESTAMP:
         timestamp = event_time(timestamp, "a record's timestamp")
     made: FixedKeyRecord[K, V] = _new(FixedKeyRecord)
@@ -74,12 +74,12 @@ def fixed_key_record(key: K, value: V, timestamp: int, headers: Headers = NO_HEA
 
 
 class FixedKeyProcessorContext(ProcessingContext, Protocol[KIn, VOut]):
-    """What a :class:`FixedKeyProcessor` may ask of its task. Mirrors ``FixedKeyProcessorContext``."""
+    """The view that a :class:`FixedKeyProcessor` has of its task. Mirrors ``FixedKeyProcessorContext``."""
 
     def forward(self, record: FixedKeyRecord[KIn, VOut], child: str | None = None) -> None:
-        """Hand ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
+        """Pass ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
 
-        Raises TopologyError when there is no such child, and TypeError for a :class:`Record`, which could have another
+        Raises TopologyError if there is no such child, and TypeError for a :class:`Record`, which could have another
         key.
         """
 
@@ -102,14 +102,14 @@ class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
 
 
 class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
-    """A :class:`FixedKeyProcessor` that keeps its context, for ``self.context``. Mirrors
+    """A :class:`FixedKeyProcessor` that keeps its context, as ``self.context``. Mirrors
     ``ContextualFixedKeyProcessor``.
 
     One that has an ``init`` of its own calls ``super().init(context)`` in it.
     """
 
     context: FixedKeyProcessorContext[KIn, VOut]
-    """There from ``init`` on."""
+    """The context, from ``init`` on."""
 
     @override
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:

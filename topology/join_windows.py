@@ -1,4 +1,4 @@
-"""``JoinWindows``: which records of two streams are near enough in time to be joined."""
+"""``JoinWindows``: the time by which records of two streams may be apart to be joined."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class JoinWindows:
     """Two records of one key join if the second stream's is at most ``before_ms`` before and ``after_ms`` after the
     first stream's, by their timestamps, both ends included. Mirrors ``JoinWindows``.
 
-    ``grace_ms``: how long after the end of its window a record without a match is waited for before a left or outer
-    join gives it alone, in stream time. Records are kept for ``before_ms + after_ms + grace_ms``; one that comes later
+    ``grace_ms``: the stream time after the end of its window for which a record without a match waits before a left or
+    outer join emits it alone. Records are kept for ``before_ms + after_ms + grace_ms``; one that comes later
     still joins what is kept.
 
     Either of ``before_ms`` and ``after_ms`` may be negative, which moves the window away from the record, as long as
@@ -39,35 +39,35 @@ class JoinWindows:
 
     @staticmethod
     def of_time_difference_with_no_grace(time_difference: Duration) -> JoinWindows:
-        """As far as ``time_difference`` before and after, without a grace period. Mirrors
+        """Returns windows that reach ``time_difference`` before and after, without a grace period. Mirrors
         ``ofTimeDifferenceWithNoGrace``."""
         return JoinWindows.of_time_difference_and_grace(time_difference, 0)
 
     @staticmethod
     def of_time_difference_and_grace(time_difference: Duration, after_window_end: Duration) -> JoinWindows:
-        """As far as ``time_difference`` before and after, with the grace period ``after_window_end``. Mirrors
-        ``ofTimeDifferenceAndGrace``."""
+        """Returns windows that reach ``time_difference`` before and after, with the grace period ``after_window_end``.
+        Mirrors ``ofTimeDifferenceAndGrace``."""
         difference_ms = to_ms(time_difference, "JoinWindows: time_difference")
         return JoinWindows(
             difference_ms, difference_ms, to_ms(after_window_end, "JoinWindows: the grace period after_window_end")
         )
 
     def before(self, time_difference: Duration) -> JoinWindows:
-        """The same, reaching back by ``time_difference``. Mirrors ``before``."""
+        """Returns a copy that reaches back by ``time_difference``. Mirrors ``before``."""
         return replace(self, before_ms=_signed_ms(time_difference, "JoinWindows: before"))
 
     def after(self, time_difference: Duration) -> JoinWindows:
-        """The same, reaching ahead by ``time_difference``. Mirrors ``after``."""
+        """Returns a copy that reaches ahead by ``time_difference``. Mirrors ``after``."""
         return replace(self, after_ms=_signed_ms(time_difference, "JoinWindows: after"))
 
     @property
     def size_ms(self) -> int:
-        """From the beginning of the window to its end."""
+        """Time (ms) from the beginning of the window to its end."""
         return self.before_ms + self.after_ms
 
     @property
     def retention_ms(self) -> int:
-        """Time for which records are kept to be joined."""
+        """Time (ms) for which records are kept to be joined."""
         return self.size_ms + self.grace_ms
 
 

@@ -1,4 +1,4 @@
-"""``Materialized``: how the content of a table is kept."""
+"""``Materialized``: the options for the store of a table."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ class Materialized(Generic[K, V]):
     """Options for the store of a table. Mirrors ``Materialized``.
 
     A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
-    downstream and changelog see one update per key and commit, else every update. ``logging``: whether there is a
+    downstream and changelog see one update per key and commit, else every update. ``logging``: True if there is a
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
-    the disk it lies on. ``retention_ms``: how long windows are kept, by stream time; None is as long as they take
-    records. ``supplier``: of a window, session or versioned store, what says all that by itself. A versioned store has
-    no caching, whatever ``caching`` says. ``ttl_ms``: how long after its last update a row expires; None is never.
+    its disk. ``retention_ms``: the stream time for which windows are kept; None is as long as they take records.
+    ``supplier``: one of window, session or versioned stores, which sets all that by itself. A versioned store has no
+    caching, whatever ``caching`` says. ``ttl_ms``: the time after its last update when a row expires; None is never.
     """
 
     name: str | None = None
@@ -95,13 +95,13 @@ class Materialized(Generic[K, V]):
         | SessionBytesStoreSupplier
         | VersionedBytesStoreSupplier,
     ) -> Materialized[K1, V1]:
-        """A store's name, or a supplier of ``Stores`` that says its name and where it lies; one of window stores or
-        session stores, for a windowed table, also says how long it keeps windows.
+        """Returns options with a store's name, or with a supplier of ``Stores`` that has its name and type; one of
+        window stores or session stores, for a windowed table, also has the retention of windows.
 
         That of a versioned store makes a versioned table: an update that is older than the latest of its key becomes
         part of its history, and streams are joined with what was valid at the time of each of their records.
 
-        The types of keys and values are those of the operator it is given to. A variable says them itself:
+        The types of keys and values are those of the operator it is given to. For a variable, annotate them:
         ``counts: Materialized[str, int] = Materialized.as_("counts")``.
 
         >>> import penstock as ps
@@ -116,15 +116,15 @@ class Materialized(Generic[K, V]):
 
     @staticmethod
     def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Materialized[K1, V1]:
-        """Serdes of a store without a name: it is only kept where an operator needs it, and cannot be queried."""
+        """Returns options of a store without a name: it is kept only if an operator needs it, and cannot be queried."""
         return Materialized(None, key_serde, value_serde)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Materialized[K1, V]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Materialized[K1, V]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Materialized[K, V1]:
-        """The same with another value serde."""
+        """Returns a copy with another value serde."""
         return cast("Materialized[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_caching_enabled(self) -> Materialized[K, V]:
@@ -144,7 +144,7 @@ class Materialized(Generic[K, V]):
         return replace(self, logging=False, topic_config={})
 
     def with_store_type(self, store_type: StoreType) -> Materialized[K, V]:
-        """On disk or in memory."""
+        """Keep the store on disk or in memory."""
         return replace(self, store_type=store_type)
 
     def with_retention(self, retention: Duration) -> Materialized[K, V]:
@@ -153,15 +153,15 @@ class Materialized(Generic[K, V]):
         return replace(self, retention_ms=to_ms(retention, "Materialized: retention"))
 
     def with_ttl(self, ttl: Duration) -> Materialized[K, V]:
-        """Rows expire ``ttl`` after their last update, in event time. Kafka Streams has none (KIP-1225 asks for it).
+        """Let rows expire ``ttl`` after their last update, in event time. Kafka Streams cannot (KIP-1225 asks for it).
 
-        A row that was last updated at *t* expires when the stream time of its task, the largest timestamp of whatever
+        A row that was last updated at *t* expires when the stream time of its task, the largest timestamp of any
         input, reaches *t* + ``ttl``: it is deleted, from the changelog too, and a deletion with that timestamp goes
         downstream, before the record that moved the time is processed. An update that is as late as that is dropped and
         counted in ``dropped-records-total``; a deletion is not. For tables that are no windows: of a topic or a stream,
-        filtered, mapped or joined ones that are kept in a store, and aggregates of streams, which then begin anew.
+        filtered, mapped or joined ones that are kept in a store, and aggregates of streams, which then begin again.
 
-        Raises TopologyError for a TTL of nothing, and ValueError for a negative one. docs/TTL.md says more.
+        Raises TopologyError for a TTL of 0, and ValueError for a negative one. More in docs/TTL.md.
 
         >>> import penstock as ps
         >>> ps.Materialized.as_("sessions").with_ttl(1_800_000).ttl_ms
@@ -181,8 +181,8 @@ class Materialized(Generic[K, V]):
         key_serde: Serde[K] | None,
         value_serde: Serde[V] | None,
     ) -> StoreBuilder[K, V]:
-        """The table's store under ``name``, built by ``kind`` unless the supplier is one of versioned stores; a serde
-        that is not set here is the one given.
+        """Returns the builder of the table's store under ``name``: a ``kind``, unless the supplier is one of versioned
+        stores. A serde that is not set here is the one given.
 
         Raises TopologyError for a supplier of window or session stores.
         """

@@ -1,6 +1,6 @@
 """Names of nodes and stores: one counter per builder, as in Kafka Streams, because internal topics are named by it.
 
-A name that the user gives still uses up its number (where Kafka Streams does so), so that naming one operator does not
+A name that the user gives still uses up its number (if Kafka Streams does so), so that naming one operator does not
 rename the others.
 """
 
@@ -20,7 +20,7 @@ _GENERATED = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
 def checked_name(name: str, what: str = "name") -> str:
-    """``name``, which may go into a topic's name. Raises TopologyError when Kafka would not take it."""
+    """Returns ``name``, which may go into a topic's name. Raises TopologyError if Kafka would not take it."""
     if not isinstance(name, str):
         read = ": only streams (StreamsBuilder.stream, Topology.add_source) are read by a pattern"
         hint = read if isinstance(name, re.Pattern) else ""
@@ -34,7 +34,7 @@ def checked_name(name: str, what: str = "name") -> str:
 
 
 def checked_topics(topics: str | Collection[str]) -> tuple[str, ...]:
-    """One topic or several, each legal, without repetition. Raises TopologyError otherwise."""
+    """Returns one topic or several, each legal, without repetition. Raises TopologyError otherwise."""
     if not isinstance(topics, str | Collection) or isinstance(topics, bytes):
         raise TopologyError(f"a topic is a name of text, or several of them, not {topics!r}")
     names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
@@ -44,8 +44,8 @@ def checked_topics(topics: str | Collection[str]) -> tuple[str, ...]:
 
 
 def looks_generated(name: str) -> bool:
-    """Whether ``name`` has the form of generated ones; if not, a repartition's nodes are named after it, as in Kafka
-    Streams. Whether it really was generated says :meth:`NameFactory.is_generated`."""
+    """Returns True if ``name`` has the form of generated ones; if not, a repartition's nodes are named after it, as in
+    Kafka Streams. :meth:`NameFactory.is_generated` returns True if it really was generated."""
     return _GENERATED.fullmatch(name) is not None
 
 
@@ -57,34 +57,34 @@ class NameFactory:
         self._generated: set[str] = set()
 
     def copy(self) -> NameFactory:
-        """A counter that goes on from here without moving this one."""
+        """Returns a counter that continues from here without moving this one."""
         factory = NameFactory(self._index)
         factory._generated.update(self._generated)
         return factory
 
     def is_generated(self, name: str) -> bool:
-        """Whether ``name``, of a store or a topic, is one that was generated here, or is made of one with a suffix."""
+        """Returns True if ``name``, of a store or a topic, was generated here, or is a generated one with a suffix."""
         parts = name.split("-")
         return any("-".join(parts[:count]) in self._generated for count in range(2, len(parts) + 1))
 
     def processor(self, prefix: str) -> str:
-        """The next name of a node: ``prefix`` and ten digits."""
+        """Returns the next name of a node: ``prefix`` and ten digits."""
         name = f"{prefix}{self._index:010d}"
         self._index += 1
         self._generated.add(name)
         return name
 
     def derived(self, name: str) -> str:
-        """``name``, which was made of a generated one."""
+        """Returns ``name``, which was made of a generated one and counts as generated, too."""
         self._generated.add(name)
         return name
 
     def store(self, prefix: str) -> str:
-        """The next name of a store: ``prefix``, ``STATE-STORE-`` and ten digits."""
+        """Returns the next name of a store: ``prefix``, ``STATE-STORE-`` and ten digits."""
         return self.processor(prefix + STORE_INFIX)
 
     def processor_or(self, given: str | None, prefix: str, suffix: str = "") -> str:
-        """``given`` with ``suffix``, or the next name; either way one number is used up."""
+        """Returns ``given`` with ``suffix``, or the next name; either way one number is used up."""
         if given is None:
             return self.processor(prefix)
         self._index += 1

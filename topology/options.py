@@ -1,7 +1,7 @@
 """The option objects of the DSL: small, frozen, named as in Kafka Streams.
 
-Each has ``with_(...)`` and, where it carries a name, ``as_(name)`` as factories, and ``with_...`` methods that return a
-changed copy. A serde that is None is inherited from upstream, and where none is known there, taken from the
+Each has ``with_(...)`` and, if it carries a name, ``as_(name)`` as factories, and ``with_...`` methods that return a
+changed copy. A serde that is None is inherited from upstream, and if none is known there, taken from the
 configuration (``default.key.serde``, ``default.value.serde``).
 """
 
@@ -28,7 +28,7 @@ V2 = TypeVar("V2")
 K1 = TypeVar("K1")
 V1 = TypeVar("V1")
 V3 = TypeVar("V3")
-# Those of a topic, where a serde may come from the configuration, which no type checker reads.
+# Types of a topic, for which a serde may come from the configuration, which no type checker reads.
 KT = TypeVar("KT", default=Any)
 VT = TypeVar("VT", default=Any)
 
@@ -63,7 +63,7 @@ class Named:
 
     @staticmethod
     def as_(name: str) -> Named:
-        """An operator's name. Raises TopologyError for an illegal one."""
+        """Returns an operator's name. Raises TopologyError for an illegal one."""
         return Named(name)
 
 
@@ -98,7 +98,7 @@ class Consumed(Generic[K, V]):
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: OffsetReset | None = None,
     ) -> Consumed[KT, VT]:
-        """Serdes and, if wanted, an extractor of event time and a place to begin.
+        """Returns options with serdes and, if wanted, an extractor of event time and a position to begin at.
 
         >>> import penstock as ps
         >>> ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.long()).value_serde
@@ -108,27 +108,27 @@ class Consumed(Generic[K, V]):
 
     @staticmethod
     def as_(name: str) -> Consumed[Any, Any]:
-        """The name of the source node."""
+        """Returns options with the name of the source node."""
         return Consumed(name=name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Consumed[K1, V]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Consumed[K1, V]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Consumed[K, V1]:
-        """The same with another value serde."""
+        """Returns a copy with another value serde."""
         return cast("Consumed[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed[K, V]:
-        """The same with an extractor of event time (ms)."""
+        """Returns a copy with an extractor of event time (ms)."""
         return replace(self, timestamp_extractor=timestamp_extractor)
 
     def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed[K, V]:
-        """The same, beginning at ``earliest`` or ``latest`` when no offset is committed."""
+        """Returns a copy that begins at ``earliest`` or ``latest`` if no offset is committed."""
         return replace(self, offset_reset=offset_reset)
 
     def with_name(self, name: str) -> Consumed[K, V]:
-        """The same with a name for the source node."""
+        """Returns a copy with a name for the source node."""
         return replace(self, name=name)
 
 
@@ -159,28 +159,28 @@ class Produced(Generic[K, V]):
         *,
         partitioner: StreamPartitioner | None = None,
     ) -> Produced[K1, V1]:
-        """Serdes and, if wanted, a partitioner."""
+        """Returns options with serdes and, if wanted, a partitioner."""
         return Produced(key_serde, value_serde, partitioner)
 
     @staticmethod
     def as_(name: str) -> Produced[Any, Any]:
-        """The name of the sink node."""
+        """Returns options with the name of the sink node."""
         return Produced(name=name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Produced[K1, V]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Produced[K1, V]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Produced[K, V1]:
-        """The same with another value serde."""
+        """Returns a copy with another value serde."""
         return cast("Produced[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_stream_partitioner(self, partitioner: StreamPartitioner) -> Produced[K, V]:
-        """The same with a partitioner."""
+        """Returns a copy with a partitioner."""
         return replace(self, partitioner=partitioner)
 
     def with_name(self, name: str) -> Produced[K, V]:
-        """The same with a name for the sink node."""
+        """Returns a copy with a name for the sink node."""
         return replace(self, name=name)
 
 
@@ -188,7 +188,7 @@ class Produced(Generic[K, V]):
 class Grouped(Generic[K, V]):
     """Options for grouping a stream. Mirrors ``Grouped``.
 
-    ``name`` is that of the repartition topic (``<application.id>-<name>-repartition``), where one is needed, and of the
+    ``name`` is that of the repartition topic (``<application.id>-<name>-repartition``), if one is needed, and of the
     operator that selects the key. Given without serdes, none are inherited: the configuration's are used.
     """
 
@@ -203,24 +203,24 @@ class Grouped(Generic[K, V]):
 
     @staticmethod
     def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Grouped[K1, V1]:
-        """Serdes of the repartition topic and of the aggregates' keys."""
+        """Returns options with serdes of the repartition topic and of the aggregates' keys."""
         return Grouped(key_serde, value_serde)
 
     @staticmethod
     def as_(name: str) -> Grouped[K1, V1]:
-        """The name of the repartition topic."""
+        """Returns options with the name of the repartition topic."""
         return Grouped(name=name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Grouped[K1, V]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Grouped[K1, V]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Grouped[K, V1]:
-        """The same with another value serde."""
+        """Returns a copy with another value serde."""
         return cast("Grouped[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_name(self, name: str) -> Grouped[K, V]:
-        """The same with a name for the repartition topic."""
+        """Returns a copy with a name for the repartition topic."""
         return replace(self, name=name)
 
 
@@ -228,10 +228,10 @@ class Grouped(Generic[K, V]):
 class Joined(Generic[K, V, V2]):
     """Options for joining a stream with a table. Mirrors ``Joined``.
 
-    ``key_serde`` and ``value_serde`` are those of the stream (used where it must be repartitioned),
+    ``key_serde`` and ``value_serde`` are those of the stream (used if it must be repartitioned),
     ``other_value_serde`` that of the table, which its own store already knows. ``name`` names the join and its
-    repartition topic. ``grace_period_ms``: records of the stream wait so long, by the stream's time, for the table's
-    updates of their time; None: they do not wait.
+    repartition topic. ``grace_period_ms``: the time (ms), by the stream's timestamps, for which its records wait for
+    the table's updates of their time; None: they do not wait.
     """
 
     key_serde: Serde[K] | None = None
@@ -252,37 +252,37 @@ class Joined(Generic[K, V, V2]):
         value_serde: Serde[V1] | None = None,
         other_value_serde: Serde[V3] | None = None,
     ) -> Joined[K1, V1, V3]:
-        """Serdes of key, stream value and table value."""
+        """Returns options with serdes of key, stream value and table value."""
         return Joined(key_serde, value_serde, other_value_serde)
 
     @staticmethod
     def as_(name: str) -> Joined[K1, V1, V3]:
-        """The name of the join and of its repartition topic."""
+        """Returns options with the name of the join and of its repartition topic."""
         return Joined(name=name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Joined[K1, V, V2]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Joined[K1, V, V2]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Joined[K, V1, V2]:
-        """The same with another serde of the stream's values."""
+        """Returns a copy with another serde of the stream's values."""
         return cast("Joined[K, V1, V2]", _replace(self, value_serde=value_serde))
 
     def with_other_value_serde(self, other_value_serde: Serde[V3]) -> Joined[K, V, V3]:
-        """The same with another serde of the table's values."""
+        """Returns a copy with another serde of the table's values."""
         return cast("Joined[K, V, V3]", _replace(self, other_value_serde=other_value_serde))
 
     def with_name(self, name: str) -> Joined[K, V, V2]:
-        """The same with a name."""
+        """Returns a copy with a name."""
         return replace(self, name=name)
 
     def with_grace_period(self, grace_period: Duration) -> Joined[K, V, V2]:
-        """The same with a grace period, for a join with a versioned table whose history is at least as long.
+        """Returns a copy with a grace period, for a join with a versioned table whose history is at least as long.
 
-        A record of the stream is joined once another one is later than it by the grace period, with what the table held
-        at its time: so the table's updates of that time may come after it. Records that wait stand in a store
-        ``<join>-Buffer`` with a changelog; they leave in the order of their timestamps. One that comes later than the
-        grace period is joined at once.
+        A record of the stream is joined once another one is later than it by the grace period (also without one if
+        ``window.idle.advance.ms`` is set), with what the table held at its time: so updates of the table of that time may
+        come after it. Records that wait are kept in a store ``<join>-Buffer`` with a changelog; they leave in the order
+        of their timestamps. One that comes later than the grace period is joined at once.
         """
         return replace(self, grace_period_ms=to_ms(grace_period, "Joined: grace_period"))
 
@@ -292,7 +292,7 @@ class Repartitioned(Generic[K, V]):
     """Options for ``repartition`` and its topic. Mirrors ``Repartitioned``.
 
     ``name``: the topic is ``<application.id>-<name>-repartition``. ``number_of_partitions``: None takes that of the
-    topics upstream. ``partitioner``: as that of :class:`Produced`.
+    topics upstream. ``partitioner``: like that of :class:`Produced`.
     """
 
     key_serde: Serde[K] | None = None
@@ -313,30 +313,30 @@ class Repartitioned(Generic[K, V]):
 
     @staticmethod
     def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Repartitioned[K1, V1]:
-        """Serdes of the repartition topic."""
+        """Returns options with serdes of the repartition topic."""
         return Repartitioned(key_serde, value_serde)
 
     @staticmethod
     def as_(name: str) -> Repartitioned[Any, Any]:
-        """The name of the repartition topic."""
+        """Returns options with the name of the repartition topic."""
         return Repartitioned(name=name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Repartitioned[K1, V]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("Repartitioned[K1, V]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Repartitioned[K, V1]:
-        """The same with another value serde."""
+        """Returns a copy with another value serde."""
         return cast("Repartitioned[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_name(self, name: str) -> Repartitioned[K, V]:
-        """The same with a name for the topic."""
+        """Returns a copy with a name for the topic."""
         return replace(self, name=name)
 
     def with_number_of_partitions(self, number_of_partitions: int) -> Repartitioned[K, V]:
-        """The same with a fixed number of partitions."""
+        """Returns a copy with a fixed number of partitions."""
         return replace(self, number_of_partitions=number_of_partitions)
 
     def with_stream_partitioner(self, partitioner: StreamPartitioner) -> Repartitioned[K, V]:
-        """The same with a partitioner."""
+        """Returns a copy with a partitioner."""
         return replace(self, partitioner=partitioner)

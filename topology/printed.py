@@ -1,4 +1,4 @@
-"""``Printed``: how ``KStream.print`` shows records."""
+"""``Printed``: the options of ``KStream.print``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ V = TypeVar("V")
 
 
 def key_and_value(key: object, value: object) -> str:
-    """How Kafka Streams shows a record: ``key, value``, and None as ``null``."""
+    """Returns a record as Kafka Streams shows it: ``key, value``, and None as ``null``."""
     return f"{'null' if key is None else key}, {'null' if value is None else value}"
 
 
 @dataclass(frozen=True)
 class Printed(Generic[K, V]):
-    """Where records are printed, and how: ``[label]: key, value``. Mirrors ``Printed``.
+    """The place and form in which records are printed: ``[label]: key, value``. Mirrors ``Printed``.
 
     ``path`` None is standard output. ``label`` None is the name of the node that feeds the printer. ``mapper`` of (key,
     value) gives the text behind the label. ``name`` names the node.
@@ -64,13 +64,13 @@ class Printed(Generic[K, V]):
         return Printed(str(absolute))
 
     def with_label(self, label: str) -> Printed[K, V]:
-        """The same with a label in front of each record."""
+        """Returns a copy with a label in front of each record."""
         return replace(self, label=label)
 
     def with_key_value_mapper(self, mapper: Callable[[K, V], str]) -> Printed[K, V]:
-        """The same with the text that ``mapper(key, value)`` makes of each record."""
+        """Returns a copy with the text that ``mapper(key, value)`` makes of each record."""
         return replace(self, mapper=mapper)
 
     def with_name(self, name: str) -> Printed[K, V]:
-        """The same with a name for the node."""
+        """Returns a copy with a name for the node."""
         return replace(self, name=name)

@@ -24,7 +24,7 @@ VOut = TypeVar("VOut")
 
 
 class PunctuationType(Enum):
-    """Which clock drives a punctuator."""
+    """The clock that drives a punctuator."""
 
     STREAM_TIME = "stream-time"
     """The largest timestamp the task has processed: moves only with records."""
@@ -40,11 +40,11 @@ class Cancellable(Protocol):
     """A schedule that can be ended."""
 
     def cancel(self) -> None:
-        """No further call is made."""
+        """End the schedule: no further call is made."""
 
 
 class ProcessingContext(Protocol):
-    """What a processor may ask of the task it runs in. Valid from ``init`` to ``close``, in the task's thread only."""
+    """A processor's view of its task. Valid from ``init`` to ``close``, in the task's thread only."""
 
     @property
     def application_id(self) -> str:
@@ -63,14 +63,14 @@ class ProcessingContext(Protocol):
         """``default.value.serde``, None if there is none."""
 
     def app_configs(self) -> Mapping[str, Any]:
-        """The application's configuration by key, defaults included.
+        """Returns the application's configuration by key, defaults included.
 
-        There are no keys but penstock's and those of Kafka's clients: what a processor of yours is told, hand to its
+        There are no keys except penstock's and those of Kafka's clients: give settings of a processor of yours to its
         supplier (``functools.partial(Limit, 5)``).
         """
 
     def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
-        """The entries of :meth:`app_configs` whose key begins with ``prefix``, without it."""
+        """Returns the entries of :meth:`app_configs` whose key begins with ``prefix``, without it."""
 
     def schedule(
         self,
@@ -84,44 +84,44 @@ class ProcessingContext(Protocol):
 
         STREAM_TIME: first as soon as the task has seen a record, WALL_CLOCK_TIME: first after one interval. Intervals
         that were missed are skipped: one call, the next aligned to the schedule. ``start_time`` (ms since the epoch, or
-        a datetime with a time zone) is when the first call is due; one that has passed only says where the intervals
+        a datetime with a time zone) is when the first call is due; one that has passed only sets where the intervals
         begin (KIP-1146). Of several calls that are due, the one due first is made first. Schedules end with their task:
-        ``init`` of the next one makes them anew.
+        ``init`` of the next one makes them again.
 
         Raises ValueError for an interval below 1 ms and for a ``start_time`` that is negative or has no time zone.
         """
 
     def get_state_store(self, name: str) -> Any:
-        """The store ``name``. Raises UnknownStateStoreError unless it is connected to this processor, or global.
+        """Returns store ``name``. Raises UnknownStateStoreError unless it is connected to this processor, or global.
 
         A :class:`~penstock.state.views.KeyValueStore`, :class:`~penstock.state.windowed.views.WindowStore`,
         :class:`~penstock.state.windowed.views.SessionStore` or
         :class:`~penstock.state.versioned.views.VersionedKeyValueStore`. Timestamped ones, as that of a named table,
-        have values of type :class:`~penstock.state.views.ValueAndTimestamp`. What it gives is not a copy and must not
-        be changed. Processors that share a store see what the others put, at once. A global store, and a read-only one
-        elsewhere than in the processor that keeps it, raise TopologyError when they are written.
+        have values of type :class:`~penstock.state.views.ValueAndTimestamp`. What a store returns is not a copy and
+        must not be changed. Processors that share a store see what the others put, at once. A global store, and a
+        read-only one elsewhere than in the processor that keeps it, raise TopologyError when they are written.
         """
 
     def commit(self) -> None:
         """Ask for a commit soon; it happens after the current record, not in this call."""
 
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the current record came from; None inside a punctuator."""
+        """Returns topic, partition and offset of the current record; None inside a punctuator."""
 
     def current_stream_time_ms(self) -> int:
-        """The largest timestamp the task has processed, −1 before the first."""
+        """Returns the largest timestamp that the task has processed, −1 before the first."""
 
     def current_system_time_ms(self) -> int:
-        """The host's clock (ms), the same throughout one batch."""
+        """Returns the host's clock (ms), the same throughout one batch."""
 
 
 class ProcessorContext(ProcessingContext, Protocol[KOut, VOut]):
-    """What a :class:`Processor` may ask of the task it runs in. Mirrors ``ProcessorContext``."""
+    """The view that a :class:`Processor` has of its task. Mirrors ``ProcessorContext``."""
 
     def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
-        """Hand ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
+        """Pass ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
 
-        Depth first: a child's children have had it before the next child has. Raises TopologyError when there is no
+        Depth first: a child's children have had it before the next child has. Raises TopologyError if there is no
         such child.
         """
 
@@ -141,13 +141,13 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
 
 
 class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
-    """A :class:`Processor` that keeps its context, for ``self.context``. Mirrors ``ContextualProcessor``.
+    """A :class:`Processor` that keeps its context, as ``self.context``. Mirrors ``ContextualProcessor``.
 
     One that has an ``init`` of its own calls ``super().init(context)`` in it.
     """
 
     context: ProcessorContext[KOut, VOut]
-    """There from ``init`` on."""
+    """The context, from ``init`` on."""
 
     @override
     def init(self, context: ProcessorContext[KOut, VOut]) -> None:
@@ -171,7 +171,7 @@ Several partitions, as a set, take the record each; of none it is dropped, and c
 
 @dataclass(frozen=True)
 class RecordContext:
-    """What a topic name extractor may know of the record besides its key and value.
+    """The facts about a record, besides its key and value, for a topic name extractor.
 
     The coordinates are None for what a punctuator or the flush of a cache forwards. Mirrors ``RecordContext``.
     """
@@ -190,7 +190,7 @@ def checked_supplier(supplier: ProcessorSupplier[Any, Any, Any, Any], call: str 
 
 
 def checked_supplier_of(wanted: type[Any], supplier: Any, call: str) -> None:
-    """The same for processors of the class ``wanted``."""
+    """Like :func:`checked_supplier`, for processors of the class ``wanted``."""
     if isinstance(supplier, wanted):
         raise TopologyError(
             f"{call}: give a supplier that makes processors, such as the class {type(supplier).__name__}, "

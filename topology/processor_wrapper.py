@@ -20,10 +20,10 @@ KEY = "processor.wrapper.class"
 class ProcessorWrapper:
     """Sees the name and the supplier of each processor when the topology is built, and may put its own around it.
 
-    For what shall happen at every step: a log line, a timer, a trace in the headers, ``try`` around ``process``. Given
+    For what is to happen at every step: a log line, a timer, a trace in the headers, ``try`` around ``process``. Given
     as ``processor.wrapper.class``, a class or an object, to :meth:`StreamsBuilder.build` or :class:`Topology`, and with
-    the same configuration to the application. As it stands it wraps nothing. A wrapped supplier may bring stores along
-    (:class:`ConnectedStoreProvider`): they are connected to its processor alone.
+    the same configuration to the application. This class itself wraps nothing. A wrapped supplier may bring stores
+    along (:class:`ConnectedStoreProvider`): they are connected to its processor alone.
 
     Operators of the DSL are wrapped as processors whose records are those of the operator; of a table the values are
     :class:`Change`. ``filter``, ``map_values``, ``flat_map_values``, ``peek`` and ``to_stream`` are fixed-key
@@ -37,27 +37,27 @@ class ProcessorWrapper:
     def wrap_processor_supplier(
         self, name: str, supplier: ProcessorSupplier[Any, Any, Any, Any]
     ) -> ProcessorSupplier[Any, Any, Any, Any]:
-        """The supplier to use for the processor ``name`` in place of ``supplier``."""
+        """Returns the supplier to use for the processor ``name`` in place of ``supplier``."""
         return supplier
 
     def wrap_fixed_key_processor_supplier(
         self, name: str, supplier: FixedKeyProcessorSupplier[Any, Any, Any]
     ) -> FixedKeyProcessorSupplier[Any, Any, Any]:
-        """The same for a processor that cannot change keys."""
+        """Like :meth:`wrap_processor_supplier`, for a processor that cannot change keys."""
         return supplier
 
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[V]):
-    """An update of a table as a wrapper sees it: its value now, and, where anybody asked for it, the one before; None
-    where there is none. Mirrors ``Change``."""
+    """An update of a table as a wrapper sees it: its value now, and, if an operator needs it, the one before; None if
+    there is none. Mirrors ``Change``."""
 
     new_value: V | None
     old_value: V | None
 
 
 def wrapper_of(config: Mapping[str, Any] | StreamsConfig | None) -> ProcessorWrapper | None:
-    """The wrapper that ``config`` names, configured. Raises ConfigError for one that is none."""
+    """Returns the wrapper that ``config`` names, configured, or None. Raises ConfigError for one that is no wrapper."""
     entries = config.entries() if isinstance(config, StreamsConfig) else dict(config or {})
     given = entries.get(KEY)
     if given is None:

@@ -1,4 +1,4 @@
-"""The session store of an aggregate, from how the user wants it kept and what its sessions need."""
+"""The session store of an aggregate, from the user's options and the needs of its sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def session_store(
     key_serde: Serde[Any] | None,
     value_serde: Serde[Any] | None,
 ) -> SessionStoreBuilder[Any, Any]:
-    """The store ``name``; a serde that ``how`` does not set is the one given.
+    """Returns the builder of store ``name``; a serde that ``how`` does not set is the one given.
 
     Raises TopologyError for a retention shorter than sessions take records, and for a supplier of other stores.
     """

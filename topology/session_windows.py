@@ -42,9 +42,10 @@ class SessionWindows:
 
     @staticmethod
     def of_inactivity_gap_and_grace(inactivity_gap: Duration, after_window_end: Duration) -> SessionWindows:
-        """The same, and records of theirs are still taken for the time ``after_window_end``, the grace period.
+        """Sessions that end with a pause longer than ``inactivity_gap``, with the grace period ``after_window_end``.
 
-        Durations are a ``timedelta`` or whole milliseconds. Mirrors ``ofInactivityGapAndGrace``.
+        During the grace period late records are still taken. Durations are a ``timedelta`` or whole milliseconds.
+        Mirrors ``ofInactivityGapAndGrace``.
 
         >>> import penstock as ps
         >>> from datetime import timedelta

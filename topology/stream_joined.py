@@ -1,4 +1,4 @@
-"""``StreamJoined``: how two streams are joined."""
+"""``StreamJoined``: the options for joining two streams."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class StreamJoined(Generic[K, V, V2]):
 
     ``value_serde`` is that of the first stream's values, ``other_value_serde`` that of the second's. ``name`` names the
     operators and the repartition topics (``<name>-left``, ``<name>-right``), ``store_name`` the stores and with them
-    their changelogs; a name of one says nothing of the other. The stores are in RocksDB, unless suppliers of ``Stores``
-    say otherwise: of window stores that retain duplicates, with windows as long as the join's, kept for these and their
-    grace period. ``logging``: whether the stores have changelogs, created with ``topic_config`` on top of Kafka
-    Streams' own settings; without, records that wait for their match are lost with the disk they lie on.
+    their changelogs; neither name sets the other. The stores are in RocksDB, unless suppliers of ``Stores``
+    are given: of window stores that retain duplicates, with windows as long as the join's, kept for these and their
+    grace period. ``logging``: True if the stores have changelogs, created with ``topic_config`` on top of Kafka
+    Streams' own settings; without, records that wait for their match are lost with their disk.
     """
 
     key_serde: Serde[K] | None = None
@@ -70,12 +70,12 @@ class StreamJoined(Generic[K, V, V2]):
         value_serde: Serde[V1] | None = None,
         other_value_serde: Serde[V3] | None = None,
     ) -> StreamJoined[K1, V1, V3]:
-        """Serdes of the key, of the first stream's values and of the second's."""
+        """Returns options with serdes of the key, of the first stream's values and of the second's."""
         return StreamJoined(key_serde, value_serde, other_value_serde)
 
     @staticmethod
     def as_(store_name: str) -> StreamJoined[K1, V1, V3]:
-        """The name of the stores: not of the operators, which :meth:`with_name` names.
+        """Returns options with the name of the stores: not of the operators, which :meth:`with_name` names.
 
         >>> import penstock as ps
         >>> ps.StreamJoined.as_("calls").store_name
@@ -84,31 +84,31 @@ class StreamJoined(Generic[K, V, V2]):
         return StreamJoined(store_name=store_name)
 
     def with_key_serde(self, key_serde: Serde[K1]) -> StreamJoined[K1, V, V2]:
-        """The same with another key serde."""
+        """Returns a copy with another key serde."""
         return cast("StreamJoined[K1, V, V2]", _replace(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> StreamJoined[K, V1, V2]:
-        """The same with another serde of the first stream's values."""
+        """Returns a copy with another serde of the first stream's values."""
         return cast("StreamJoined[K, V1, V2]", _replace(self, value_serde=value_serde))
 
     def with_other_value_serde(self, other_value_serde: Serde[V3]) -> StreamJoined[K, V, V3]:
-        """The same with another serde of the second stream's values."""
+        """Returns a copy with another serde of the second stream's values."""
         return cast("StreamJoined[K, V, V3]", _replace(self, other_value_serde=other_value_serde))
 
     def with_name(self, name: str) -> StreamJoined[K, V, V2]:
-        """The same with a name for operators and repartition topics."""
+        """Returns a copy with a name for operators and repartition topics."""
         return replace(self, name=name)
 
     def with_store_name(self, store_name: str) -> StreamJoined[K, V, V2]:
-        """The same with a name for the stores."""
+        """Returns a copy with a name for the stores."""
         return replace(self, store_name=store_name)
 
     def with_this_store_supplier(self, supplier: WindowBytesStoreSupplier) -> StreamJoined[K, V, V2]:
-        """The same with a store for the first stream's records."""
+        """Returns a copy with a store for the first stream's records."""
         return replace(self, this_store_supplier=supplier)
 
     def with_other_store_supplier(self, supplier: WindowBytesStoreSupplier) -> StreamJoined[K, V, V2]:
-        """The same with a store for the second stream's records."""
+        """Returns a copy with a store for the second stream's records."""
         return replace(self, other_store_supplier=supplier)
 
     def with_logging_enabled(self, topic_config: Mapping[str, str]) -> StreamJoined[K, V, V2]:

@@ -1,4 +1,4 @@
-"""``Suppressed`` and ``BufferConfig``: which updates of a table are held back, until when, and how many."""
+"""``Suppressed`` and ``BufferConfig``: the options for holding back updates of a table, and the limits for them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ K = TypeVar("K", contravariant=True)
 class BufferConfig:
     """The limit of what ``suppress`` may hold back. Mirrors ``Suppressed.BufferConfig``.
 
-    Made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. What is held back lies in memory, and in a
+    Made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. What is held back is in memory, and in a
     changelog topic from which it is restored, created with ``topic_config`` on top of the usual settings, unless
-    ``logging`` is off. A limit is that of one task; None is none.
+    ``logging`` is off. A limit is that of one task; None means no limit.
     """
 
     record_limit: int | None = None
@@ -36,7 +36,7 @@ class BufferConfig:
 
     @staticmethod
     def max_records(record_limit: int) -> EagerBufferConfig:
-        """At most so many keys; with one more the first goes on early.
+        """Returns a limit of ``record_limit`` keys; with one more, the first is emitted early.
 
         >>> import penstock as ps
         >>> ps.BufferConfig.max_records(1000).shut_down_when_full().record_limit
@@ -46,33 +46,33 @@ class BufferConfig:
 
     @staticmethod
     def max_bytes(byte_limit: int) -> EagerBufferConfig:
-        """At most so many bytes, as Kafka Streams counts them: those of keys, values, topic names and headers, and 28
-        for each key. When there are more, the first go on early. Each update is serialised when it comes in."""
+        """Returns a limit of ``byte_limit`` bytes, as Kafka Streams counts them: those of keys, values, topic names and
+        headers, and 28 for each key. With more, the first are emitted early. Each update is serialised on arrival."""
         return EagerBufferConfig(byte_limit=byte_limit)
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """As much as there is."""
+        """Returns a buffer without limits."""
         return StrictBufferConfig()
 
     def with_max_records(self, record_limit: int) -> Self:
-        """The same with at most so many keys."""
+        """Returns a copy with at most ``record_limit`` keys."""
         return replace(self, record_limit=record_limit)
 
     def with_max_bytes(self, byte_limit: int) -> Self:
-        """The same with at most so many bytes, counted as by :meth:`max_bytes`."""
+        """Returns a copy with at most ``byte_limit`` bytes, counted as by :meth:`max_bytes`."""
         return replace(self, byte_limit=byte_limit)
 
     def with_no_bound(self) -> StrictBufferConfig:
-        """The same without limits."""
+        """Returns a copy without limits."""
         return StrictBufferConfig(None, None, self.logging, self.topic_config)
 
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """The same, but an update beyond the limits is an error, BufferFullError, that ends the application."""
+        """Returns a copy for which an update beyond the limits is a BufferFullError, which ends the application."""
         return StrictBufferConfig(self.record_limit, self.byte_limit, self.logging, self.topic_config)
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """The same, but beyond the limits the first that are held back go on early."""
+        """Returns a copy that, beyond the limits, emits early the first updates that it holds back."""
         return EagerBufferConfig(self.record_limit, self.byte_limit, self.logging, self.topic_config)
 
     def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Self:
@@ -86,20 +86,20 @@ class BufferConfig:
 
 @dataclass(frozen=True)
 class StrictBufferConfig(BufferConfig):
-    """A buffer from which nothing goes on before its time. Mirrors ``Suppressed.StrictBufferConfig``."""
+    """A buffer that emits nothing before its time. Mirrors ``Suppressed.StrictBufferConfig``."""
 
 
 @dataclass(frozen=True)
 class EagerBufferConfig(BufferConfig):
-    """A buffer from which the first go on early when it is full. Mirrors ``Suppressed.EagerBufferConfig``."""
+    """A buffer that emits its first updates early when it is full. Mirrors ``Suppressed.EagerBufferConfig``."""
 
 
 @dataclass(frozen=True)
 class Suppressed(Generic[K]):
-    """Until when ``suppress`` holds updates back. Mirrors ``Suppressed``; made by the two methods ``until_…``.
+    """The time until which ``suppress`` holds updates back. Mirrors ``Suppressed``; made by its methods ``until_…``.
 
-    ``wait_ms`` is None until windows close. With a ``name`` the operator has it, and its buffer ``<name>-store``; its
-    changelog is ``<application.id>-<name>-store-changelog``.
+    ``wait_ms``: None means until windows close. With a ``name`` the operator has it, and its buffer ``<name>-store``;
+    its changelog is ``<application.id>-<name>-store-changelog``.
     """
 
     buffer_config: BufferConfig
@@ -123,25 +123,26 @@ class Suppressed(Generic[K]):
     @staticmethod
     def until_time_limit(limit: Duration, buffer_config: BufferConfig) -> Suppressed[Any]:
         """Hold each key's updates back until ``limit`` (``timedelta`` or whole ms) after the first of them, and then
-        let the last go on.
+        emit the last.
 
-        Time is that of the updates: the largest timestamp that has come in. Later updates of the key change what goes
-        on, not when. With a limit of 0 all go on at once. Raises ValueError for a negative one.
+        Time is that of the updates: the largest timestamp that has come in. Later updates of the key change what is
+        emitted, not when. With a limit of 0 all are emitted at once. Raises ValueError for a negative one.
         """
         return Suppressed(buffer_config, to_ms(limit, "Suppressed.until_time_limit: limit"))
 
     @staticmethod
     def until_window_closes(buffer_config: StrictBufferConfig) -> Suppressed[Windowed[Any]]:
-        """Hold the results of a window back until it closes, and then let the last go on: one for each key and window.
+        """Hold the results of a window back until it closes, and then emit the last: one for each key and window.
 
         A window closes when the largest timestamp of the results that came in is its end, plus the grace period, or
-        more; a session also waits for the inactivity gap. Without new records nothing closes. A result that is deleted
-        by then never was one. Raises TopologyError for a buffer that might let results go on early.
+        more; a session also waits for the inactivity gap. Without new records nothing closes, unless
+        ``window.idle.advance.ms`` is set. A result that is deleted by then is not emitted. Raises TopologyError for a
+        buffer that might emit results early.
         """
         return Suppressed(buffer_config)
 
     def with_name(self, name: str) -> Suppressed[K]:
-        """The same with a name for the operator, its buffer and its changelog.
+        """Returns a copy with a name for the operator, its buffer and its changelog.
 
         An operator that is named uses up none of the numbers of the others: it can come and go without renaming them.
         """

@@ -1,4 +1,4 @@
-"""``TableJoined``: how the internal topics of a foreign-key join are partitioned and named."""
+"""``TableJoined``: the partitioners and names of the internal topics of a foreign-key join."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class TableJoined(Generic[K, KO]):
     Mirrors ``TableJoined``.
 
     Only a table whose topic is not partitioned by Kafka's default needs a partitioner here: the very one that its topic
-    was written with. ``partitioner`` says where an entry of the left table is: called with (topic, its key, None,
-    partitions); without it answers go back to the partition that has asked. ``other_partitioner`` says where an entry
-    of the other table is, by its key, the foreign key; None, or one that returns None, is Kafka's default (murmur2 of
-    the key's bytes). A question has one answer: they may choose neither several partitions nor none. ``name`` is what
-    the join's nodes, its two topics (``<application.id>-<name>-subscription-registration-topic`` and
-    ``-subscription-response-topic``) and its store are named after.
+    was written with. ``partitioner`` returns the partition of an entry of the left table: called with (topic, its key,
+    None, partitions); without it answers go back to the partition that has asked. ``other_partitioner`` returns that of
+    an entry of the other table, by its key, the foreign key; None, or one that returns None, is Kafka's default
+    (murmur2 of the key's bytes). A question has one answer: they may choose neither several partitions nor none. The
+    join's nodes, its two topics (``<application.id>-<name>-subscription-registration-topic`` and
+    ``-subscription-response-topic``) and its store are named after ``name``.
     """
 
     partitioner: StreamPartitioner | None = None
@@ -42,7 +42,7 @@ class TableJoined(Generic[K, KO]):
     def with_(
         partitioner: StreamPartitioner | None = None, other_partitioner: StreamPartitioner | None = None
     ) -> TableJoined[Any, Any]:
-        """The partitioners of the left and of the other table's topics.
+        """Returns options with the partitioners of the left and of the other table's topics.
 
         >>> import penstock as ps
         >>> by_length = lambda topic, key, value, partitions: len(key) % partitions
@@ -53,17 +53,17 @@ class TableJoined(Generic[K, KO]):
 
     @staticmethod
     def as_(name: str) -> TableJoined[Any, Any]:
-        """The name of the join, of its topics and of its store."""
+        """Returns options with the name of the join, of its topics and of its store."""
         return TableJoined(name=name)
 
     def with_partitioner(self, partitioner: StreamPartitioner) -> TableJoined[K, KO]:
-        """The same with a partitioner of the left table's topics."""
+        """Returns a copy with a partitioner of the left table's topics."""
         return replace(self, partitioner=partitioner)
 
     def with_other_partitioner(self, other_partitioner: StreamPartitioner) -> TableJoined[K, KO]:
-        """The same with a partitioner of the other table's topics."""
+        """Returns a copy with a partitioner of the other table's topics."""
         return replace(self, other_partitioner=other_partitioner)
 
     def with_name(self, name: str) -> TableJoined[K, KO]:
-        """The same with a name."""
+        """Returns a copy with a name."""
         return replace(self, name=name)

@@ -15,7 +15,7 @@ VR = TypeVar("VR")
 
 
 class ValueTransformerWithKey(Generic[K, V, VR]):
-    """One instance per task, and one more for each operator that looks into a table which is not materialised.
+    """One instance per task, and one more for each operator that looks into a table that is not materialised.
 
     All methods run in the task's thread. Mirrors ``ValueTransformerWithKey``.
     """
@@ -27,9 +27,9 @@ class ValueTransformerWithKey(Generic[K, V, VR]):
         """
 
     def transform(self, read_only_key: K, value: V | None) -> VR | None:
-        """The new value of each update; ``value`` is None for a deletion, and None deletes.
+        """Returns the new value of each update; ``value`` is None for a deletion, and None deletes.
 
-        Where old values are asked for and the result is not materialised, it is also called for these. It must not
+        If old values are asked for and the result is not materialised, it is also called for these. It must not
         change the key.
         """
         raise NotImplementedError(f"{type(self).__name__} must define transform()")

@@ -1,4 +1,4 @@
-"""The window store of an aggregate, from how the user wants it kept and what its windows need."""
+"""The window store of an aggregate, from the user's options and the needs of its windows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def window_store(
     key_serde: Serde[Any] | None,
     value_serde: Serde[Any] | None,
 ) -> TimestampedWindowStoreBuilder[Any, Any]:
-    """The store ``name``; a serde that ``how`` does not set is the one given.
+    """Returns the builder of store ``name``; a serde that ``how`` does not set is the one given.
 
     Raises TopologyError for a retention shorter than the windows take records, and for a supplier of other stores.
     """
@@ -44,7 +44,7 @@ def window_store(
         how.key_serde or key_serde,
         how.value_serde or value_serde,
         persistent=persistent,
-        # As in Kafka Streams, whose sliding windows are not cached where they are emitted on close.
+        # As in Kafka Streams, whose sliding windows are not cached if they are emitted on close.
         caching=how.caching and not (on_close and isinstance(windows, SlidingWindows)),
         logging=how.logging,
         topic_config=how.topic_config,
@@ -63,8 +63,8 @@ def _size_ms(windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> int:
 def _retention_ms(
     how: Materialized[Any, Any], windows: TimeWindows | UnlimitedWindows | SlidingWindows, name: str
 ) -> int:
-    """How long a window is kept: no shorter than it takes records, and in sliding windows than the next ones are made
-    from it."""
+    """Returns the time (ms) for which a window is kept: at least as long as it takes records, and a sliding window as
+    long as the next ones are made from it."""
     spans = "twice their time difference" if isinstance(windows, SlidingWindows) else "their size"
     needed = _size_ms(windows) * (2 if isinstance(windows, SlidingWindows) else 1) + windows.grace_period_ms
     if how.retention_ms is None:

@@ -1,4 +1,4 @@
-"""Windows of time: how ``windowed_by`` cuts event time, and when the results of a window are emitted.
+"""Windows of time, into which ``windowed_by`` cuts event time, and the moment when their results are emitted.
 
 Sizes, grace periods and times are in ms since 1970, or durations in ms; windows of fixed size are aligned to 0.
 """
@@ -20,8 +20,8 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Window, time_window
 class Windows(ABC):
     """Windows whose bounds do not depend on records. Mirrors ``Windows``.
 
-    ``size_ms``: from a window's start to its end. ``grace_period_ms``: how long after its end, in the stream time that
-    the operator has observed, a window still takes records.
+    ``size_ms``: time from a window's start to its end. ``grace_period_ms``: time after its end, in the stream time that
+    the operator has observed, for which a window still takes records.
     """
 
     size_ms: int
@@ -29,7 +29,7 @@ class Windows(ABC):
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> dict[int, Window]:
-        """The windows that a record of ``timestamp`` belongs to, by start, oldest first."""
+        """Returns the windows that a record of ``timestamp`` belongs to, by start, oldest first."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TimeWindows(Windows):
         return TimeWindows(size_ms, size_ms, to_ms(after_window_end, "TimeWindows: the grace period after_window_end"))
 
     def advance_by(self, advance: Duration) -> TimeWindows:
-        """The same, hopping: a window begins each ``advance``. Mirrors ``advanceBy``.
+        """Returns a copy with hopping windows: one begins every ``advance``. Mirrors ``advanceBy``.
 
         Raises TopologyError unless it is more than 0 and no more than the size.
 
@@ -117,11 +117,11 @@ class UnlimitedWindows(Windows):
 
     @staticmethod
     def of() -> UnlimitedWindows:
-        """All time from 1970 on."""
+        """Returns a window for all time from 1970 on."""
         return UnlimitedWindows()
 
     def start_on(self, start_ms: int) -> UnlimitedWindows:
-        """The same, from ``start_ms`` (ms since 1970) on. Raises TopologyError for a negative one."""
+        """Returns a window from ``start_ms`` (ms since 1970) on. Raises TopologyError for a negative one."""
         return replace(self, start_ms=start_ms)
 
     @override
@@ -172,25 +172,25 @@ class EmitStrategy:
 
     @staticmethod
     def on_window_update() -> EmitStrategy:
-        """Each update of a window, or with caching the last one of each window and commit: the default."""
+        """Emit each update of a window, or with caching the last one of each window and commit: the default."""
         return EmitStrategy(False)
 
     @staticmethod
     def on_window_close() -> EmitStrategy:
-        """One result for each window, once it takes no more records: when the stream time that the operator has
+        """Emit one result for each window, once it takes no more records: when the stream time that the operator has
         observed has passed its end by the grace period. Mirrors ``onWindowClose``.
 
-        Windows close with records alone, never by the clock: without new records in its partition a window's result is
-        not emitted. It is looked for at most once a second, so several may come at once; they come by time, and carry
-        the headers of the record that closed them. What was emitted last is committed beside the offsets, so each
-        comes once also over a restart (but for what is processed again after a crash). In time windows and sliding
-        windows the result has the timestamp of the aggregate.
+        Unless ``window.idle.advance.ms`` is set, windows close with records alone, never by the clock: without new
+        records in its partition a window's result is not emitted. It is looked for at most once a second, so several
+        may come at once; they come by time, and carry the headers of the record that closed them. What was emitted last
+        is committed beside the offsets, so each comes once also over a restart (except for what is processed again
+        after a crash). In time windows and sliding windows the result has the timestamp of the aggregate.
         """
         return EmitStrategy(True)
 
 
 def checked_emit_strategy(given: Any, windows: object) -> EmitStrategy:
-    """``given``, if it is an emit strategy and ``windows`` ever close. Raises TopologyError otherwise."""
+    """Returns ``given``, if it is an emit strategy and ``windows`` ever close. Raises TopologyError otherwise."""
     if not isinstance(given, EmitStrategy):
         raise TopologyError(
             f"emit_strategy needs an EmitStrategy, such as EmitStrategy.on_window_close(), not {shown_with_type(given)}"

@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """What is known of the broker of a directory. ``notes`` tells what ``start`` found and put in order."""
+    """The state of the broker of a directory. ``notes``: what ``start`` found and put in order."""
 
     directory: Path
     bootstrap_servers: str
@@ -64,16 +64,16 @@ class BrokerStatus:
 
     @property
     def running(self) -> bool:
-        """Whether every node's process lives."""
+        """True if every node's process lives."""
         return bool(self.nodes) and len(self.alive) == len(self.nodes)
 
 
 class LocalBroker:
-    """The broker of a directory. Several may stand side by side in directories of their own.
+    """The broker of a directory. Several may run side by side in directories of their own.
 
     ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes``
-    is 1 or 3. ``listeners`` are more places where each node listens: that clients must show there who they are, or come
-    to by a proxy. ``properties`` are Kafka's, instead of what it is started with otherwise. All of them matter to
+    is 1 or 3. ``listeners`` are more addresses where each node listens, such as one where clients must authenticate, or
+    one behind a proxy. ``properties`` are Kafka's, instead of what it is started with otherwise. All of them matter to
     ``start`` alone. As a context manager it is started, and stopped at the end.
     """
 
@@ -104,7 +104,7 @@ class LocalBroker:
         self.stop()
 
     def status(self) -> BrokerStatus:
-        """What stands in the directory and whether it lives; asks no broker."""
+        """Returns the nodes of the directory, and those that live; asks no broker."""
         nodes = self._read()
         alive = frozenset(
             n.address.node_id for n in nodes if n.pid is not None and is_node(n.pid, self._files(n.address))
@@ -174,7 +174,7 @@ class LocalBroker:
             raise LocalBrokerError(f"The broker's processes {sorted(immortal)} do not end, not even when killed.")
 
     def _lay_out(self, known: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes to start when none lives: ports anew, the number as the directory has it."""
+        """Returns the nodes to start when none lives: ports chosen again, as many nodes as the directory has."""
         if known and len(known) != self._node_count:
             raise LocalBrokerError(
                 f"{self.directory} holds a broker of {len(known)} node(s), not {self._node_count}: "
@@ -190,7 +190,7 @@ class LocalBroker:
         )
 
     def _await_answer(self, nodes: tuple[Node, ...]) -> None:
-        """Until each node's metadata names all nodes. Raises as soon as one has ended."""
+        """Wait until each node's metadata names all nodes. Raises as soon as one has ended."""
         deadline = time.monotonic() + _START_TIMEOUT_S
         for node in nodes:
             while not _answers(node.address.port, len(nodes)):
@@ -214,7 +214,7 @@ class LocalBroker:
             yield
 
     def _cluster_id(self) -> str:
-        """The cluster's id, made the first time."""
+        """Returns the cluster's id, made the first time."""
         file = self.directory / "cluster-id"
         if not file.exists():
             write_whole(file, new_cluster_id())
@@ -231,7 +231,7 @@ class LocalBroker:
 
 
 def new_cluster_id() -> str:
-    """16 random bytes in base64 without padding, never with a dash in front: Kafka's tools would see an option."""
+    """Returns 16 random bytes in base64 without padding, never a dash in front: Kafka's tools would see an option."""
     while True:
         drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not drawn.startswith("-"):
@@ -239,7 +239,7 @@ def new_cluster_id() -> str:
 
 
 def free_port(count: int = 1, avoid: Sequence[int] = ()) -> int:
-    """A port on the loopback address that nothing uses, the first of ``count`` in a row.
+    """Returns a port on the loopback address that nothing uses, the first of ``count`` in a row.
 
     Taken from below the range that the system gives to outgoing connections, so it stays free until it is used.
     """

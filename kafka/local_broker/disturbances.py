@@ -16,8 +16,8 @@ _POLL_S = 0.1
 
 
 def elect_preferred_leaders(address: str) -> int:
-    """Have each partition be led by the broker that Kafka placed it on first, where that is in sync; how many moved.
-    Raises BrokerUnreachableError."""
+    """Have each partition be led by the broker that Kafka placed it on first, if that is in sync. Returns the number of
+    those that moved. Raises BrokerUnreachableError."""
     client = AdminClient(admin_settings(address, {}))  # it must live until the answer is there
     # No ``request_timeout``: confluent-kafka 2.16.1 has it in its documentation, and raises SystemError for it.
     answered = client.elect_leaders(ElectionType.PREFERRED, None)
@@ -31,10 +31,10 @@ def elect_preferred_leaders(address: str) -> int:
 
 
 def sit_in(address: str, group: str, topics: list[str], seconds: float, hurry: threading.Event) -> int:
-    """Be a member of ``group`` for so long, or until ``hurry``, that reads and commits nothing, and leave; how many
-    partitions it was given."""
+    """Be a member of ``group`` for ``seconds``, or until ``hurry``, that reads and commits nothing, and leave. Returns
+    the most partitions that it was given at a time."""
     settings = member_settings(address, group, "", {})
-    del settings["group.instance.id"]  # a static member would keep its seat when it leaves
+    del settings["group.instance.id"]  # a static member would stay in the group when it leaves
     client = Consumer(settings)
     most = 0
 

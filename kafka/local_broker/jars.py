@@ -58,7 +58,7 @@ def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | N
     """The jars of these Maven coordinates (``group:artifact:version``) and of all they need at run time, by name.
 
     The first call fetches them, with a progress bar on standard error; later ones take them from the cache after
-    comparing every jar with its recorded SHA-256, and fetch again when one is broken. ``name`` tells the set to people
+    comparing every jar with its recorded SHA-256, and fetch again when one is broken. ``name`` names the set for people
     (folder, progress bar). ``pinned`` maps file names to the SHA-256 that must be found, of the whole set.
     Raises LocalBrokerError when something cannot be fetched or differs from what is pinned.
     """

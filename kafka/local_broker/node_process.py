@@ -62,7 +62,7 @@ def _java_command(java: Java, jars: Sequence[Path], files: NodeFiles, flags: Seq
 
 
 def is_node(pid: int, files: NodeFiles) -> bool:
-    """Whether ``pid`` is this node, alive; another process that was given the id of a dead node is not.
+    """Returns True if ``pid`` is this node, alive; another process that was given the id of a dead node is not.
 
     A node is known by the file it was started with: that, unlike its start time, does not move when the clock is set.
     """
@@ -73,7 +73,7 @@ def is_node(pid: int, files: NodeFiles) -> bool:
 
 
 def _command_line(process: psutil.Process) -> list[str]:
-    """The command line; empty for a process that has ended and was not reaped yet.
+    """Returns the command line; empty for a process that has ended and was not reaped yet.
 
     It is also empty for an instant while a process is being started or is ending, longer on a busy machine: then this
     waits for one or the other. Threads of the kernel have none at all, so the wait has an end.

@@ -19,8 +19,8 @@ from penstock.common.serdes import Serde
 Buffered = tuple[int, Any, Any, Any, int, Headers | None, TopicPartition | None, int, Any]
 """(time, prior value, old value, new value, timestamp, headers, source, offset, key).
 
-*Prior* is the old value of the first update of the key that came in. ``source`` and ``offset`` say where the record
-came from that caused this one: None and −1 where none did. The key is None when it was not decoded yet.
+*Prior* is the old value of the first update of the key that came in. ``source`` and ``offset`` are those of the record
+that caused this update: None and −1 if none did. The key is None if it was not decoded yet.
 """
 
 CHANGELOG_HEADERS: Headers = (("v", b"\x03"),)
@@ -35,13 +35,13 @@ _AS_PRIOR = _INT.pack(-2)
 _NO_HEADERS = _INT.pack(0)
 _TOPIC_AT = _TWO_LONGS.size
 
-# Beside key, values, topic and headers an update has so many bytes that Kafka Streams does not count: their lengths.
+# Bytes of an update that Kafka Streams does not count, beside key, values, topic and headers: their lengths.
 _LENGTHS = 5 * _INT.size
 _LENGTHS_OF_A_HEADER = 2 * _INT.size
 
 
 class BufferedChangeCodec:
-    """Between updates that wait in the buffer ``name`` and their bytes. It knows the few sources there are."""
+    """Converts updates that wait in the buffer ``name`` to bytes and back. It caches the bytes of the few sources."""
 
     def __init__(self, name: str, value_serde: Serde[Any]) -> None:
         self._name = name
@@ -50,7 +50,7 @@ class BufferedChangeCodec:
         self._source_bytes: dict[TopicPartition | None, bytes] = {}
 
     def encode(self, buffered: Buffered) -> bytes:
-        """The bytes. Raises whatever the serde raises."""
+        """Returns the bytes of an update. Raises whatever the serde raises."""
         time, prior, old, new, timestamp, headers, source, offset, _ = buffered
         serialize = self._serialize
         prior_data = None if prior is None else serialize(prior)
@@ -73,7 +73,7 @@ class BufferedChangeCodec:
         )
 
     def decode(self, data: bytes) -> Buffered:
-        """The contrary; the key is not among the bytes. Raises StateStoreError for bytes of another form."""
+        """Returns the update, but not its key, which is not in ``data``. Raises StateStoreError for another form."""
         try:
             timestamp, offset = _TWO_LONGS.unpack_from(data)
             topic, at = _sized(data, _TOPIC_AT)
@@ -106,13 +106,13 @@ class BufferedChangeCodec:
 
 
 def time_of(data: bytes) -> int:
-    """The time by which the update with these bytes is in order."""
+    """The time by which the update with these bytes is ordered."""
     time: int = _LONG.unpack_from(data, len(data) - _LONG.size)[0]
     return time
 
 
 def counted_bytes(key: bytes, data: bytes) -> int:
-    """What Kafka Streams counts against a limit of bytes for the update of ``key`` with these bytes."""
+    """Number of bytes that Kafka Streams counts against a limit for the update of ``key`` with these bytes."""
     topic_length = _read_int(data, _TOPIC_AT)[0]
     headers = _headers(data, _TOPIC_AT + 2 * _INT.size + topic_length)[0] or ()
     # Of the names of headers it counts characters.
@@ -129,7 +129,7 @@ def _headers_part(headers: Headers) -> bytes:
 
 
 def _headers(data: bytes, at: int) -> tuple[Headers | None, int]:
-    """Headers, None where there are none, and where they end."""
+    """Returns the headers, None if there are none, and the position behind them."""
     count = _read_int(data, at)[0]
     at += _INT.size
     if count <= 0:
@@ -143,7 +143,7 @@ def _headers(data: bytes, at: int) -> tuple[Headers | None, int]:
 
 
 def _sized(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """The bytes that follow their length, None for null, and where they end."""
+    """Returns the bytes that follow their length, None for null, and the position behind them."""
     length = _read_int(data, at)[0]
     begin = at + _INT.size
     if length < 0:

@@ -1,7 +1,7 @@
 """The buffer of ``suppress``: updates of a table that wait, by key and in the order of their times.
 
-It lies in memory and is restored from its changelog. That gets, at each commit, the last update of each key that was
-put since, or a deletion for one that was taken out, in Kafka Streams' form.
+It lies in memory and is restored from its changelog. At each commit the changelog gets the last update of each key that
+was put since, or a deletion for one that was taken out, in Kafka Streams' form.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 K = TypeVar("K")
 V = TypeVar("V")
 
-# What a waiting update takes beside an entry of a write buffer: a longer tuple, and its place in the order.
+# Bytes that a waiting update takes beside an entry of a write buffer: a longer tuple, and its place in the order.
 _ORDER_BYTES = 200
 # A key and its update as bytes, in a dictionary, and its place in the order.
 _PACKED_OVERHEAD_BYTES = 350
@@ -55,10 +55,10 @@ class ChangeBufferBuilder(StoreBuilder[K, V]):
 
 
 class ChangeBuffer(StateStore):
-    """What waits in one task. Keys are bytes.
+    """The updates that wait in one task. Keys are bytes.
 
-    An operator puts updates, looks at ``order``, a heap of (time, key) that never is another object, and takes out the
-    first. What waits is an object, or, after a restore and where memory is scarce, packed: its bytes.
+    An operator puts updates, looks at ``order``, a heap of (time, key) that is always the same object, and takes out
+    the first. A waiting update is an object, or, after a restore and if memory is scarce, packed: its bytes.
     """
 
     takes_changes_while_committed = True
@@ -71,7 +71,7 @@ class ChangeBuffer(StateStore):
         super().__init__(builder.name, context)
         self.order: list[tuple[int, bytes]] = []
         self.counted_bytes = 0
-        """What Kafka Streams counts for all that waits, once :meth:`count_bytes` was called."""
+        """Number of bytes that Kafka Streams counts for all that waits, once :meth:`count_bytes` was called."""
         self._objects: dict[bytes, Buffered] = {}
         self._packed: dict[bytes, bytes] = {}
         self._in_order = True
@@ -111,7 +111,7 @@ class ChangeBuffer(StateStore):
         offset: int,
         key_object: Any,
     ) -> None:
-        """An update comes in. It takes the place of one of the same key that waits, and its time."""
+        """Add an update. It takes the place, and the time, of one of the same key that waits."""
         if not self._in_order:
             self.arrange()
         waits = self._objects.get(key) or self.find(key)
@@ -125,7 +125,7 @@ class ChangeBuffer(StateStore):
         self._objects[key] = buffered
 
     def find(self, key: bytes) -> Buffered | None:
-        """The update of ``key`` that waits."""
+        """Returns the update of ``key`` that waits; None if there is none."""
         found = self._objects.get(key)
         if found is None and key in self._packed:
             data = self._packed.pop(key)
@@ -134,7 +134,7 @@ class ChangeBuffer(StateStore):
         return found
 
     def remove_first(self) -> None:
-        """Take out the first in order."""
+        """Take out the first update in order."""
         key = heappop(self.order)[1]
         if self._counting:
             self.counted_bytes -= self._counts.pop(key)
@@ -143,13 +143,13 @@ class ChangeBuffer(StateStore):
         self._dirty[key] = None
 
     def count_bytes(self) -> None:
-        """Keep ``counted_bytes`` from now on."""
+        """Keep ``counted_bytes`` up to date from now on."""
         self._counting = True
         self._counts = {key: counted_bytes(key, self._bytes_of(key)) for key in (*self._objects, *self._packed)}
         self.counted_bytes = sum(self._counts.values())
 
     def _counted(self, key: bytes, buffered: Buffered) -> bytes:
-        """Count an update that comes in, of which the bytes must be made for that."""
+        """Count an update that comes in. Returns its bytes, which must be made for that."""
         data = self._encoded(key, buffered)
         count = counted_bytes(key, data)
         self.counted_bytes += count - self._counts.get(key, 0)
@@ -157,12 +157,12 @@ class ChangeBuffer(StateStore):
         return data
 
     def ensure_order(self) -> None:
-        """Have ``order`` tell what waits before an update comes in, too."""
+        """Make ``order`` complete, even before an update comes in."""
         if not self._in_order:
             self.arrange()
 
     def arrange(self) -> None:
-        """Put in order what was restored. The first update that comes in then does that."""
+        """Put what was restored in order. The first update that comes in after a restore calls this."""
         self.order[:] = [(time_of(data), key) for key, data in self._packed.items()]
         self.order += [(waits[0], key) for key, waits in self._objects.items()]
         heapify(self.order)
@@ -251,7 +251,7 @@ class ChangeBuffer(StateStore):
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
-        # There are no rows: what waits is in memory alone, in whatever task this store is used.
+        # There are no rows: what waits is only in memory, in whatever task this store is used.
         self.forget_objects()
         for key, data in zip(keys, values, strict=True):
             if data is not None:

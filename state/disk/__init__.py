@@ -1,1 +1,1 @@
-"""Where committed rows lie: RocksDB, or memory."""
+"""Storage of committed rows: RocksDB, or memory."""

@@ -1,8 +1,8 @@
-"""Restoring many rows of a store in RocksDB past its memtable, its log and its flushes: as files that it takes in.
+"""Restores many rows of a store in RocksDB past its memtable, its log and its flushes: as files that it takes in.
 
 Rows are gathered, then written to a file in the order of their keys, then the database takes the file in at once, over
-all that the store has. What ranges are deleted meanwhile, is deleted before that: what was gathered in front of them is
-gone by itself.
+all that the store has. Ranges that are deleted meanwhile are deleted from the database before that; rows gathered
+before such a deletion do not get into the file.
 
 The offset follows in a write of its own. A crash between the two leaves rows of records that are restored again, from
 the same offset: each key ends with its last record, whatever it had in between, and a range that has expired once is
@@ -25,31 +25,31 @@ from penstock.state.disk.gathered_rows import GatheredRows
 from penstock.state.disk.rocksdb_errors import translated
 
 _PUT_AT_ONCE = 4096
-_MOST_FILES = 48  # each is asked for each key; a few more, and RocksDB would delay writes (see its options)
+_MOST_FILES = 48  # a look-up reads each of them; a few more, and RocksDB would delay writes (see its options)
 _FOLDER = "-restored"
 
 
 class Database(Protocol):
-    """What a load needs of the stores of its task. It must not keep anything of the database itself open."""
+    """The part of a task's stores that a load needs. The load must not keep anything of the database itself open."""
 
     def new_batch(self) -> CommitBatch:
         """An empty batch."""
 
     def write(self, batch: CommitBatch, changelog_offsets: Mapping[str, int]) -> None:
-        """Apply it, with these offsets."""
+        """Apply ``batch``, with these offsets."""
 
     def open_table(self, path: Path) -> Any:
-        """A file in which rows are put as in a dictionary, in order, until its ``finish()``."""
+        """Returns a file into which rows are put as into a dictionary, in order, until its ``finish()``."""
 
     def ingest(self, store: str, table: Path) -> None:
         """Take in a file that is finished, and remove it."""
 
     def unsorted_files(self, store: str) -> int:
-        """How many files there are that may all have the same keys: RocksDB merges them by and by."""
+        """Returns the number of files that may all have the same keys: RocksDB merges them over time."""
 
 
 class RocksDBBulkLoad(BulkLoad):
-    """A load of ``store``, whose database lies in ``path``; files stand beside that until they are taken in."""
+    """A load of ``store``, whose database lies in ``path``; files lie beside that until they are taken in."""
 
     def __init__(self, store: str, path: Path, database: Database) -> None:
         self._store = store
@@ -108,7 +108,7 @@ class RocksDBBulkLoad(BulkLoad):
             for from_key, to_key in ranges:
                 deletions.delete_range(self._store, from_key, to_key)
             self._database.write(deletions, {})
-        if any_rows:  # a file without any cannot be finished
+        if any_rows:  # a file without rows cannot be finished
             with self._said():
                 writer.finish()
             yield
@@ -133,7 +133,7 @@ class RocksDBBulkLoad(BulkLoad):
 
 
 def remove_tables(path: Path) -> None:
-    """Delete what a load beside the database in ``path`` has left that did not come to its end."""
+    """Delete the files that unfinished loads have left beside the database in ``path``."""
     shutil.rmtree(_folder(path), ignore_errors=True)
 
 

@@ -26,22 +26,22 @@ class RowIterator(Protocol):
         """Go to the last row that is not behind ``key``."""
 
     def next(self) -> None:
-        """Go on."""
+        """Go to the next row."""
 
     def prev(self) -> None:
-        """Go back."""
+        """Go to the row before."""
 
     def valid(self) -> bool:
-        """Whether it stands at a row."""
+        """Returns True if the iterator is at a row."""
 
     def key(self) -> bytes:
-        """Of the row at which it stands."""
+        """The key of the row at which the iterator is."""
 
     def value(self) -> bytes:
-        """The row at which it stands."""
+        """The row at which the iterator is."""
 
     def status(self) -> None:
-        """Raises whatever it has met."""
+        """Raises the error that the iterator has met, if any."""
 
 
 class Cursor:
@@ -68,14 +68,14 @@ class Cursor:
             iterator.seek_to_first() if first is None else iterator.seek(first)
 
     def rows(self) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and rows, in order. Raises StateStoreError when they cannot be read, or the cursor was closed."""
+        """Keys and rows, in order. Raises StateStoreError if they cannot be read, or the cursor was closed."""
         size = _FIRST_CHUNK
         while chunk := self._chunk(size):
             yield from chunk
             size = min(size * 2, _LARGEST_CHUNK)
 
     def close(self) -> None:
-        """Let go of RocksDB's iterator, which keeps the database open."""
+        """Release RocksDB's iterator, which keeps the database open."""
         self._iterator = None
 
     def _chunk(self, size: int) -> list[tuple[bytes, bytes]]:
@@ -97,7 +97,7 @@ class Cursor:
         return chunk
 
     def _check(self, iterator: RowIterator) -> None:
-        """An iterator is not valid at its end and at a block it cannot read alike: only its status tells them apart."""
+        """Raises if the iterator met an error: it is invalid at its end, too, and only its status shows which it is."""
         try:
             iterator.status()
         except Exception as error:

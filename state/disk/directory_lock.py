@@ -39,7 +39,7 @@ class DirectoryLock:
         _held.add(self)
 
     def release(self) -> None:
-        """Idempotent."""
+        """Release the lock. Idempotent."""
         self._close()
 
     def remove(self) -> None:
@@ -49,7 +49,7 @@ class DirectoryLock:
 
 
 def _with_owner(error: PermissionError, file: Path) -> PermissionError:
-    """The same error, with the users concerned and the way out, if ``file`` exists."""
+    """Returns ``error`` with the users concerned and the way out; as it is if ``file`` does not exist."""
     try:
         owner = file.stat().st_uid
     except OSError:

@@ -1,7 +1,7 @@
 """Rows that are gathered in memory, to be written in the order of their keys. ``row_runs.pyx`` has the same, compiled.
 
-It is what a restore of many records goes through: RocksDB takes rows in order four times as fast as it takes them as
-they come (docs/decisions/0017-restore-by-files.md). This form sorts all rows in one step, which may take some 50 ms.
+A restore of many records uses it: RocksDB takes rows in order four times as fast as it takes them as they come
+(docs/decisions/0017-restore-by-files.md). This form sorts all rows in one step, which may take some 50 ms.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from itertools import islice
 from typing import Any
 
 _ROW_BYTES = 150
-"""About what a row takes beside its bytes: two objects and their place in a dictionary."""
+"""Approximate bytes that a row takes beside its own: two objects and their place in a dictionary."""
 
 
 class _GatheredRows:
-    """The last row of each key, None where that was a deletion. First they are added, then they are written."""
+    """The last row of each key, None if that was a deletion. First rows are added, then they are written."""
 
     def __init__(self) -> None:
         self._rows: dict[bytes, bytes | None] = {}
@@ -24,22 +24,22 @@ class _GatheredRows:
 
     @property
     def resident_bytes(self) -> int:
-        """About what they take in the process."""
+        """Approximate bytes that the rows take in the process."""
         return self._added_bytes
 
     def add(self, rows: dict[bytes, bytes | None]) -> None:
-        """These came later than all that were added before."""
+        """Add rows that came later than all that were added before."""
         self._rows.update(rows)
         self._added_bytes += sum(map(len, rows)) + sum([len(row) for row in rows.values() if row is not None])
         self._added_bytes += len(rows) * _ROW_BYTES
 
     def delete_range(self, from_key: bytes, to_key: bytes) -> None:
-        """Forget the rows from ``from_key`` on that stand before ``to_key``. What is added later stays."""
+        """Forget the rows from ``from_key`` up to, but not including, ``to_key``. Rows that are added later stay."""
         for key in [key for key in self._rows if from_key <= key < to_key]:
             del self._rows[key]
 
     def write(self, writer: MutableMapping[bytes, bytes], most: int) -> int:
-        """Put the next ``most`` rows to ``writer``, in order, or delete what is to be deleted; how many they were, 0
+        """Put the next ``most`` rows to ``writer``, in order, or delete what is to be deleted. Returns their number, 0
         after the last one."""
         if self._unwritten is None:
             self._unwritten = iter(sorted(self._rows))

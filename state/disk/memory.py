@@ -10,7 +10,7 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
 from penstock.state.ordered_keys import OrderedKeys
 
-# So many keys may wait to be put in order, beside as many as there are rows: more, and all are put in order anew.
+# Number of keys, beside as many as there are rows, that may wait to be put in order: if more do, all are sorted again.
 _MOVED_KEYS_KEPT = 4096
 
 Range = tuple[bytes, bytes]
@@ -18,7 +18,7 @@ Range = tuple[bytes, bytes]
 
 
 class InMemoryStore:
-    """One store's rows. The order of keys is only known where someone scans."""
+    """One store's rows. The order of keys is only known if the store is scanned."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -55,7 +55,7 @@ class InMemoryStore:
         return len(self._rows)
 
     def apply(self, changes: Mapping[bytes, bytes | None], deleted: Iterable[Range] = ()) -> None:
-        """Delete the ranges, then set rows, or with None delete them. Scans under way go on seeing what they saw."""
+        """Delete the ranges, then set rows, or with None delete them. Scans under way still see what they saw."""
         self._check_open()
         if self._scans_read_rows:
             self._scans_read_rows = False
@@ -133,7 +133,7 @@ class _Scan:
 
 
 class _Changes:
-    """What a batch changes in one store: first whole ranges are deleted, then rows are set, or with None deleted."""
+    """The changes of a batch to one store: first whole ranges are deleted, then rows are set, or with None deleted."""
 
     def __init__(self) -> None:
         self.rows: dict[bytes, bytes | None] = {}
@@ -165,7 +165,7 @@ class _Batch:
 
 
 class _ByName(dict[str, _Changes]):
-    """Only the stores that the batch changes."""
+    """Changes by store, only for the stores that the batch changes."""
 
     def __init__(self, stores: Collection[str]) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Stores in RocksDB: one database per task, one column family per store, one for changelog offsets.
 
 The only file that knows rocksdict. Raw mode, so that rows are the bytes they are. A commit is one WriteBatch over all
-families with the offsets in it, so that after a crash rows and offsets stand at the same commit. The write-ahead log is
+families with the offsets in it, so that after a crash rows and offsets are of the same commit. The write-ahead log is
 on and unsynced: a killed process loses nothing; after a power cut the log is replayed up to its first damaged record,
 which is an older commit with its older offset, and the tail of the changelog is restored.
 """
@@ -44,14 +44,14 @@ MEMORY_PER_PROCESS = 52 << 20
 WRITE_BUFFERS_PER_PROCESS = 28 << 20
 """The part of it that unflushed writes may take before RocksDB flushes them to files."""
 
-_MEMTABLE = 16 << 20  # it is the write buffer manager that says when to flush, mostly before one is so full
+_MEMTABLE = 16 << 20  # the write buffer manager decides when to flush, mostly before one is so full
 _MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
 
 _OFFSETS = "offsets"
 _STORE = "store:"
 # Beside the offsets, which have the names of stores: none has a colon.
 _LAYOUT = b"layout:"
-# Stands in place of a store's offset from the beginning of a wipe to its end.
+# In place of a store's offset from the beginning of a wipe to its end.
 _WIPING = b""
 
 T = TypeVar("T")
@@ -91,8 +91,8 @@ def _options() -> Options:
 
 
 def _store_options() -> Options:
-    """For the family of a store. Most keys that are asked for stand on disk or nowhere, yet each unflushed memtable is
-    searched first: a Bloom filter over it spares half of what a look-up costs."""
+    """Options for the family of a store. Most keys that are looked up are on disk or nowhere, yet each unflushed
+    memtable is searched first: a Bloom filter over it saves half of the cost of a look-up."""
     options = _options()
     options.set_write_buffer_size(_MEMTABLE)
     options.set_memtable_whole_key_filtering(True)
@@ -148,7 +148,7 @@ class RocksDBStore:
         return {name: ask(f"rocksdb.{name}") or 0 for name in PROPERTIES} | {"num-open-iterators": len(self._scans)}
 
     def ingest(self, table: Path) -> None:
-        """Take in the rows of a file, which is moved: they lie over all that were there before."""
+        """Take in the rows of a file, which is moved: they take precedence over all that were there before."""
         options = IngestExternalFileOptions()
         options.set_move_files(True)
         try:
@@ -159,18 +159,18 @@ class RocksDBStore:
             raise self._errors.noted(error, self._what) from error
 
     def unsorted_files(self) -> int:
-        """How many files of level 0 there are."""
+        """Returns the number of files of level 0."""
         return int(self._open_family().property_value("rocksdb.num-files-at-level0") or 0)
 
     def close(self) -> None:
-        """Let go of every handle: each would keep the database open and locked."""
+        """Release every handle: each would keep the database open and locked."""
         self._family = None
         self._get = self._refuse
         for cursor in self._scans:
             cursor.close()
 
     def reopen(self, family: Rdict) -> None:
-        """Go on with another column family: whoever holds this store holds it wiped."""
+        """Switch to another column family: every holder of this store then sees it wiped."""
         self._family = family
         self._get = family.get
 
@@ -224,9 +224,9 @@ class RocksDBTaskStores:
     """All persistent stores of a task in one database in ``path``, which is made if it is not there.
 
     A store that is new gets its column family; the family of one that the topology no longer has stays as it is.
-    One whose rows have another form than its builder's is wiped, to be restored. Raises StateStoreLockedError when the
-    database is open elsewhere, StateStoreCorruptError when it cannot be read, StateStoreError where a store would have
-    to be wiped that has no changelog. ``closed`` is called when the database is closed.
+    One whose rows have another form than its builder's is wiped, to be restored. Raises StateStoreLockedError if the
+    database is open elsewhere, StateStoreCorruptError if it cannot be read, StateStoreError if a store would have to be
+    wiped that has no changelog. ``closed`` is called when the database is closed.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class RocksDBTaskStores:
         self._errors = Errors(path, all(map(is_restorable, chosen)))
         self._closed = closed
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
-        remove_tables(path)  # RocksDB's lock is held: nobody else writes such files
+        remove_tables(path)  # RocksDB's lock is held: no other process writes such files
         self._stores: dict[str, RocksDBStore] = {}
         self._handles = _Handles()
         self._offsets = self._guarded(lambda: self._database().get_column_family(_OFFSETS))
@@ -277,7 +277,7 @@ class RocksDBTaskStores:
         return RocksDBBulkLoad(store, self._path, self)
 
     def open_table(self, path: Path) -> SstFileWriter:
-        """A file of rows that :meth:`ingest` takes; they are put in order, then it is finished."""
+        """Returns a file of rows for :meth:`ingest`; they are put in order, then it is finished."""
         writer = SstFileWriter(_store_options())
         self._guarded(lambda: writer.open(str(path)))
         return writer
@@ -288,7 +288,7 @@ class RocksDBTaskStores:
         self._stores[store].ingest(table)
 
     def unsorted_files(self, store: str) -> int:
-        """How many files of ``store`` are not merged with all others yet."""
+        """Returns the number of files of ``store`` that are not merged with all others yet."""
         self._database()
         return self._stores[store].unsorted_files()
 
@@ -319,7 +319,7 @@ class RocksDBTaskStores:
         self._guarded(database.close)
 
     def _check_layout(self, builder: AnyStoreBuilder) -> None:
-        """Wipe the store if its rows are of another form. Where that was not noted yet, rows are taken as they are."""
+        """Wipe the store if its rows are of another form. If no form was noted yet, rows are taken as they are."""
         key, layout = _LAYOUT + builder.name.encode(), builder.layout
         noted = self._offsets.get(key)
         if noted == layout.encode():
@@ -351,7 +351,8 @@ class RocksDBTaskStores:
         self._handles[name] = self._guarded(lambda: database.get_column_family_handle(_STORE + name))
 
     def _finish_wipe(self, name: str) -> None:
-        """Dropping the family works whatever state its files are in, and costs the same for any number of rows."""
+        """Drop and recreate the family: this works whatever state its files are in, and costs the same for any number
+        of rows."""
         database = self._database()
         self._stores[name].close()
         self._handles.pop(name)
@@ -375,7 +376,7 @@ class RocksDBTaskStores:
 
 
 def destroy(path: Path) -> None:
-    """Delete the database in ``path``, if there is one. Raises StateStoreLockedError when anybody has it open."""
+    """Delete the database in ``path``, if there is one. Raises StateStoreLockedError if it is open anywhere."""
     if not (path / "LOCK").exists():
         return
     try:

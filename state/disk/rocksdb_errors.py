@@ -13,7 +13,7 @@ _CORRUPT = "CORRUPT"
 
 
 def translated(error: Exception, what: str) -> StateStoreError:
-    """The error for one of rocksdict's, of which the text is all there is to tell them apart."""
+    """Returns the error for one of rocksdict's, which differ only by their text."""
     text = str(error)
     if "lock hold by current process" in text or "While lock file" in text:
         return StateStoreLockedError(
@@ -51,7 +51,7 @@ class Errors:
     restorable: bool
 
     def noted(self, error: Exception, what: str) -> StateStoreError:
-        """As :func:`translated`, and corruption is noted beside the rows: RocksDB finds it only where it reads, and
+        """Like :func:`translated`, but also notes corruption beside the rows: RocksDB finds it only where it reads, and
         would open the database again as if nothing were wrong."""
         found = translated(error, what)
         if isinstance(found, StateStoreCorruptError) and self.restorable:
@@ -63,7 +63,7 @@ class Errors:
 
 def require_sound(path: Path) -> None:
     """Raise StateStoreCorruptError if ``path`` was found corrupt before, or holds rows, but not the files by which
-    RocksDB finds them: it would take it for a new database, or speak of a file that is not there."""
+    RocksDB finds them: it would take it for a new database, or report a file that is not there."""
     if (path / _CORRUPT).exists():
         raise StateStoreCorruptError(f"the stores in {path} are corrupt: somebody who read them has found that")
     if not (path / "CURRENT").exists():

@@ -10,4 +10,4 @@ PROPERTIES = (
     "num-live-versions", "block-cache-capacity", "block-cache-usage", "block-cache-pinned-usage", "estimate-num-keys",
     "estimate-table-readers-mem", "background-errors",
 )  # fmt: skip
-"""Their names in RocksDB, which Kafka Streams has for its metrics, too."""
+"""Names of the properties in RocksDB, which Kafka Streams uses for its metrics, too."""

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The rows of ``gathered_rows.py``, compiled: in memory of their own, sorted without Python's lock. It gives the same."""
+"""The rows of ``gathered_rows.py``, compiled: in memory of their own, sorted without the GIL. It returns the same."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -11,7 +11,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
 cdef enum:
-    FRONT = 16  # so many bytes of a key stand in its entry
+    FRONT = 16  # number of bytes of a key that its entry holds
     BLOCK = 16  # entries that are sorted by insertion
     LENGTHS = 8  # in front of key and row: how long they are
     MOST_RUNS = 64  # each is twice as long as the one behind it: there are never so many
@@ -50,7 +50,7 @@ cdef inline bint _less(const Entry *one, const Entry *other, const uint8_t *memo
 
 
 cdef void _merge(Entry *left, Py_ssize_t middle, Py_ssize_t end, Entry *spare, const uint8_t *memory) noexcept nogil:
-    """Make one of two runs that lie one behind the other; of equal keys the later one stays behind the earlier."""
+    """Merge two runs, one behind the other, into one; of equal keys the later one stays behind the earlier."""
     cdef Py_ssize_t from_left = middle - 1, from_right = end - middle - 1, to = end - 1
     if not _less(left + middle, left + middle - 1, memory):
         return
@@ -89,7 +89,7 @@ cdef void _sort(Entry *entries, Py_ssize_t count, Entry *spare, const uint8_t *m
         size *= 2
 
 
-cdef class _Range:  # of keys; what was added in front of ``until`` is forgotten
+cdef class _Range:  # of keys; what was added before ``until`` is forgotten
     cdef bytes from_key
     cdef bytes to_key
     cdef uint64_t until
@@ -104,8 +104,8 @@ cdef inline int _compare(const uint8_t *key, uint32_t length, bytes other) noexc
 @cython.final
 @cython.no_gc
 cdef class GatheredRows:
-    """The rows in one piece of memory, and an entry for each: those of each dictionary as a run in order, which is merged
-    with those before it when they are no longer."""
+    """The rows in one piece of memory, and an entry for each. The entries of each dictionary are a sorted run, which is
+    merged with the run before it if that is at most twice as long."""
 
     cdef Entry *_entries
     cdef Entry *_spare
@@ -168,7 +168,7 @@ cdef class GatheredRows:
         return 0
 
     cdef int _merge_runs(self, bint all) except -1:
-        """So that a row is merged but as often as the number of rows doubles; ``all``: until one run is left."""
+        """Merge runs, so that a row is merged only as often as the row count doubles; ``all``: until one is left."""
         cdef Py_ssize_t begin, middle, end
         while self._run_count > 1:
             end = self._runs[self._run_count - 1]
@@ -189,7 +189,7 @@ cdef class GatheredRows:
         cdef list others = []
         for known in self._ranges:
             if known.from_key < from_key or known.to_key > to_key:
-                others.append(known)  # mostly there is none: it is the same expiry that has gone on
+                others.append(known)  # mostly there is none: it is the same expiry, further on
         others.append(fresh)
         self._ranges = others
 

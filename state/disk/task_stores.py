@@ -1,4 +1,4 @@
-"""The stores of a task, wherever each of them lies."""
+"""The stores of a task, each in RocksDB or in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_task_stores(
 ) -> TaskStores:
     """Open the stores of one task: persistent ones in RocksDB below ``path``, which belongs to this task alone, the
     others in memory. ``path`` None puts all in memory. ``closed`` is called when the persistent ones are closed. Raises
-    as :class:`RocksDBTaskStores`.
+    like :class:`RocksDBTaskStores`.
     """
     chosen = list(builders)
     on_disk = [builder for builder in chosen if builder.persistent and path is not None]
@@ -33,7 +33,7 @@ def open_task_stores(
 
 
 def destroy_task_stores(path: Path) -> None:
-    """Delete what :func:`open_task_stores` has put below ``path``. Raises StateStoreLockedError when it is open."""
+    """Delete what :func:`open_task_stores` has put below ``path``. Raises StateStoreLockedError if it is open."""
     destroy(path / "rocksdb")
 
 

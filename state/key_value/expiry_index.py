@@ -1,8 +1,8 @@
-"""Which keys of a store may have expired, found without a look at the others.
+"""An index of keys by time, which finds the keys of a store that may have expired without a look at the others.
 
-Beside each row one more stands in the same store, with no value, under the time of the update and the key. It is not
-moved when the key is updated again: whoever finds it looks up the row, and if that was updated since, notes the key at
-the row's time. So an update of a key that is there costs nothing, and a key is looked at once per TTL at most.
+Beside each row the store has one more, with no value, under the time of the update and the key. It is not moved when
+the key is updated again: the reader that finds it looks up the row and, if that was updated since, notes the key at the
+row's time. So an update of a key that is there costs nothing, and a key is looked at once per TTL at most.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.state.write_buffer import WriteBuffer
 
 _TIME = Struct(">q")
 _NEVER = 1 << 63
-# So many of the keys that may expire next are read at once.
+# Number of keys that are read at once, of those that may expire next.
 _READ_AHEAD = 1000
 
 
@@ -32,7 +32,7 @@ class ExpiryIndex:
         self.forget_order()
 
     def forget_order(self) -> None:
-        """Rows were changed by others."""
+        """Forget the order in memory: rows were changed without this index."""
         # ``_next`` is a heap of the keys of all rows up to ``_horizon``; None: of all rows.
         self._next: list[bytes] = []
         self._horizon: bytes | None = b""
@@ -41,7 +41,7 @@ class ExpiryIndex:
 
     @staticmethod
     def row_key(time: int, key: bytes) -> bytes:
-        """Where ``key`` is noted at ``time``; what is before 1970 counts as of its first ms."""
+        """Returns the key of the row that notes ``key`` at ``time``; a time before 1970 counts as 0."""
         return _TIME.pack(max(time, 0)) + key
 
     def add(self, time: int, key: bytes) -> None:
@@ -58,7 +58,7 @@ class ExpiryIndex:
                 self._horizon = self._next[-1]
 
     def take_out(self, latest: int) -> Iterator[tuple[int, bytes]]:
-        """Take out what is noted up to ``latest``, as (time, key), in this order, and what is added meanwhile."""
+        """Take out the keys noted up to ``latest``, and those added meanwhile. Yields (time, key), in this order."""
         while self._next or self._read_ahead():
             row_key = self._next[0]
             time: int = _TIME.unpack_from(row_key)[0]

@@ -5,8 +5,8 @@ Rows are Kafka Streams' own (``TimestampedKeyAndJoinSide``, ``LeftOrRightValue``
     key     8 bytes of timestamp, 1 byte of side (1: left, 0: right), key
     value   1 byte of 1, 4 bytes of count, then per record 4 bytes of length, 1 byte of side, value
 
-so they sort by time, of one time right before left, then by key. Records of one key, time and side share a row. The
-keys of all rows stand in memory, in order; values as in any store.
+so they sort by time, then by side (right before left), then by key. Records of one key, time and side share a row. The
+keys of all rows are in memory, in order; values are kept as in any store.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _LENGTH = Struct(">i")
 _TIME = Struct(">q")
 
 _KEY_BYTES = 150
-"""About what the key of a row that waits takes in the process."""
+"""Approximate bytes that the key of a row that waits takes in the process."""
 NO_TIME = 1 << 62
-"""As the smallest time that waits: nothing does."""
+"""The smallest time that waits if no record does."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class OuterJoinStoreBuilder(StoreBuilder[K, bytes]):
 
 
 class OuterJoinStateStore(KeyValueStateStore):
-    """Waiting records, and what both sides of their join know of time.
+    """The records that wait, and the times that both sides of their join share.
 
     ``stream_time`` is the largest timestamp that either side was given; ``smallest_time`` what the join takes for the
-    smallest timestamp that waits. Neither is kept: :meth:`begin` works them out, the first from ``observed``, which
-    tell how far the stores of both sides have come.
+    smallest timestamp that waits. Neither is stored: :meth:`begin` works them out, the first from the functions in
+    ``observed``, which return how far the stores of both sides have come in time.
     """
 
     def __init__(self, builder: OuterJoinStoreBuilder[Any], context: StateStoreContext) -> None:
@@ -91,7 +91,7 @@ class OuterJoinStateStore(KeyValueStateStore):
     # ---- what joins do ----
 
     def begin(self) -> None:
-        """Find out what waits; to be called before the first record."""
+        """Find the records that wait. Call it before the first record."""
         left, right = OrderedKeys(), OrderedKeys()
         self._waiting = {True: left, False: right}
         for row_key, _ in self.buffer.scan(None, None):
@@ -102,7 +102,7 @@ class OuterJoinStateStore(KeyValueStateStore):
         self.has_begun = True
 
     def add(self, key: bytes, left: bool, value: Any, timestamp: int) -> None:
-        """A record of that side waits, behind those of the same key and time."""
+        """Let a record of that side wait, behind those of the same key and time."""
         row_key = _KEY.pack(timestamp, left) + key
         data = self._serialize[left](value)
         item = _LENGTH.pack(len(data) + 1) + (b"\x01" if left else b"\x00") + data
@@ -119,11 +119,11 @@ class OuterJoinStateStore(KeyValueStateStore):
 
     @property
     def waits(self) -> bool:
-        """Whether any record waits, as far as :meth:`begin` has found out."""
+        """True if any record waits. Valid once :meth:`begin` was called."""
         return any(map(len, self._waiting.values()))
 
     def matched(self, key: bytes, left: bool, time: int, timestamp: int) -> None:
-        """The records of ``key`` at ``time`` on that side, if any wait, have a match, which came at ``timestamp``."""
+        """Delete the waiting records of ``key`` at ``time`` on that side, if any: a match came at ``timestamp``."""
         waiting = self._waiting[left]
         if waiting and (row_key := _KEY.pack(time, left) + key) in waiting:
             waiting.discard((row_key,))
@@ -132,9 +132,9 @@ class OuterJoinStateStore(KeyValueStateStore):
     def take_closed(
         self, left_before: int, right_before: int, timestamp: int
     ) -> Iterator[tuple[bytes, bool, int, Any]]:
-        """Take out what waits since before these times, as (key, whether left, time, value), in the order of the rows.
+        """Take out what waits since before these times. Yields (key, True if left, time, value), in the order of rows.
 
-        Each row is deleted, at ``timestamp``, when the next one is asked for: exhaust it.
+        Each row is deleted, at ``timestamp``, when the next one is requested: exhaust the iterator.
         """
         closed = [
             *self._waiting[True].take_out(b"", _TIME.pack(max(left_before, 0))),
@@ -150,9 +150,9 @@ class OuterJoinStateStore(KeyValueStateStore):
             self.buffer.put(row_key, None, timestamp, None)
 
     def _last_looked_at(self, closed: list[bytes]) -> int:
-        """The time of the row at which Kafka Streams ends its way through the store: the one behind the first open row
-        of either side, else the last. From there on it takes that for the smallest time that waits, even where an open
-        row is older; when records without a match come out, and in which order, depends on it."""
+        """Returns the time of the row at which Kafka Streams ends its scan of the store: the one behind the first open
+        row of either side, else the last. It then takes that for the smallest time that waits, even if an open row is
+        older: this decides when records without a match come out, and in which order."""
         first_open = [key for waiting in self._waiting.values() for key in waiting.between(None, None, False, 1)]
         if len(first_open) == len(self._waiting):
             later = max(first_open)
@@ -183,8 +183,8 @@ class OuterJoinStateStore(KeyValueStateStore):
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
-        # What was given, or matched, behind the commit waits again: its records come again, and perhaps nobody has
-        # the result.
+        # What came out, or was matched, after the commit waits again: its records come again, and the result may
+        # have been lost.
         kept = [at for at, value in enumerate(values) if value is not None or timestamps[at] <= self._goes_on_from]
         columns = [keys[at] for at in kept], [values[at] for at in kept], [timestamps[at] for at in kept]
         super().restore(batch, *columns)

@@ -52,7 +52,7 @@ class KeyValueStoreBuilder(StoreBuilder[K, V]):
 class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
     """Rows are a timestamp and value bytes; the changelog has the timestamp as its record's. Tables of the DSL.
 
-    With ``headers`` they stand before that, and in the changelog the record has them.
+    With ``headers``, rows begin with the headers; in the changelog they are the record's.
     """
 
     kind: ClassVar[str] = "timestamped key-value"
@@ -82,8 +82,8 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
 
     def with_ttl(self, ttl: Duration) -> Self:
         """Rows expire ``ttl`` after their last update in event time, when the task's stream time gets there: they are
-        deleted, also in the changelog. What is put with a timestamp that old is dropped and counted. Kafka Streams has
-        none (KIP-1225). Raises TopologyError for a TTL of nothing."""
+        deleted, also in the changelog. A put with a timestamp that old is dropped and counted. Kafka Streams has no TTL
+        (KIP-1225). Raises TopologyError for a TTL below 1 ms."""
         return replace(self, ttl_ms=to_ms(ttl, f"store {self.name}: ttl"))
 
     @override
@@ -97,8 +97,8 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
 
 @dataclass(frozen=True)
 class SubscriptionStoreBuilder(TimestampedKeyValueStoreBuilder[bytes, bytes]):
-    """Builds the store of the subscriptions of a foreign-key join. As Kafka Streams' since 4.3 it has headers in its
-    changelog, whatever ``dsl.store.format`` says."""
+    """Builds the store of the subscriptions of a foreign-key join. Like Kafka Streams' since 4.3, it has headers in its
+    changelog, whatever ``dsl.store.format`` is."""
 
     logs_headers: ClassVar[bool] = True
 
@@ -148,7 +148,7 @@ class KeyValueStateStore(BufferedStateStore):
             self.restore(batch, keys, values, timestamps)
 
     def _restore(self, batch: CommitBatch, keys: Sequence[bytes], rows: Iterator[bytes | None]) -> None:
-        self.buffer.forget_objects()  # rows that were read before are read anew
+        self.buffer.forget_objects()  # rows that were read before are read again
         for _ in batch.put_all(self.name, dict(zip(keys, rows, strict=True))):
             pass
 
@@ -183,7 +183,7 @@ class KeyValueStateStore(BufferedStateStore):
         committed: bool,
         descending: bool,
     ) -> Iterator[EntryRow]:
-        """``after`` may be of another range."""
+        """Returns the entries of the range behind ``after``, which may lie outside of the range."""
         if not descending:
             first = from_key if after is None else max(from_key or b"", after + b"\x00")
             return self.buffer.scan(first, to_key, committed=committed, limit=limit)
@@ -194,7 +194,7 @@ class KeyValueStateStore(BufferedStateStore):
         return (row for row in rows if row[0] < after)
 
     def _look_up_all(self, keys: Sequence[bytes], committed: bool) -> Iterator[EntryRow]:
-        """As :func:`looked_up`, for many, which the disk is asked for at once."""
+        """Like :func:`looked_up`, for several keys, which are read from disk at once."""
         known = {} if committed else {key: entry for key in keys if (entry := self.buffer.peek(key)) is not None}
         others = [key for key in keys if key not in known]
         rows = zip(others, self.buffer.committed.get_many(others), strict=True)

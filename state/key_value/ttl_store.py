@@ -1,8 +1,8 @@
 """The timestamped key-value store whose rows expire: ``with_ttl``.
 
-A row expires when stream time reaches the time of its last update and the TTL; the task says when that is, by
-:meth:`TtlStateStore.expire`. Then the row is deleted like any other, so changelog, cache and queries need not know.
-Its rows stand in two sections: those of keys, and those that tell when keys may expire (``expiry_index.py``).
+A row expires when stream time reaches the time of its last update plus the TTL; the task then calls
+:meth:`TtlStateStore.expire`. The row is deleted like any other, so changelog, cache and queries know nothing of TTLs.
+The store has two sections: the rows of keys, and rows that note when keys may expire (``expiry_index.py``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TtlBuffer(WriteBuffer):
         return self.load(key)  # and keep it: put looks it up, too
 
     def look_at(self, key: bytes) -> Entry:
-        """The same of a key that may have expired, which is not kept: all may have, when time has jumped."""
+        """Returns the entry of a key that may have expired. Does not keep it: after a jump in time, all may have."""
         return self.dirty.get(key) or super().load_to_update(key)
 
     @override
@@ -75,18 +75,18 @@ class TtlStateStore(KeyValueStateStore):
 
     @staticmethod
     def is_of_index(row_key: bytes) -> bool:
-        """Tells if a row on disk notes when another is to be looked at again."""
+        """Returns True if a row on disk notes when another is to be looked at again."""
         return row_key.startswith(_INDEX)
 
     # ---- time ----
 
     def may_expire(self, stream_time: int) -> bool:
-        """Stream time has come so far: whether :meth:`expire` has something to look at."""
+        """Set the stream time. Returns True if :meth:`expire` has keys to look at."""
         self.buffer.latest_expired = latest = stream_time - self.ttl_ms
         return self.index.first_ms <= latest
 
     def expire(self, stream_time: int) -> Iterator[tuple[bytes, Any, int]]:
-        """Delete what has expired, by time, then by key, each when it is given: as (key, value, when it expired)."""
+        """Delete what has expired, by time, then by key. Yields (key, value, time of expiry) of each row it deletes."""
         self.buffer.latest_expired = latest = stream_time - self.ttl_ms
         for noted_at, key in self.index.take_out(latest):
             entry = self.buffer.look_at(key)
@@ -133,7 +133,7 @@ class TtlStateStore(KeyValueStateStore):
         last: dict[bytes, tuple[bytes | None, int]] = {}
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if value is None and timestamp > self._goes_on_from and timestamp == self._expires_at(key, last):
-                continue  # it expired behind the commit: it will again, and those will hear of it who did not
+                continue  # it expired after the commit: it will again, and downstream gets that deletion
             last[key] = value, timestamp
         row, row_key = self.row_format.row, self.index.row_key
         rows: dict[bytes, bytes | None] = {}

@@ -29,7 +29,7 @@ class History:
 
     @property
     def start(self) -> int:
-        """Where the first version begins."""
+        """The time at which the first version begins; ``end`` if there is none."""
         return self.starts[0] if self.starts else self.end
 
     def at(self, timestamp: int) -> int:
@@ -37,11 +37,11 @@ class History:
         return bisect_right(self.starts, timestamp) - 1
 
     def valid_to(self, index: int) -> int:
-        """Until when the version at ``index`` is valid."""
+        """Returns the time until which the version at ``index`` is valid."""
         return self.starts[index + 1] if index + 1 < len(self.starts) else self.end
 
     def append(self, start: int, end: int, value: bytes | None) -> None:
-        """A version behind all others. What lies between it and them was deleted."""
+        """Add a version behind all others. If there is a gap between it and them, a deletion fills it."""
         if start > self.end:
             self.starts.append(self.end)
             self.values.append(None)
@@ -50,7 +50,7 @@ class History:
         self.end = end
 
     def insert(self, index: int, start: int, value: bytes | None) -> None:
-        """A version at ``index``: it ends where the one that stood there begins."""
+        """Insert a version at ``index``: it ends where the one that was there begins."""
         self.starts.insert(index, start)
         self.values.insert(index, value)
 
@@ -79,7 +79,7 @@ def _deserialize(row: bytes) -> History:
         start, size = _VERSION.unpack_from(row, position)
         position += _VERSION.size
         starts.append(start)
-        # The newest version stands first, and its value last.
+        # The newest version comes first, and its value last.
         values.append(None if size == _DELETED else row[stop - size : stop])
         stop -= max(size, 0)
     starts.reverse()

@@ -31,7 +31,7 @@ _SEQUENCE = Struct(">i")
 _SHORTEST_KEY = _TIME_FIRST.size + _SEQUENCE.size
 _LARGEST_SEQUENCE = (1 << 31) - 1
 _PROGRESS_KEY = b"\xffprogress"
-"""Behind all rows, which begin with a zero byte."""
+"""A key behind all rows, which begin with a zero byte."""
 _BEHIND_ROWS = b"\x01"
 _PROGRESS = Struct(">qi")
 _NOTHING_OBSERVED = -1
@@ -39,7 +39,7 @@ _NEVER_THERE = 1
 """The timestamp of a deletion by which a backfill writes over the row of an unfinished one. All others have the time at
 which they were sent. Not 0, which librdkafka takes for now."""
 
-# So many keys of rows that leave next are read at once.
+# Number of keys that are read at once, of the rows that leave next.
 _READ_AHEAD = 1000
 
 
@@ -102,13 +102,14 @@ class JoinBuffer(BufferedStateStore):
 
     @override
     def view(self) -> JoinBuffer:
-        """Itself: who has it is a transformer through which the join looks into its table, and has no use for it."""
+        """Returns the buffer itself. It goes to a transformer through which the join looks into its table, which does
+        not use it."""
         return self
 
     # ---- records ----
 
     def is_too_late(self, timestamp: int) -> bool:
-        """Whether a record of ``timestamp`` is later than the grace period, and cannot be put."""
+        """Returns True if a record of ``timestamp`` is later than the grace period allows, and cannot be put."""
         return timestamp < self._stream_time - self._grace_ms
 
     def put(
@@ -120,7 +121,7 @@ class JoinBuffer(BufferedStateStore):
         source: TopicPartition | None,
         offset: int,
     ) -> None:
-        """A record waits from now on. Raises whatever the value's serde raises."""
+        """Add a record, which waits from now on. Raises whatever the value's serde raises."""
         row = self._codec.encode((0, None, None, value, timestamp, headers, source, offset, None))
         if timestamp > self._stream_time:
             self._stream_time = timestamp
@@ -141,26 +142,26 @@ class JoinBuffer(BufferedStateStore):
 
     @property
     def stream_time(self) -> int:
-        """The time; −1 where there is none yet."""
+        """The largest timestamp that was put or observed; −1 if there is none yet."""
         return self._stream_time
 
     def observe(self, time: int) -> None:
-        """Time has come as far as ``time``."""
+        """Advance the stream time to ``time``, unless it is further already."""
         self._stream_time = max(self._stream_time, time)
 
     @property
     def waits(self) -> bool:
-        """Whether there are records that wait."""
+        """True if there are records that wait."""
         if not self._next:
             self._read_ahead()
         return bool(self._next)
 
     @property
     def has_due(self) -> bool:
-        """Whether there may be records that have waited long enough."""
+        """True if there may be records that have waited long enough."""
         if not self._next:
             self._read_ahead()
-        # The rows that go on waiting stand behind these bytes.
+        # The rows that continue to wait are behind these bytes.
         return bool(self._next) and self._next[0] < self._first_to_stay
 
     @property
@@ -175,8 +176,8 @@ class JoinBuffer(BufferedStateStore):
         self._horizon = self._next[-1] if len(self._next) == _READ_AHEAD else None
 
     def due(self) -> Iterator[Waited]:
-        """The records that have waited long enough, by time, then by key, then as they came. Each is gone when the next
-        one is asked for."""
+        """Yields the records that have waited long enough, by time, then by key, then in their order of arrival. Each
+        is deleted when the next one is requested."""
         while self.has_due:
             row_key = heappop(self._next)
             entry = self.buffer.get(row_key)
@@ -220,7 +221,7 @@ class JoinBuffer(BufferedStateStore):
     ) -> None:
         self.forget_objects()
         time, rows = self._stream_time, dict[bytes, bytes | None]()
-        # What left the buffer behind the commit leaves it again: perhaps nobody has its result.
+        # A record that left the buffer after the commit leaves it again: its result may have been lost.
         stays = LARGEST_TIMESTAMP if self._goes_on_from < 0 else self._goes_on_from - self._grace_ms
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if len(key) < _SHORTEST_KEY or key[0]:
@@ -234,7 +235,7 @@ class JoinBuffer(BufferedStateStore):
             rows[key] = value
         for _ in batch.put_all(self.name, rows):
             pass
-        # Where the changelog is ahead of the commit its records come again, and must not be too late to wait.
+        # If the changelog is ahead of the commit, its records come again, and must not be too late to wait.
         self._stream_time = max(self._stream_time, min(time, self._goes_on_from))
         self._note(_PROGRESS.pack(self._stream_time, self._sequence), batch)
 

@@ -1,4 +1,4 @@
-"""The write buffer of the latest versions: what the operators of the DSL see of a versioned store."""
+"""The write buffer of the latest versions, which are what operators of the DSL see of a versioned store."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from penstock.state.row_formats import TIMESTAMPED_VALUE
 from penstock.state.write_buffer import WriteBuffer
 
 VALID_TO_UNDEFINED = -1
-"""What a put returns for a version that is the latest of its key: it has no end yet."""
+"""Returned by a put of a version that is the latest of its key: it has no end yet."""
 NOT_PUT = -(1 << 63)
-"""What a put returns for a version that is older than the history that is kept: it was not put."""
+"""Returned by a put of a version that is older than the history that is kept: it was not put."""
 
 _Add = Callable[[bytes, Any, bytes | None, int, Headers | None], int]
-"""From (key, value, its bytes, timestamp, headers) to the end of the version that was put."""
+"""Puts (key, value, its bytes, timestamp, headers), and returns the end of the version that was put."""
 
 
 class LatestBuffer(WriteBuffer):
     """The latest version of each key, which is what the operators of the DSL see of the store.
 
-    ``valid_to`` is what the last :meth:`put` came to: the end of the version that was put, or VALID_TO_UNDEFINED, or
+    ``valid_to`` is the result of the last :meth:`put`: the end of the version that was put, or VALID_TO_UNDEFINED, or
     NOT_PUT.
     """
 
@@ -39,8 +39,8 @@ class LatestBuffer(WriteBuffer):
 
     @override
     def put(self, key: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:
-        """A version of ``key`` from ``timestamp`` on, None is a deletion. It is the latest one, or part of history, or
-        too late: then it is not put. The changelog hears of all of them, as in Kafka Streams."""
+        """Put a version of ``key`` from ``timestamp`` on, None is a deletion. It is the latest one, or part of history,
+        or too late: then it is not put. The changelog gets all of them, as in Kafka Streams."""
         data = self.serialized(key, value)
         self.valid_to = self._add(key, value, data, timestamp, headers)
         if self._write_log is not None:

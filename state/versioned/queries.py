@@ -1,4 +1,4 @@
-"""What may be asked of versioned stores, as values, and how their rows are shown."""
+"""Queries of versioned stores, as values, and the form in which their rows are shown."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def version_key(key: bytes, since: int) -> bytes:
 
 
 def since(row_key: bytes) -> int:
-    """From when on the version is valid whose row has this key."""
+    """Returns the time from which the version in the row with this key is valid."""
     time: int = _SINCE.unpack_from(row_key, len(row_key) - _SINCE.size)[0]
     return time

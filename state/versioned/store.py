@@ -116,7 +116,7 @@ class VersionedStateStore(BufferedStateStore):
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
-        # The changelog is what was put, so it is put again, but for decoding it; what was too late then is so now.
+        # The changelog is what was put, so it is put again, without decoding it; what was too late then is so now.
         context = replace(self.context, log=None, drop_record=_uncounted)
         versions = Versions(self.name, Serdes.bytes(), *self._spans, context)
         versions.restores_for(self.versions)
@@ -197,7 +197,7 @@ class VersionedStateStore(BufferedStateStore):
 
 
 def _uncounted() -> None:
-    """What came too late was counted when it came."""
+    """Does nothing: a record that came too late was counted when it came."""
 
 
 class TypedVersionedKeyValueStore(VersionedKeyValueStore[Any, Any]):

@@ -1,4 +1,4 @@
-"""How a program names a versioned store."""
+"""The supplier by which a program names a versioned store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class VersionedBytesStoreSupplier:
 def versioned_supplier(
     name: str, persistent: bool, history_retention: Duration, segment_interval: Duration | None
 ) -> VersionedBytesStoreSupplier:
-    """The supplier. Raises ValueError for a negative history or an interval of nothing."""
+    """Returns the supplier. Raises ValueError for a negative history or an interval below 1 ms."""
     history_ms = to_ms(history_retention, "history_retention")
     if segment_interval is None:
         return VersionedBytesStoreSupplier(name, persistent, history_ms, _default_interval_ms(history_ms))

@@ -1,6 +1,6 @@
-"""The versions of each key: what a put does, and what was valid when.
+"""The versions of each key: puts, and look-ups of the version that was valid at a time.
 
-The latest version of a key stands in a row of its own, so that what most look-ups want is one get. A version that was
+The latest version of a key has a row of its own, so that what most look-ups want is one get. A version that was
 replaced, or deleted, goes to the row of its key's history in the segment of *that* time (``history.py``): all versions
 whose end has expired lie in segments that have, and are deleted with them. A key whose latest version is a deletion has
 no latest row, but a history that ends there. The rules are Kafka Streams' (``RocksDBVersionedStore``).
@@ -28,15 +28,15 @@ from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, pack_segment
 from penstock.state.write_buffer import WriteBuffer
 
 _LATEST_ROWS = b"\xfe"
-"""In front of the keys of latest rows. The number of a segment, in front of those of history, begins with a smaller
+"""Byte before the keys of latest rows. The number of a segment, before the keys of history rows, begins with a smaller
 one: times are not negative."""
 _PROGRESS_KEY = b"\xffprogress"
-"""Behind all rows: neither the number of a segment nor a latest row begins with this byte."""
+"""A key behind all rows: neither the number of a segment nor a latest row begins with this byte."""
 _PROGRESS = Struct(">q")
 
 
 class Version(NamedTuple):
-    """A value, since when it is valid, and until when; None: it is the latest of its key."""
+    """A value, the time from which it is valid, and the time until which it is; None: it is the latest of its key."""
 
     value: Any
     valid_from: int
@@ -73,25 +73,25 @@ class Versions:
         self.read_progress()
 
     def read_progress(self) -> None:
-        """How far the store has come, by its committed rows."""
+        """Read the progress of the store from its committed rows."""
         self.stream_time = self._noted_time = self._committed_time()
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
         self._know_flushed(self.stream_time)
 
     def goes_on_from(self, time: int) -> None:
-        """As :meth:`~penstock.state.windowed.expiring_rows.ExpiringRows.goes_on_from`."""
+        """See :meth:`~penstock.state.windowed.expiring_rows.ExpiringRows.goes_on_from`."""
         self._goes_on_from = time
         self.expiry_time = min(self.stream_time, time)
         self._noted_expiry = min(self._noted_expiry, self.expiry_time)
 
     def restores_for(self, other: Versions) -> None:
-        """This will put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
+        """Prepare to put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
         nothing is deleted that ``other`` may still look for."""
         self._expiry_limit = other._goes_on_from
         self._noted_expiry = other._noted_expiry
 
     def _know_flushed(self, stream_time: int) -> None:
-        # No row stands in a later segment but those that are dirty: nothing that was put has ended there.
+        # Only dirty rows lie in a later segment: nothing else that was put has ended there.
         self._last_flushed = self._segment(stream_time)
 
     def _committed_time(self) -> int:
@@ -136,7 +136,7 @@ class Versions:
         return VALID_TO_UNDEFINED
 
     def is_too_late(self, timestamp: int) -> bool:
-        """Whether a version of ``timestamp`` is older than the history that is kept."""
+        """Returns True if a version of ``timestamp`` is older than the history that is kept."""
         return timestamp < self.expiry_time - self.retention_ms
 
     def _drop(self, key: bytes, timestamp: int) -> None:
@@ -151,13 +151,13 @@ class Versions:
         self._drop_record()
 
     def _put_into(self, history: History, segment: int, key: bytes, data: bytes | None, timestamp: int) -> int:
-        """Between the versions of a row."""
+        """Put a version between those of a row. Returns its end."""
         index = history.at(timestamp)
         valid_to = history.valid_to(index)
         if history.starts[index] == timestamp:
             history.values[index] = data
         elif self._segment(timestamp) != segment:
-            # The version that ends here now belongs into an older segment. It was the first of its row.
+            # The version that ends here now belongs in an older segment. It was the first of its row.
             self._append(key, history.starts[index], timestamp, history.values[index])
             history.starts[index], history.values[index] = timestamp, data
         else:
@@ -166,7 +166,7 @@ class Versions:
         return valid_to
 
     def _put_before(self, valid_to: int, key: bytes, data: bytes | None, timestamp: int) -> int:
-        """A version that ends where the next one, at ``valid_to``, begins."""
+        """Put a version that ends where the next one, at ``valid_to``, begins. Returns that end."""
         segment = self._segment(valid_to)
         history = self._history(segment, key)
         if history is None:
@@ -179,7 +179,7 @@ class Versions:
         return valid_to
 
     def _delete_last(self, key: bytes, timestamp: int) -> None:
-        """A deletion behind all versions of a key that has no latest one."""
+        """Put a deletion behind all versions of a key that has no latest one."""
         segment = self._segment(timestamp)
         history = self._history(segment, key)
         if history is None:
@@ -223,7 +223,7 @@ class Versions:
         return None if entry is None else Version(entry[0], entry[1], None)
 
     def get_as_of(self, key: bytes, timestamp: int) -> Version | None:
-        """What was valid at ``timestamp``; None if it is longer ago than history is kept, but for a latest version."""
+        """Returns the version valid at ``timestamp``; None before the kept history, unless it is the latest version."""
         latest = self.latest
         value, since, _, _ = latest.dirty.get(key) or latest.load(key)
         if value is not None and since <= timestamp:
@@ -231,11 +231,11 @@ class Versions:
         return self.older(key, timestamp)
 
     def older(self, key: bytes, timestamp: int) -> Version | None:
-        """The same of a key whose latest version is not that old."""
+        """Like :meth:`get_as_of`, for a key whose latest version is not that old."""
         return self._find(key, timestamp, self.stream_time, self._history)
 
     def peek(self, key: bytes, timestamp: int | None, committed: bool) -> Version | None:
-        """:meth:`get_as_of`, or without ``timestamp`` :meth:`get`, with no change of what is in memory; ``committed``
+        """Like :meth:`get_as_of`, or without ``timestamp`` :meth:`get`, but leaves memory as it is; ``committed``
         leaves out what no commit has taken yet."""
         entry = looked_up(self.latest, key, committed)
         if entry is not None and (timestamp is None or entry[1] <= timestamp):
@@ -250,7 +250,7 @@ class Versions:
         self, key: bytes, time_from: int, time_to: int, committed: bool, descending: bool
     ) -> Iterator[Version]:
         """The versions of ``key`` that were valid at any time between the two, as far as history is kept: those that
-        :meth:`peek` gives for these times. By time, or backwards."""
+        :meth:`peek` returns for these times. By time, or backwards."""
         if time_from > time_to:
             return
         stream_time = self._committed_time() if committed else self.stream_time
@@ -309,11 +309,11 @@ class Versions:
 
     @property
     def kept_from(self) -> int:
-        """From when on the committed versions are kept; what was replaced before may be gone."""
+        """Time (ms) from which on committed versions are kept; a version that was replaced before may be gone."""
         return min(self._committed_time(), self.expiry_time) - self.retention_ms
 
     def committed_records(self, key: bytes) -> Iterator[tuple[bytes | None, int]]:
-        """What must be put, by time, to have the committed versions of ``key``: (value, timestamp)."""
+        """Yields the puts, by time, that lead to the committed versions of ``key``: (value, timestamp)."""
         rows, stream_time, end = self._committed, self._committed_time(), None
         for segment in range(self._first_live(stream_time), self._segment(stream_time) + 1):
             row = rows.get(pack_segment(segment) + key)
@@ -337,7 +337,7 @@ class Versions:
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is something to flush."""
+        """True if there is something to flush."""
         return bool(self.latest.dirty or self.history.dirty)
 
     def freeze(self) -> None:
@@ -363,7 +363,7 @@ class Versions:
             batch.put(self.name, _PROGRESS_KEY, _PROGRESS.pack(stream_time))
         first_live = self._first_live(expiry_time)
         if first_live > self._first_live(self._noted_expiry):
-            # One range, however many they are. Whatever was put there in this batch goes, too.
+            # One range, however many they are. Whatever was put there in this batch is deleted, too.
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
         self._noted_time, self._noted_expiry = stream_time, expiry_time
 
@@ -371,12 +371,12 @@ class Versions:
         return self._segment(max(stream_time - self.retention_ms, 0))
 
     def batch_written(self) -> None:
-        """The batch is on disk."""
+        """Called when the batch is on disk: committed rows have the changes now."""
         self.latest.batch_written()
         self.history.batch_written()
 
     def moved_on(self, restored: Versions) -> None:
-        """``restored`` has put what it was given into a batch that is written now."""
+        """Take over the progress of ``restored``, which has put what it was given into a batch that is written now."""
         self.forget_objects()
         self.stream_time = self._noted_time = restored.stream_time
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)

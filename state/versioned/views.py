@@ -1,4 +1,4 @@
-"""What a processor sees of its versioned stores."""
+"""Versioned stores as a processor sees them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ T = TypeVar("T", default=Any)
 
 
 class VersionedRecord(NamedTuple, Generic[T]):
-    """A value of a versioned store, since when it is valid (``timestamp``, ms), and until when. Mirrors
-    ``VersionedRecord``.
+    """A value of a versioned store, valid from ``timestamp`` (ms) until ``valid_to``. Mirrors ``VersionedRecord``.
 
     ``valid_to`` is the timestamp of the version that replaced or deleted it; None: it is the latest of its key.
     """
@@ -26,31 +25,31 @@ class VersionedRecord(NamedTuple, Generic[T]):
 
 
 class VersionedKeyValueStore(Protocol[K, V]):
-    """What a processor sees of a versioned store: the values of a key, each from one timestamp on until the next.
+    """A versioned store as a processor sees it: the values of a key, each from one timestamp on until the next.
     Mirrors ``VersionedKeyValueStore``.
 
     All times are ms since 1970. A key has one value at a timestamp: a second ``put`` there replaces the first.
 
     **History.** The store's *observed stream time* is the largest timestamp it was ever given, in this run or before.
-    Its history retention says how far behind that time it can be asked, and how far behind it takes versions. What is
-    put later than that is dropped: that is logged, and counted by the metric ``dropped-records``; only the changelog
-    still hears of it. The latest version of a key does not expire.
+    Its history retention is how far behind that time it can be queried, and how far behind it takes versions. A version
+    that is put later than that is dropped: that is logged, and counted by the metric ``dropped-records``; only the
+    changelog still gets it. The latest version of a key does not expire.
 
-    Keys may not be None. Until the commit a store holds the objects themselves. So what it gives must not be changed,
-    nor what was put into it: put a new object instead (docs/PROGRAMS.md).
+    Keys may not be None. Until the commit a store holds the objects themselves. So an object that it returned, or that
+    was put into it, must not be changed: put a new object instead (docs/PROGRAMS.md).
     """
 
     PUT_RETURN_CODE_VALID_TO_UNDEFINED: ClassVar[int] = VALID_TO_UNDEFINED
-    """What ``put`` returns for a version that is the latest of its key."""
+    """Returned by ``put`` for a version that is the latest of its key."""
     PUT_RETURN_CODE_NOT_PUT: ClassVar[int] = NOT_PUT
-    """What ``put`` returns for a version that is too late."""
+    """Returned by ``put`` for a version that is too late."""
 
     name: str
 
     def put(self, key: K, value: V | None, timestamp: int) -> int:
-        """The value of ``key`` from ``timestamp`` on, or with None that there is none.
+        """Set the value of ``key`` from ``timestamp`` on, or delete it from then on with None.
 
-        Returns until when that is so: the timestamp of the next version, ``PUT_RETURN_CODE_VALID_TO_UNDEFINED`` (−1) if
+        Returns the end of this version: the timestamp of the next one, ``PUT_RETURN_CODE_VALID_TO_UNDEFINED`` (−1) if
         there is none, ``PUT_RETURN_CODE_NOT_PUT`` (−2⁶³) if it was too late and not put. Raises ValueError for a
         negative timestamp.
         """
@@ -59,9 +58,9 @@ class VersionedKeyValueStore(Protocol[K, V]):
         """The latest version of ``key``, or the one that is valid at ``as_of_timestamp``, which is the last that begins
         at or before it.
 
-        None when there was no value, and when the timestamp lies before the history that is kept, unless the latest
-        version is that old.
+        None if there was no value, and if the timestamp lies before the history that is kept, unless the latest version
+        is that old.
         """
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
-        """``put`` of None; returns the version that was valid at ``timestamp`` before. None if that was too late."""
+        """``put`` None. Returns the version that was valid at ``timestamp`` before; None if the put was too late."""

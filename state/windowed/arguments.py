@@ -1,4 +1,4 @@
-"""Calls that take one key or two, and one time or two, as ``fetch`` does: by place, or by name."""
+"""Calls that take one key or two, and one time or two, as ``fetch`` does: by position, or by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FETCH_SESSIONS = (("key",), ("key_from", "key_to"))
 def in_places(
     method: str, forms: Sequence[tuple[str, ...]], given: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """The arguments of a call in the order of that one of its ``forms`` that it has. Raises TypeError."""
+    """The arguments of a call in the order of the one of its ``forms`` that it has. Raises TypeError if it has none."""
     for form in forms:
         if len(form) == len(given) + len(named) and named.keys() == set(form[len(given) :]):
             return (*given, *(named[name] for name in form[len(given) :]))

@@ -1,8 +1,8 @@
 """The store of ``deduplicate``: when, and by which record, each id was seen first.
 
-It is a window store of its own builder. Its windows lie one behind the other, each as long as the interval within which
-two records are duplicates: so a window has one row of an id at most, and whoever asks for an id at a time looks into
-the window of that time and its two neighbours. Rows expire by the segment, as in every window store.
+It is a window store with its own builder. Its windows lie one behind the other, each as long as the interval within
+which two records are duplicates: so a window has one row of an id at most, and a look-up of an id at a time reads the
+window of that time and its two neighbours. Rows expire by the segment, as in every window store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KEY_LENGTH = Struct(">I")
 
 
 read_time_and_offset = _TIME_AND_OFFSET.unpack_from
-"""Of a row."""
+"""Reads (timestamp, offset) from the value of a row."""
 
 
 class FirstSeen(NamedTuple):
@@ -41,12 +41,12 @@ class FirstSeen(NamedTuple):
 
 
 def pack_seen(timestamp: int, offset: int, topic: bytes) -> bytes:
-    """The value of a row. It stands in the buffer as bytes, which cost a garbage collector nothing."""
+    """Returns the value of a row. The buffer holds it as bytes, which cost a garbage collector nothing."""
     return _TIME_AND_OFFSET.pack(timestamp, offset) + topic
 
 
 def unpack_seen(data: bytes) -> FirstSeen:
-    """What :meth:`pack_seen` was given."""
+    """Returns the arguments that :meth:`pack_seen` was given."""
     timestamp, offset = _TIME_AND_OFFSET.unpack_from(data)
     return FirstSeen(timestamp, offset, data[_TIME_AND_OFFSET.size :].decode())
 
@@ -58,8 +58,8 @@ def key_and_id(key: bytes, id: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class DeduplicationStoreBuilder(WindowStoreBuilder[K, bytes]):
-    """``key_serde`` is that of the records' keys. ``id_serde``: that of ids where these are more than the key, which
-    ``by_id`` says; a processor then finds rows under the pair (key, id)."""
+    """The store of ``deduplicate``. ``key_serde`` is that of the records' keys. ``by_id``: ids are more than the key;
+    ``id_serde`` is then that of ids, and a processor finds rows under the pair (key, id)."""
 
     kind: ClassVar[str] = "deduplication"
     serdes_by: ClassVar[str] = "Deduplicated.as_({name!r}).with_key_serde(...).with_id_serde(...)"
@@ -134,8 +134,8 @@ class DeduplicationStateStore(WindowStateStore):
 
 
 class IdDeduplicationStateStore(DeduplicationStateStore):
-    """The same by key and id. It answers no queries: its rows stand under pairs, and whoever asks from outside has the
-    serde of keys alone."""
+    """A deduplication store by key and id. It answers no queries: its rows lie under pairs, and clients outside have
+    only the serde of keys."""
 
     queries = ()
 
@@ -145,7 +145,7 @@ class IdDeduplicationStateStore(DeduplicationStateStore):
 
 
 class _SeenView(TypedWindowStore):
-    """What a processor sees: to be read, for nobody else knows what a row must be."""
+    """The read-only view of a processor: only ``deduplicate`` knows the form of a row."""
 
     @override
     def put(self, key: Any, value: Any, window_start: int) -> None:

@@ -1,10 +1,10 @@
 """Rows of windowed keys that expire: what window stores and session stores have in common.
 
-A row stands behind the number of its segment (``segments.py``), so rows of one time lie together. What is not committed
-yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
+A row's key begins with the number of its segment (``segments.py``), so rows of one time lie together. What is not
+committed yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
 
-Beside the rows one more tells how far the store has come in time, for otherwise a restart would show again what had
-expired, and would take what is too late.
+One more row notes how far the store has come in time: otherwise a restart would show again what had expired, and would
+take what is too late.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
-"""Behind all rows: the number of a segment does not begin with this byte."""
+"""A key behind all rows: the number of a segment does not begin with this byte."""
 _WINDOWS_KEPT = 1000  # at hand
 _READ_AT_ONCE = 1000
 _PROGRESS = Struct(">qi")  # observed stream time, last sequence number
 
 
 class _Progress(NamedTuple):
-    """How far a store has come, and whether rows were put since the last commit that had expired by then."""
+    """The progress of a store. ``holds_expired``: rows were put since the last commit that had expired by then."""
 
     stream_time: int
     sequence: int
@@ -45,10 +45,10 @@ class _Progress(NamedTuple):
 
 class ExpiringRows:
     """The rows of one store. ``stream_time`` is the largest time that the store was ever given; ``sequence`` the last
-    sequence number, which only stores that retain duplicates move. ``time_order`` is None in a store that is not asked
-    what it has by time. From ``expiry_time`` the retention is counted: the stream time, but where the changelog is
-    ahead of the commit that a task goes on from (:meth:`goes_on_from`). There the records come again that have moved
-    the store on, and must find what had not expired when they came first.
+    sequence number, which only stores that retain duplicates advance. ``time_order`` is None in a store whose rows are
+    not read by time. From ``expiry_time`` the retention is counted: the stream time, except if the changelog is ahead
+    of the commit from which a task continues (:meth:`goes_on_from`). Then the records that advanced the store come
+    again, and must find what had not expired when they came first.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ExpiringRows:
         self._drop_record = context.drop_record
         self.stream_time: int
         self.committed_time: int
-        """The stream time as of the last commit that is through: no row on disk is of a later time."""
+        """The stream time as of the last finished commit: no row on disk is of a later time."""
         self.sequence: int
         self._goes_on_from = LARGEST_TIMESTAMP
         self._holds_expired = False
@@ -87,9 +87,9 @@ class ExpiringRows:
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
 
     def goes_on_from(self, time: int) -> None:
-        """Before a restore: the task continues from a commit, and its records had come to ``time`` then. Again with a
-        later commit where the changelog is followed from one to the next. If ``time`` is not known (−1), nothing
-        expires until records have come further."""
+        """Called before a restore: the task continues from a commit at which its records had come to ``time``. Called
+        again with each later commit if the changelog is followed from one to the next. If ``time`` is not known (−1),
+        nothing expires until records have come further."""
         self._goes_on_from = time
         self.expiry_time = min(self.stream_time, time)
         # What has expired between two commits is still to be deleted.
@@ -97,16 +97,16 @@ class ExpiringRows:
 
     @property
     def has_moved(self) -> bool:
-        """Whether the store has come further than was noted by the last commit, or will be by the one under way."""
+        """True if the store has come further than the last commit has noted, or the one under way will note."""
         moved = (self.stream_time, self.sequence)
         return moved != (self._noted_progress if self._frozen is None else self._frozen[:2])
 
     def shows(self, time: int) -> bool:
-        """Whether there can be rows of ``time`` that have not expired."""
+        """Returns True if there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.expiry_time) <= time <= self.stream_time
 
     def shows_a_table(self, time: int) -> bool:
-        """The same for who looks into a table: Kafka Streams' cache, where there is one, still has what has expired."""
+        """Like :meth:`shows`, for look-ups in a table: Kafka Streams' cache, if any, still has expired rows."""
         return self.buffer.caching or self.shows(time)
 
     @property
@@ -115,7 +115,7 @@ class ExpiringRows:
         return self._noted_expiry
 
     def observe(self, time: int) -> None:
-        """The store is given something of ``time``; :meth:`put` sees to it itself."""
+        """Advance the store to ``time``, of which it is given something. :meth:`put` does this itself."""
         if time > self.expiry_time:
             self.expiry_time = time
             if time > self.stream_time:
@@ -128,8 +128,8 @@ class ExpiringRows:
     ) -> None:
         """Set the row of ``key`` at ``time``, or delete it with None.
 
-        What is so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
-        changelog and listeners are told of it like of any other. ``counted``: say so, and count a dropped record.
+        A row so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
+        changelog and listeners get it like any other. ``counted``: log this, and count a dropped record.
         """
         if time > self.expiry_time:
             self.observe(time)
@@ -143,11 +143,11 @@ class ExpiringRows:
         self.buffer.put(row_key, value, timestamp, headers)
 
     def is_live(self, time: int) -> bool:
-        """Whether the segment of ``time`` takes rows."""
+        """Returns True if the segment of ``time`` takes rows."""
         return self.segments.of(time) >= self.segments.first_live(self.expiry_time)
 
     def drop(self, key: bytes, time: int) -> None:
-        """Say that a record came so late that its segment has expired, and count it as dropped."""
+        """Log that a record came so late that its segment has expired, and count it as dropped."""
         logger(__name__).warning(
             "Skipping record for expired segment.",
             store=self.name,
@@ -159,11 +159,11 @@ class ExpiringRows:
         self._drop_record()
 
     def row_key(self, key: bytes, suffix: bytes, time: int) -> bytes:
-        """Where the row of ``key`` at ``time`` stands."""
+        """Returns the key of the row of ``key`` at ``time``."""
         return self.front(time) + key + suffix
 
     def front(self, time: int) -> bytes:
-        """What stands before the key in the row of a key at ``time``."""
+        """Returns the bytes before the key in the key of a row at ``time``."""
         return pack_segment(self.segments.of(time))
 
     def key(self, row_key: bytes) -> bytes:
@@ -171,7 +171,7 @@ class ExpiringRows:
         return row_key[SEGMENT_BYTES : -self.schema.suffix_bytes]
 
     def windowed_keys(self, to_key: Callable[[bytes], Any]) -> Callable[[bytes], Windowed[Any]]:
-        """How the key of a row becomes a windowed key, whose key ``to_key`` makes of its bytes."""
+        """Returns a function that makes a windowed key of the key of a row; ``to_key`` makes the key in it of bytes."""
         suffix_bytes, window_of = self.schema.suffix_bytes, self.schema.window
         lately: dict[bytes, Window] = {}
         if not self.schema.windows_recur:
@@ -206,7 +206,7 @@ class ExpiringRows:
             front = pack_segment(segment) + key
             last = self.schema.last(min(end, self.segments.last_timestamp(segment)))
             scans.append(self.buffer.scan(front + self.schema.first(begin), front + last, reverse))
-        # Between them stand rows of keys that begin with this one, too.
+        # Between them lie rows of keys that begin with this one, too.
         length = SEGMENT_BYTES + len(key) + self.schema.suffix_bytes
         return (row for row in _in_order(scans, reverse) if len(row[0]) == length)
 
@@ -226,16 +226,16 @@ class ExpiringRows:
         return _in_order(self._scans(key_from, key_to, time_from, time_to, reverse), reverse)
 
     def by_time(self, time_from: int, time_to: int, as_they_lie: bool, expired: bool) -> Iterator[EntryRow]:
-        """The rows between the times, both included, by time and then by key, or ``as_they_lie``. Only a store that
-        has a time order can tell. ``expired``: what has expired is shown, too, as long as it is there. They may be
-        many, and are done with: some are read at a time, and none is kept.
+        """Yields the rows between the times, both included, by time and then by key, or ``as_they_lie``. The store must
+        have a time order. ``expired``: expired rows are shown, too, as long as they are there. Rows may be many, and
+        are not needed again: some are read at a time, and none is kept.
         """
         assert self.time_order is not None
         segments = self.segments
         if not expired:
             time_from = max(time_from, segments.first_visible(self.expiry_time))
         elif not self.buffer.caching:
-            # As in Kafka Streams, where the put that moved the time on has deleted what is older.
+            # As in Kafka Streams, where the put that advanced the time has deleted what is older.
             time_from = max(time_from, segments.first_timestamp(segments.first_live(self.expiry_time)))
         row_key, time, buffer = self.row_key, self.schema.time, self.buffer
         order = (row_key(key, suffix, time(suffix)) for key, suffix in self.time_order.between(time_from, time_to))
@@ -254,13 +254,13 @@ class ExpiringRows:
     def _scans(
         self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, reverse: bool
     ) -> list[Iterator[EntryRow]]:
-        """One for each segment, oldest first. All are made now: they see the store as it is."""
+        """Returns one scan for each segment, oldest first. All are made now: they see the store as it is."""
         begin, end, segments = self.visible(time_from, time_to)
         smallest = key_from or b""
         scans: list[Iterator[EntryRow]] = []
         for segment in segments:
             if key_to is None:
-                largest = pack_segment(segment + 1)  # where no row stands
+                largest = pack_segment(segment + 1)  # where no row is
             else:
                 last = self.schema.last(min(end, self.segments.last_timestamp(segment)))
                 largest = pack_segment(segment) + last_row_key(key_to, last)
@@ -286,7 +286,7 @@ class ExpiringRows:
     def visible(
         self, time_from: int, time_to: int, committed: bool = False, expired_too: bool = False
     ) -> tuple[int, int, Sequence[int]]:
-        """What of these times is shown, and the segments in which it lies. ``committed``: as of the last commit."""
+        """Returns the part of these times that is shown, and its segments. ``committed``: as of the last commit."""
         stream_time = self.committed_time if committed else self.stream_time
         expiry_time = min(stream_time, self.expiry_time)
         begin = max(time_from, 0 if expired_too else self.segments.first_visible(expiry_time))
@@ -299,14 +299,14 @@ class ExpiringRows:
     # ---- commit and restore ----
 
     def freeze(self) -> None:
-        """As the buffer's; how far the store has come until now is of the same commit."""
+        """Set apart, for :meth:`flush`, all changes and the progress of the store until now."""
         self.buffer.freeze()
         if self.time_order is not None:
             self.time_order.buffer.freeze()
         self._frozen = self._take_progress()
 
     def flush(self, batch: CommitBatch) -> Iterator[None]:
-        """As the buffer's; what had expired by then is deleted, including what was put since the commit before."""
+        """Flush the buffers, and delete what had expired by then, including what was put since the commit before."""
         if self._frozen is None:
             self.freeze()
         frozen, self._frozen = self._frozen, None
@@ -317,7 +317,7 @@ class ExpiringRows:
         self._note(frozen, batch)
 
     def batch_written(self) -> None:
-        """The batch is on disk."""
+        """Called when the batch is on disk: committed rows have the changes now."""
         self.buffer.batch_written()
         if self.time_order is not None:
             self.time_order.buffer.batch_written()
@@ -330,7 +330,7 @@ class ExpiringRows:
             self.time_order.buffer.forget_objects()
 
     def wiped(self) -> None:
-        """The rows are gone, and with them how far the store had come."""
+        """Called when the rows are gone, and with them the progress of the store."""
         self.forget_objects()
         self._read_progress()
 
@@ -342,7 +342,7 @@ class ExpiringRows:
         timestamps: Sequence[int],
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """Put rows for these records of the changelog, but for those that have expired once all are observed."""
+        """Put rows for these records of the changelog, except those that have expired once all are observed."""
         self.forget_objects()
         times = [self._restored_time(key) for key in keys]
         self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
@@ -363,7 +363,7 @@ class ExpiringRows:
         self.committed_time = self._noted_progress[0]
 
     def pass_over(self, batch: CommitBatch, key: bytes) -> None:
-        """The last of the records that are restored has this key, and no row."""
+        """Note the key of the last of the records that are restored, which has no row."""
         self.sequence = self.schema.sequence(key)
         self._note(self._take_progress(), batch)
 
@@ -389,7 +389,7 @@ class ExpiringRows:
             batch.put(self.name, _PROGRESS_KEY, noted)
         first_live = self.segments.first_live(expiry_time)
         if holds_expired or first_live > self.segments.first_live(self._noted_expiry):
-            # One range, however many they are. Whatever was put there in this batch goes, too.
+            # One range, however many they are. Whatever was put there in this batch is deleted, too.
             batch.delete_range(self.name, pack_segment(0), pack_segment(first_live))
             if self.time_order is not None:
                 self.time_order.delete_before(self.segments.first_timestamp(first_live), batch)

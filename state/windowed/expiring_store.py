@@ -1,4 +1,4 @@
-"""What window stores and session stores do alike for the engine."""
+"""The base of window stores and session stores, as the engine sees them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ V = TypeVar("V")
 @dataclass(frozen=True)
 class ExpiringStoreBuilder(StoreBuilder[K, V]):
     """A window store or a session store. ``retention_ms``: how long rows are kept behind the observed stream time.
-    ``by_time``: it is asked for its rows by time, as it is where windows are emitted on close. ``time_ordered``: it
-    then stands for the store that Kafka Streams has for that, whose rows lie in this order themselves."""
+    ``by_time``: operators read its rows by time, as they do if windows are emitted on close. ``time_ordered``: it then
+    replaces the store that Kafka Streams has for that, whose rows lie in this order themselves."""
 
     retention_ms: int = 0
     by_time: bool = False
@@ -39,12 +39,12 @@ class ExpiringStoreBuilder(StoreBuilder[K, V]):
 
     @property
     def segments(self) -> Segments:
-        """How its rows are laid out."""
+        """The segments in which its rows lie."""
         return Segments(self.retention_ms)
 
     @abstractmethod
     def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
-        """How its windowed keys are written to topics, where ``key_serde`` writes the keys."""
+        """Returns the serde that writes its windowed keys to topics; ``key_serde`` writes the keys in them."""
 
     @property
     @override
@@ -87,8 +87,8 @@ class ExpiringStateStore(BufferedStateStore):
 
     @abstractmethod
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:
-        """The entry of this very windowed key for who looks into the table; None when there is none or it has expired
-        (see :meth:`ExpiringRows.shows_a_table`)."""
+        """Returns the entry of this very windowed key, for a look-up in the table; None if there is none or it has
+        expired (see :meth:`ExpiringRows.shows_a_table`)."""
 
     @override
     def freeze(self) -> None:
@@ -146,7 +146,7 @@ class ExpiringStateStore(BufferedStateStore):
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
         value, timestamp = super().changelog_record(key)
         if value is not None and not self.row_format.has_timestamp:
-            # The topic deletes what is old: by the time of the window, where nothing better is known.
+            # The topic deletes what is old: by the time of the window, if nothing better is known.
             timestamp = self.rows.schema.time(key)
         return value, timestamp
 

@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""``RecentRows`` of ``recent_rows.py``, compiled. It gives the same.
+"""``RecentRows`` of ``recent_rows.py``, compiled. It returns the same.
 
-Most of what a record of a join costs there are cache misses and the garbage collector, not instructions: so a row is one
+Most of the cost of a join's record there is cache misses and the garbage collector, not instructions: so a row is one
 object that the collector does not see, its time is a number in it, and a key with one row in a pane has no list.
 """
 
@@ -31,7 +31,7 @@ cdef inline tuple _shown(Row row):
 
 @cython.final
 cdef class Pane:
-    """``rows`` are by key: a row, or a list of several."""
+    """A pane. ``rows`` has, by key, one row or a list of several."""
 
     cdef dict rows
     cdef list updates
@@ -42,7 +42,7 @@ cdef class Pane:
 
 
 cdef PyObject *_get(dict rows, object key) except? NULL:
-    """A borrowed reference; NULL where there is none."""
+    """Returns a borrowed reference; NULL if there is none."""
     return PyDict_GetItemWithError(rows, key)
 
 
@@ -65,7 +65,7 @@ cdef class RecentRows:
     """See ``recent_rows.py``."""
 
     cdef readonly int64_t pane_ms
-    cdef readonly uint64_t complete_from  # behind the last time there is where nothing is known
+    cdef readonly uint64_t complete_from  # behind the last possible time if nothing is known
     cdef dict panes
     # The panes that were asked for last, mostly the two that a window reaches into.
     cdef Pane _pane
@@ -79,7 +79,7 @@ cdef class RecentRows:
         self.forget(0)
 
     cdef Pane _find_pane(self, int64_t number):
-        """None where there is none."""
+        """Returns the pane of this number; None if there is none."""
         cdef PyObject *found
         if number != self._number:
             self._pane, self._other_pane = self._other_pane, self._pane
@@ -124,7 +124,7 @@ cdef class RecentRows:
         cdef list found = None
         if <uint64_t> time_from < self.complete_from:
             return None
-        while number < last:  # behind the last number there is comes none
+        while number < last:  # the largest number has no successor, so none is computed
             number += 1
             pane = self._find_pane(number)
             rows = NULL if pane is None else _get(pane.rows, key)

@@ -1,8 +1,8 @@
 """The window stores of joins of two streams: each record of one side, kept for the other side to find.
 
 They are window stores that retain duplicates, with the same rows and the same changelog. But a row is never changed,
-and only looked for while it is young: so those that can still be found stand in memory, by key (``recent_rows.py``), as
-far as the memory budget goes, and those that expire before a commit are never written to disk.
+and only looked for while it is young: so rows that can still be found are kept in memory, by key (``recent_rows.py``),
+as far as the memory budget allows, and rows that expire before a commit are never written to disk.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _UPDATE_BYTES = 350
-"""About what the entry of a row takes in the write buffer, into which all that wait for a commit come at its beginning,
-beside the value."""
+"""Approximate bytes that the entry of a row takes in the write buffer, beside the value. All rows that wait for a
+commit move there at its beginning."""
 RESERVED_BYTES = 32 << 20
-"""So much each join window may hold beside the memory budget: records look for all of it, and what expires in memory is
-never written to disk. Kafka Streams has three segments of RocksDB in its place. See docs/decisions/0012."""
+"""Bytes that each join window may hold beside the memory budget: records look up all of it, and what expires in memory
+is never written to disk. Kafka Streams has three segments of RocksDB in its place. See docs/decisions/0012."""
 _SAMPLE_WEIGHT = 1 / 16
-"""Of the size of one row in the mean of all."""
+"""Weight of the size of one row in the mean of all."""
 
 
 @dataclass(frozen=True)
 class JoinWindowStoreBuilder(WindowStoreBuilder[K, V]):
-    """The window store of one side of a join; it retains duplicates. As Kafka Streams' since 4.3, where it became a
+    """The window store of one side of a join; it retains duplicates. Like Kafka Streams' since 4.3, where it became a
     store with headers under an adapter, it has headers in its changelog."""
 
     logs_headers: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class JoinWindowStoreBuilder(WindowStoreBuilder[K, V]):
 
 
 class JoinWindowStateStore(WindowStateStore):
-    """The time of its rows is that of the records."""
+    """The window store of one side of a join. The time of its rows is that of the records."""
 
     def __init__(
         self, builder: JoinWindowStoreBuilder[Any, Any], value_serde: Serde[Any], context: StateStoreContext
@@ -75,7 +75,7 @@ class JoinWindowStateStore(WindowStateStore):
 
     @override
     def put(self, key: bytes, value: Any, timestamp: int, window_start: int, headers: Headers | None = None) -> None:
-        """Keep a record; one with a null value is written to the changelog alone, as in Kafka Streams."""
+        """Keep a record; one with a null value is only written to the changelog, as in Kafka Streams."""
         if not 0 <= window_start <= LARGEST_TIMESTAMP:
             raise self.not_a_start(window_start)
         rows, data = self.rows, None
@@ -100,7 +100,7 @@ class JoinWindowStateStore(WindowStateStore):
         elif window_start <= rows.expiry_time - self._retention_ms:
             if not rows.is_live(window_start):
                 rows.drop(key, window_start)
-            return  # nobody would find it
+            return  # no look-up would find it
         if not self._recent.add(key, window_start, value, logged_key):
             self._buffer([(window_start, value, logged_key)])
         self._until_sample -= 1
@@ -109,12 +109,12 @@ class JoinWindowStateStore(WindowStateStore):
 
     @property
     def stream_time(self) -> int:
-        """The largest time of a record that was put, in this run or before; −1 where there was none."""
+        """The largest time of a record that was put, in this run or before; −1 if there was none."""
         return self.rows.stream_time
 
     def find(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row]:
         """The rows of ``key`` between the times, both included and not negative, as (time, value, …): by time, those of
-        one time as they came. Use them before the next put."""
+        one time in their order of arrival. Use them before the next put."""
         rows = self.rows
         first_visible = rows.expiry_time - self._retention_ms + 1
         if time_from < first_visible:
@@ -132,7 +132,7 @@ class JoinWindowStateStore(WindowStateStore):
         return [(time(row_key), entry[0], changelog_key(row_key)) for row_key, entry in entries]
 
     def _expire(self, expiry_time: int) -> None:
-        """Forget the rows that have expired at ``expiry_time``, also those that wait for a commit: no reader is shown
+        """Forget the rows that have expired at ``expiry_time``, also those that wait for a commit: no reader will see
         them, whatever happens."""
         recent, first_visible = self._recent, self.rows.segments.first_visible(expiry_time)
         recent.expire(first_visible)
@@ -144,7 +144,7 @@ class JoinWindowStateStore(WindowStateStore):
         self._row_bytes += (entry_bytes(key, value, data_bytes) - self._row_bytes) * weight
 
     def buffer_all(self) -> None:
-        """Move what waits for a commit to the write buffer, where a commit and who reads from disk find it."""
+        """Move what waits for a commit to the write buffer, where commits and reads from disk find it."""
         self._buffer(self._recent.take_updates())
 
     def _buffer(self, updates: Iterable[Row]) -> None:
@@ -180,13 +180,13 @@ class JoinWindowStateStore(WindowStateStore):
     @override
     def batch_written(self) -> None:
         super().batch_written()
-        self.buffer.forget_objects()  # what can be found stands in memory already
+        self.buffer.forget_objects()  # what can be found is in memory already
 
     @override
     def restore(
         self, batch: CommitBatch, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
     ) -> None:
-        # Records with a null value stand in the changelog alone, and did not move the store on in time.
+        # Records with a null value are only in the changelog, and did not advance the time of the store.
         kept = [number for number, value in enumerate(values) if value is not None]
         columns = [keys[number] for number in kept], [values[number] for number in kept]
         super().restore(batch, *columns, [timestamps[number] for number in kept])
@@ -239,7 +239,7 @@ class JoinWindowStateStore(WindowStateStore):
 
 
 class _JoinWindowView(TypedWindowStore):
-    """The view of a processor: reads find what the write buffer has."""
+    """The view of a processor: before a read it moves waiting rows to the write buffer, where reads find them."""
 
     def __init__(self, store: JoinWindowStateStore, keys: TypedKeys, now: Callable[[], int]) -> None:
         super().__init__(store, keys, now)

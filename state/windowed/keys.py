@@ -1,4 +1,4 @@
-"""The bytes of windowed keys, as they stand in changelogs and, behind a segment's number, in rows.
+"""The bytes of windowed keys, as they are in changelogs and, behind a segment's number, in rows.
 
 Kafka Streams' own (``WindowKeySchema``, ``SessionKeySchema``), so that its changelogs can be read and written::
 
@@ -30,9 +30,9 @@ _SEQUENCE_BYTES = 4
 _end_and_start = Struct(">qq")
 
 start_and_sequence = _time_and_sequence.pack
-"""What stands behind the key of a window."""
+"""Packs the bytes behind the key of a window."""
 end_and_start = _end_and_start.pack
-"""What stands behind the key of a session."""
+"""Packs the bytes behind the key of a session."""
 
 
 def _session_end(key: bytes) -> int:
@@ -48,15 +48,15 @@ except ImportError:  # it could not be compiled here
 
 
 class KeySchema(ABC):
-    """How a kind of windowed key is written behind the bytes of the key itself.
+    """The form of one kind of windowed key: bytes behind those of the key itself.
 
-    ``time`` is what decides a row's segment, its order within a key and its expiry: the window's start, or its end
-    where windows are sessions.
+    ``time`` decides a row's segment, its order within a key and its expiry: it is the window's start, or its end if
+    windows are sessions.
     """
 
     suffix_bytes: ClassVar[int]
     windows_recur: ClassVar[bool]
-    """Whether many keys have the same windows."""
+    """True if many keys have the same windows."""
 
     @abstractmethod
     def time(self, key: bytes) -> int:
@@ -76,11 +76,11 @@ class KeySchema(ABC):
 
     @abstractmethod
     def topic_suffix(self, window: Window) -> bytes:
-        """What they write behind the key."""
+        """Returns the bytes that serdes of windowed keys write behind the key."""
 
     @abstractmethod
     def sequence(self, key: bytes) -> int:
-        """The sequence number in a changelog key or a row key; 0 where there is none."""
+        """The sequence number in a changelog key or a row key; 0 if there is none."""
 
     @abstractmethod
     def first(self, time: int) -> bytes:
@@ -100,7 +100,7 @@ class WindowKeySchema(KeySchema):
     windows_recur: ClassVar[bool] = True
 
     def suffix(self, start: int, sequence: int) -> bytes:
-        """What stands behind the key."""
+        """Returns the bytes behind the key."""
         return _time_and_sequence.pack(start, sequence)
 
     @override
@@ -146,10 +146,10 @@ class SessionKeySchema(KeySchema):
     windows_recur: ClassVar[bool] = False
 
     def suffix(self, window: Window) -> bytes:
-        """What stands behind the key."""
+        """Returns the bytes behind the key."""
         return _end_and_start.pack(window.end, window.start)
 
-    # A flush asks for these of each session: as they are they spare it a call each.
+    # A flush calls these for each session: in this form they save it a call each.
     time = end = staticmethod(session_end)
     topic_key = staticmethod(itemgetter(slice(SEGMENT_BYTES, None)))
 
@@ -176,7 +176,7 @@ class SessionKeySchema(KeySchema):
 
 
 def changelog_key(row_key: bytes) -> bytes:
-    """The key in the changelog of the row that stands at ``row_key``."""
+    """Returns the key in the changelog for the key of a row."""
     return row_key[SEGMENT_BYTES:]
 
 

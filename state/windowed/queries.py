@@ -1,4 +1,4 @@
-"""What may be asked of window stores and session stores, as values, and how their rows are shown."""
+"""Queries of window stores and session stores, as values, and the form in which their rows are shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WindowKeyQuery(RowsQuery, Generic[K]):
 @dataclass(frozen=True)
 class WindowRangeQuery(RowsQuery, Generic[K]):
     """The windows of every key, or of those from ``from_key`` to ``to_key``, that start between the times (ms), all
-    ends included; by serialised key, then time. Kafka Streams' (KIP-796) knows no range of keys."""
+    ends included; by serialised key, then time. Kafka Streams' (KIP-796) has no range of keys."""
 
     key_fields: ClassVar[tuple[str, ...]] = ("from_key", "to_key")
     time_from: int
@@ -50,8 +50,8 @@ class SessionQuery(RowsQuery, Generic[K]):
 
 @dataclass(frozen=True)
 class SessionRangeQuery(RowsQuery, Generic[K]):
-    """The same of every key, or of those from ``from_key`` to ``to_key``, both included; by serialised key first. Kafka
-    Streams has it as ``findSessions`` alone."""
+    """Like :class:`SessionQuery`, of every key, or of those from ``from_key`` to ``to_key``, both included; by
+    serialised key first. Kafka Streams has it only as ``findSessions``."""
 
     key_fields: ClassVar[tuple[str, ...]] = ("from_key", "to_key")
     earliest_end: int = 0
@@ -62,7 +62,7 @@ class SessionRangeQuery(RowsQuery, Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class WindowedEntry(StoreEntry):
-    """A row of a window store or a session store. ``timestamp`` is None in those that keep none."""
+    """A row of a window store or a session store. ``timestamp`` is None if the store keeps none."""
 
     window: Window
 

@@ -1,9 +1,9 @@
-"""The rows of a join's window store that stand in memory, by key: what joins look into instead of RocksDB.
+"""The rows of a join's window store that are in memory, by key: joins look into them instead of RocksDB.
 
-Rows lie in *panes*, spans of a third of the time for which the store keeps rows, so that what has expired goes a pane
-at a time and nobody looks through the keys for it.
+Rows lie in *panes*, spans of a third of the time for which the store keeps rows: what has expired is dropped a pane at
+a time, without a search through the keys.
 
-``join_rows.pyx`` has the same, compiled; where that could not be built, the one below is used.
+``join_rows.pyx`` has the same, compiled; if that could not be built, the class below is used.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ NOTHING: Sequence[Row] = ()
 
 
 class _Pane:
-    """The rows of one span of time: by key in the order of time, those of one time as they came. ``updates`` are those
-    that wait for a commit, unless they were taken over; ``taken`` counts these."""
+    """The rows of one span of time, by key, in the order of time, then of arrival. ``updates`` are those that wait for
+    a commit and were not taken yet; ``taken`` counts those that were."""
 
     __slots__ = ("rows", "taken", "updates")
 
@@ -31,7 +31,7 @@ class _Pane:
 
 
 class _RecentRows:
-    """All rows since ``complete_from``, a time; of older ones it knows nothing."""
+    """All rows from the time ``complete_from`` on; it knows nothing of older ones."""
 
     def __init__(self, retention_ms: int) -> None:
         self.pane_ms = max(retention_ms // 3, 1)
@@ -39,7 +39,7 @@ class _RecentRows:
         self.panes: dict[int, _Pane] = {}
 
     def add(self, key: bytes, time: int, value: Any, logged_key: bytes) -> bool:
-        """A row of ``key``, behind those of the same time. False, and nothing is done, before ``complete_from``."""
+        """Add a row of ``key``, behind those of the same time. Before ``complete_from``: add none, return False."""
         if time < self.complete_from:
             return False
         row = (time, value, logged_key)
@@ -58,7 +58,7 @@ class _RecentRows:
         return True
 
     def of_key(self, key: bytes, time_from: int, time_to: int) -> Sequence[Row] | None:
-        """The rows of ``key`` between the times, both included; None where that begins before ``complete_from``. Not a
+        """The rows of ``key`` between the times, both included; None if that begins before ``complete_from``. Not a
         copy: use it before the next row is added."""
         if time_from < self.complete_from:
             return None
@@ -84,18 +84,18 @@ class _RecentRows:
             del self.panes[number]
 
     def drop_oldest(self) -> None:
-        """Make room. There is a pane."""
+        """Drop the oldest pane, to make room. There must be one."""
         oldest = min(self.panes)
         del self.panes[oldest]
         self.complete_from = max(self.complete_from, (oldest + 1) * self.pane_ms)
 
     def forget(self, complete_from: int) -> None:
-        """Begin anew: nothing is known of what is older than ``complete_from``."""
+        """Begin again: nothing is known of what is older than ``complete_from``."""
         self.panes.clear()
         self.complete_from = complete_from
 
     def take_updates(self) -> list[Row]:
-        """What waits for a commit, pane by pane; from now on that is the caller's."""
+        """Returns the rows that wait for a commit, pane by pane; from now on they are the caller's."""
         taken: list[Row] = []
         for pane in self.panes.values():
             taken += pane.updates
@@ -104,15 +104,15 @@ class _RecentRows:
         return taken
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Returns the number of rows."""
         return sum([pane.taken + len(pane.updates) for pane in self.panes.values()])
 
     def count_updates(self) -> int:
-        """How many wait for a commit."""
+        """Returns the number of rows that wait for a commit and were not taken yet."""
         return sum([len(pane.updates) for pane in self.panes.values()])
 
 
 try:
     from penstock.state.windowed.join_rows import RecentRows as RecentRows
 except ImportError:  # it could not be compiled here
-    RecentRows = _RecentRows  # type: ignore[misc, assignment]  # the same to who uses it
+    RecentRows = _RecentRows  # type: ignore[misc, assignment]  # with the same methods

@@ -1,7 +1,7 @@
 """The sessions of keys, as lists in memory: what is known of them, and when it was last used.
 
-For each record it is asked which sessions lie near, and nearly each changes one: so ``session_lists.pyx`` has the same,
-compiled; where that could not be built, the one below is used.
+Each record looks for the sessions near it, and nearly each changes one: so ``session_lists.pyx`` has the same,
+compiled; if that could not be built, the class below is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Session = tuple[int, int]
 """(end, start)"""
 
 _KEY_BYTES, _SESSION_BYTES = 230, 130
-"""About what a key, and each of its sessions, takes in the process."""
+"""Approximate bytes that a key, and each of its sessions, takes in the process."""
 _SAMPLED = 32
 
 
@@ -37,8 +37,8 @@ class _SessionLists:
         self._of_others = _mark(time)
 
     def find(self, key: bytes, time: int) -> Sequence[Session] | None:
-        """The sessions of ``key`` near a record of ``time``; None where that is not known, and must be :meth:`loaded`.
-        Where it is, the key has a list from now on."""
+        """Returns the sessions of ``key`` near a record of ``time``; None if they are not known, and must be
+        :meth:`loaded`. If they are known, the key has a list from now on."""
         earliest_end = max(0, time - self._gap_ms)
         sessions = self._known(key)
         if sessions is None:
@@ -62,51 +62,51 @@ class _SessionLists:
         return sessions
 
     def loaded(self, key: bytes, mark: int, sessions: Iterable[Session]) -> None:
-        """These are all sessions of ``key`` whose end is later than ``mark``."""
+        """Make a list of ``sessions``, which are all of ``key`` whose end is later than ``mark``."""
         self.forget(key, mark)
         self._of[key] += sessions
 
     def add(self, key: bytes, end: int, start: int) -> int:
-        """Put a session into the list of a key that has one; how many it has now."""
+        """Put a session into the list of a key that has a list. Returns the number of sessions in it."""
         sessions = self._of[key]
         insort(sessions, (end, start), lo=1)
         return len(sessions) - 1
 
     def replace(self, key: bytes, gone: Iterable[Session], end: int, start: int) -> int:
-        """The same, with ``gone`` taken out."""
+        """Like :meth:`add`, with ``gone`` removed before."""
         self.remove(key, gone)
         return self.add(key, end, start)
 
     def remove(self, key: bytes, gone: Iterable[Session]) -> object:
-        """Take ``gone`` out of the list of a key that has one."""
+        """Remove ``gone`` from the list of a key that has a list."""
         sessions = self._of[key]
         for session in gone:
             del sessions[sessions.index(session, 1)]
         return sessions
 
     def drop_until(self, key: bytes, time: int) -> None:
-        """Of a list, let go of the sessions that end at ``time`` or earlier: nobody will ask for them."""
+        """Drop the sessions of a list that end at ``time`` or earlier: no record will look for them."""
         sessions = self._of[key]
         del sessions[1 : bisect_left(sessions, (time + 1, -1), lo=1)]
 
     def forget(self, key: bytes, mark: int = LARGEST_TIMESTAMP) -> None:
-        """Nothing is known of the sessions of ``key`` that end at ``mark`` or earlier."""
+        """Forget the list of ``key``: nothing is known of its sessions that end at ``mark`` or earlier."""
         self._older.pop(key, None)
         self._of[key] = [_mark(mark)]
 
     def clear(self, time: int) -> None:
-        """Nothing is known of those that end at ``time`` or earlier, of any key."""
+        """Forget all lists: nothing is known of sessions that end at ``time`` or earlier, of any key."""
         self._of, self._older = {}, {}
         self._of_others = _mark(time)
 
     def age(self, time: int) -> None:
-        """Let go of the older lists, whose sessions end at ``time`` or earlier; those that were used are the older ones
+        """Drop the older lists, whose sessions end at ``time`` or earlier; those that were used are the older ones
         now."""
         self._of_others = max(self._of_others, _mark(time))
         self._older, self._of = self._of, {}
 
     def forget_until(self, time: int) -> None:
-        """Of the older lists, let go of what ends at ``time`` or earlier. It looks at each of them."""
+        """Drop the sessions of the older lists that end at ``time`` or earlier. It looks at each of these lists."""
         mark, kept = _mark(time), dict[bytes, list[Session]]()
         for key, sessions in self._older.items():
             _drop_until(sessions, mark)
@@ -116,7 +116,7 @@ class _SessionLists:
         self._of_others = max(self._of_others, mark)
 
     def resident_bytes(self) -> float:
-        """About what it takes in the process."""
+        """Estimates how many bytes the lists take in the process."""
         keys = len(self._of) + len(self._older)
         if not keys:
             return 0.0
@@ -125,7 +125,7 @@ class _SessionLists:
 
 
 def _session_row(key: bytes, end: int, start: int, interval_ms: int) -> bytes:
-    """Where the session of a key stands that has this end and start, in segments of ``interval_ms``."""
+    """Returns the row key of the session with this end and start, in segments of ``interval_ms``."""
     return pack_segment(end // interval_ms) + key + end_and_start(end, start)
 
 
@@ -142,5 +142,5 @@ try:
     from penstock.state.windowed.session_lists import SessionLists as SessionLists
     from penstock.state.windowed.session_lists import session_row as session_row
 except ImportError:  # it could not be compiled here
-    SessionLists = _SessionLists  # type: ignore[misc]  # the same to who uses it
+    SessionLists = _SessionLists  # type: ignore[misc]  # with the same methods
     session_row = _session_row

@@ -1,5 +1,5 @@
-"""Rows of window stores and session stores as queries are answered: in an order that an answer can go on in, and with
-no more work at a time than records can wait for.
+"""Rows of window stores and session stores for the answers to queries: in an order in which an answer can continue, and
+with no more work at a time than records can wait for.
 
 Nothing changes the store while rows are taken, so what is not committed yet need not be copied first.
 """
@@ -18,21 +18,21 @@ from penstock.state.windowed.keys import changelog_key, last_row_key
 from penstock.state.windowed.segments import SEGMENT_BYTES, pack_segment
 
 _STEP_ROWS = 512
-"""So many rows are read, or passed over, at once."""
+"""Number of rows that are read, or passed over, at once."""
 
 Found = tuple[bytes, Entry | None]
 """A row, or None for one that was passed over: see :data:`~penstock.state.queries.PASSED`."""
 
 
 class Place(NamedTuple):
-    """Where an answer goes on, and which way. ``after`` is a key of the changelog."""
+    """The place at which an answer continues, and its direction. ``after`` is a key of the changelog."""
 
     after: bytes | None
     committed: bool
     descending: bool
 
     def is_ahead(self, key: bytes) -> bool:
-        """Whether the row with this key of the changelog is still to be given."""
+        """Returns True if the row with this key of the changelog is still to be given."""
         if self.after is None:
             return True
         return key < self.after if self.descending else key > self.after
@@ -46,8 +46,8 @@ def rows_of_key(
     place: Place,
     also: Callable[[bytes], bool] | None = None,
 ) -> Iterator[Found]:
-    """The rows of ``key`` between the times, both included, by time. ``also`` says of a row's key whether it is
-    wanted."""
+    """The rows of ``key`` between the times, both included, by time. ``also`` returns True for the key of a row that
+    is wanted."""
     if place.after is not None:
         reached = rows.schema.time(place.after)
         if place.descending:
@@ -55,7 +55,7 @@ def rows_of_key(
         else:
             time_from = max(time_from, reached)
     begin, end, segments = rows.visible(time_from, time_to, place.committed)
-    # Between them stand rows of keys that begin with this one, too.
+    # Between them lie rows of keys that begin with this one, too.
     length = SEGMENT_BYTES + len(key) + rows.schema.suffix_bytes
 
     def is_wanted(row_key: bytes) -> bool:
@@ -78,13 +78,13 @@ def rows_of_keys(
     also: Callable[[bytes], bool] | None = None,
 ) -> Iterator[Found]:
     """The rows of keys and times in these ranges, all ends included, None is open, by their keys in the changelog.
-    ``also`` says of a row's key whether it is wanted."""
+    ``also`` returns True for the key of a row that is wanted."""
     begin, end, segments = rows.visible(*times, place.committed)
     scans = []
     for segment in segments:
         front = pack_segment(segment)
         first = key_from or b""
-        largest = pack_segment(segment + 1)  # where no row stands
+        largest = pack_segment(segment + 1)  # where no row is
         if key_to is not None:
             largest = front + last_row_key(key_to, rows.schema.last(min(end, rows.segments.last_timestamp(segment))))
         if place.after is not None and place.descending:
@@ -107,7 +107,7 @@ def rows_of_keys(
 
 
 def answered(found: Iterator[Found], to_row: Callable[[EntryRow], QueryRow], limit: int) -> Iterator[QueryRow]:
-    """What a store answers with these rows."""
+    """Yields these rows as an answer, at most ``limit``, and ``PASSED`` for those that were passed over."""
     for key, entry in found:
         if entry is None:
             yield QueryRow(changelog_key(key), PASSED, None)

@@ -1,6 +1,6 @@
-"""Segments: how rows that expire are laid out, so that all that expire together are deleted by one range.
+"""Segments: the layout of rows that expire, in which all that expire together are deleted by one range.
 
-A row that belongs to a time stands behind the number of its segment, a span of time as long as half of the retention.
+The key of a row begins with the number of the row's segment, a span of time as long as half of the retention.
 Which segments are live follows from the *observed stream time*, the largest time that the store was ever given: never
 from a clock. The rules are Kafka Streams' (``AbstractSegments``).
 """
@@ -21,7 +21,7 @@ pack_segment = Struct(">q").pack
 SEGMENT_BYTES = 8
 _unpack_segment = Struct(">q").unpack_from
 FEW = 64
-"""More segments than a store has while its rows expire."""
+"""A number of segments that a store does not reach while its rows expire."""
 
 NOTHING_OBSERVED = -1
 """The observed stream time of a store that was given nothing yet."""
@@ -47,8 +47,8 @@ def with_rows(segments: range, scan: Callable[[bytes, bytes], Iterator[tuple[byt
 class Segments:
     """The segments of a store that keeps rows for ``retention_ms``.
 
-    ``shows_last_ms``: what is older than the stream time by all of the retention is still shown. So it is in the stores
-    in which Kafka Streams keeps windows by time, which it has for windows that are emitted on close.
+    ``shows_last_ms``: a row that is older than the stream time by exactly the retention is still shown, as in the
+    stores in which Kafka Streams keeps windows by time, for windows that are emitted on close.
     """
 
     retention_ms: int
@@ -56,7 +56,7 @@ class Segments:
 
     @cached_property
     def interval_ms(self) -> int:
-        """How much time a segment spans: half of the retention, and a minute at least (no more than there is)."""
+        """Length of a segment (ms): half of the retention, at least a minute, at most ``LARGEST_TIMESTAMP``."""
         return min(max(self.retention_ms // 2, _SHORTEST_INTERVAL_MS), LARGEST_TIMESTAMP)
 
     def of(self, timestamp: int) -> int:

@@ -18,15 +18,15 @@ from penstock.state.write_buffer import WriteBuffer
 
 _KEY = itemgetter(0)
 _SOMETHING = object()
-"""An old value that is there and that nobody asks for."""
+"""Placeholder for an old value that exists and that no listener wants."""
 
 
 class SessionBuffer(WriteBuffer):
-    """Where it ``hides_expired``, a row that has expired when it is flushed has no old value for those who listen, and
-    its deletion is told neither to them nor to the changelog. So it is in Kafka Streams where an aggregate has a cache
-    (``CachingSessionStore``): for its flush the store no longer finds what has expired.
+    """A write buffer of sessions. If it ``hides_expired``, a row that has expired when it is flushed has no old value
+    for listeners, and its deletion goes neither to them nor to the changelog. Kafka Streams does the same if an
+    aggregate has a cache (``CachingSessionStore``), whose flush no longer finds what has expired in the store.
 
-    What has expired is decided by the latest end among the rows that were flushed before.
+    The latest end among the rows that were flushed before decides what has expired.
     """
 
     hides_expired = False
@@ -40,7 +40,7 @@ class SessionBuffer(WriteBuffer):
     may be earlier than the observed stream time."""
 
     on_disk_until: Callable[[], int] | None = None
-    """The latest end that a session on disk may have; None where nobody says. Of those that grow nearly all end later,
+    """The latest end that a session on disk may have; None if that is not known. Nearly all growing sessions end later,
     and need not be looked for there."""
 
     _in_order: Iterator[EntryRow] = iter(())
@@ -48,9 +48,9 @@ class SessionBuffer(WriteBuffer):
     _shown_from = NOTHING_OBSERVED
     """A row that ends here or later is shown, whichever rows of the step are flushed before it."""
     _committed: set[bytes]
-    """Deleted rows that were committed, or about to be, when they were deleted: nobody need ask the disk for them."""
+    """Deleted rows that were committed, or about to be, when they were deleted: the disk need not be read for them."""
     _frozen_committed: set[bytes]
-    """Those of the commit that is flushed next."""
+    """The part of such deleted rows that belongs to the commit that is flushed next."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -116,11 +116,11 @@ class SessionBuffer(WriteBuffer):
         return shows
 
     def _flushed_up_to(self, key: bytes | None) -> None:
-        """Take note of the times of the rows before ``key``; of all that are left without one. The row of
+        """Take note of the times of the rows before ``key``, or, if that is None, of all that are left. The row of
         ``key`` is taken out, too: its time counts when it has been looked at (:meth:`_shows`)."""
         before = self._in_order if key is None else takewhile(lambda row: row[0] != key, self._in_order)
         self.flushed_time = max(chain((self.flushed_time,), map(self.time_of, map(_KEY, before))))
 
 
 class SessionHeadersBuffer(SessionBuffer, HeadersBuffer):
-    """The same of a store that keeps headers."""
+    """The write buffer of a session store that keeps headers."""

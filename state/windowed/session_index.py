@@ -1,4 +1,4 @@
-"""Which sessions the keys have that records came for lately: so a record finds those it belongs to without a scan."""
+"""The sessions of keys that records came for lately: so a record finds those it belongs to without a scan."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.recent_sessions import Session, SessionLists
 
 PRUNED = 8
-"""A key that has so many sessions is freed of those that have expired whenever it gets another."""
+"""A key with this many sessions loses those that have expired whenever it gets another."""
 _LONG = 4
-"""Lists that were not aged for so many times what records in order look back are looked through as soon as they are."""
+"""Aging also prunes the lists if they were last aged more than this many times as long ago as records look back."""
 _KEPT_BYTES = 16 << 20
-"""So much stands beside the budget, as the windows of joins do: a key whose list is gone costs its next record a scan
-of the rows, which takes ten times as long as to process it (docs/decisions/0022-full-caches.md)."""
+"""Bytes that it may hold beside the budget, as the windows of joins do: a key whose list is gone costs its next record
+a scan of the rows, which takes ten times as long as to process it (docs/decisions/0022-full-caches.md)."""
 
 
 class SessionIndex:
-    """The sessions of ``rows`` by key, in the order of their ends, in ``lists`` that whoever changes the rows keeps up.
+    """The sessions of ``rows`` by key, in the order of their ends: ``lists``, which callers update if they change rows.
 
-    It knows the latest part of time whole, so that most records of keys that have no session there need not ask the
-    rows. Whoever comes with an earlier time has more loaded.
+    The latest part of time is known completely, so that most records of keys that have no session there need not read
+    the rows. A record with an earlier time causes more to be loaded.
 
-    ``gap_ms``: so far from its time a record looks for sessions. ``keeps_expired``: what has expired counts until its
-    segment is deleted, unless it lies in a session that does not: that has taken its place without a word to the
+    ``gap_ms``: how far from its time a record looks for sessions. ``keeps_expired``: what has expired counts until its
+    segment is deleted, unless it lies in a session that ends later: that has replaced it without a record in the
     changelog (see :class:`~penstock.state.windowed.session_buffer.SessionBuffer`).
     """
 
@@ -44,7 +44,7 @@ class SessionIndex:
         return rows.segments.first_visible(rows.expiry_time)
 
     def load(self, key: bytes, time: int) -> Sequence[Session]:
-        """The sessions of a key near a record of ``time``, which are not in its list, from the rows."""
+        """Returns the sessions of a key near a record of ``time``, from the rows, as its list does not have them."""
         earliest_end = max(0, time - self._gap_ms)
         self.lists.loaded(key, earliest_end - 1, self._read(key, earliest_end))
         found = self.lists.find(key, time)
@@ -60,37 +60,37 @@ class SessionIndex:
         return _without_replaced(found, rows.segments.first_visible(rows.expiry_time))
 
     def that_count(self, found: Sequence[Session]) -> Sequence[Session]:
-        """Without those that have expired."""
+        """Returns ``found`` without the sessions that have expired and no longer count."""
         if found[0][0] > self._rows.expiry_time - self._retention_ms:
             return found  # all are still shown, and what is shown counts
         first_end = self.first_end()
         return found if found[0][0] >= first_end else [session for session in found if session[0] >= first_end]
 
     def replace(self, key: bytes, gone: Sequence[Session], new: Session | None) -> None:
-        """Take ``gone`` out of the list of a key and put ``new`` there."""
+        """Remove ``gone`` from the list of a key and put ``new`` there, if any."""
         if new is None:
             self.lists.remove(key, gone)
         elif self.lists.replace(key, gone, *new) >= PRUNED:
             self.prune(key)
 
     def prune(self, key: bytes) -> None:
-        """Let go of the sessions of a key that have expired."""
+        """Drop the sessions of a key that have expired and no longer count."""
         self.lists.drop_until(key, self.first_end() - 1)
 
     def forget(self, key: bytes) -> None:
-        """The rows of ``key`` were changed by somebody who does not keep its list up."""
+        """Forget the list of ``key``, whose rows were changed by a caller that does not update it."""
         self.lists.forget(key)
 
     def clear(self) -> None:
-        """The rows were changed as a whole."""
+        """Forget all lists: the rows were changed as a whole."""
         self._aged_at = self._rows.stream_time
         self.lists.clear(self._aged_at)
 
     def drop_unused(self) -> bool:
-        """Let go of what is the least likely to be asked for; False when there is nothing to let go of.
+        """Drop the sessions that are least likely to be needed. Returns False if there is nothing to drop.
 
-        That is what ended so much earlier in stream time that records in order do not look for it; where that is too
-        little, the keys that were not used since the last call.
+        Those are the ones that ended so much earlier in stream time that records in order do not look for them; if that
+        is too little, the keys that were not used since the last call.
         """
         stream_time, needed_ms = self._rows.stream_time, self._gap_ms * 5 // 4
         known_ms, not_needed = stream_time - self._aged_at, max(stream_time - needed_ms, -1)
@@ -108,7 +108,7 @@ class SessionIndex:
         return True
 
     def resident_bytes(self) -> float:
-        """About what it takes of the memory budget: what is more than it may take beside that."""
+        """Estimates how many bytes it takes of the memory budget: those beyond what it may take beside that."""
         return max(0.0, self.lists.resident_bytes() - _KEPT_BYTES)
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The lists of ``recent_sessions.py``, compiled: of numbers instead of objects. They give the same."""
+"""The lists of ``recent_sessions.py``, compiled: of numbers instead of objects. They return the same."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -35,7 +35,7 @@ cdef struct Session:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class Sessions:
-    """Of one key, in order; it has all whose end is later than ``mark``."""
+    """The sessions of one key, in order. It has all whose end is later than ``mark``."""
 
     cdef int64_t mark
     cdef Py_ssize_t count
@@ -106,7 +106,7 @@ cdef class SessionLists:
         self.of, self.older = {}, {}
 
     cdef Sessions known(self, object key):
-        """The list of a key, from now on among those that were used; None if there is none."""
+        """Returns the list of a key, from now on one of those that were used; None if there is none."""
         cdef Sessions there
         if key is self.key:
             return self.last

@@ -39,7 +39,7 @@ _END, _START = "earliest_session_end", "latest_session_start"
 
 @dataclass(frozen=True)
 class SessionStoreBuilder(HeadersOption[K, V], ExpiringStoreBuilder[K, V]):
-    """A session store; rows are value bytes, with ``headers`` behind these. Mirrors ``SessionStoreBuilder``.
+    """A session store; rows are value bytes, preceded by headers if ``headers``. Mirrors ``SessionStoreBuilder``.
 
     A session is kept for ``retention_ms`` after its end.
     """
@@ -74,7 +74,7 @@ class SessionStateStore(ExpiringStateStore):
         self._headers = builder.headers
 
     def index(self, gap_ms: int) -> SessionIndex:
-        """The index of its sessions for an aggregate, who keeps it up; a store whose flush an aggregate forwards."""
+        """Returns the index of its sessions, for an aggregate that keeps it up to date and forwards what is flushed."""
         if self._index is None:
             caching, buffer, rows, segments = self.context.caching, self.buffer, self.rows, self.rows.segments
             assert isinstance(buffer, SessionBuffer)
@@ -102,7 +102,7 @@ class SessionStateStore(ExpiringStateStore):
         self._put(key, window, value, timestamp, headers, counted=True)
 
     def remove(self, key: bytes, window: Window, timestamp: int, headers: Headers | None = None) -> None:
-        """Delete this very session. One that has expired is gone already, which is not worth counting."""
+        """Delete this very session. One that has expired is gone already, and is not counted as a dropped record."""
         self._put(key, window, None, timestamp, headers, counted=False)
 
     def _put(
@@ -115,7 +115,7 @@ class SessionStateStore(ExpiringStateStore):
         self.rows.put(key, self._schema.suffix(window), window.end, value, timestamp, headers, counted)
 
     def fetch(self, key: bytes, window: Window) -> Entry | None:
-        """The entry of this very session; None when there is none or it has expired. One get."""
+        """The entry of this very session; None if there is none or it has expired. One get."""
         if not self.rows.shows(window.end) or not 0 <= window.start <= window.end:
             return None
         return self._row(key, window)
@@ -135,7 +135,7 @@ class SessionStateStore(ExpiringStateStore):
     def find_in_keys(
         self, key_from: bytes | None, key_to: bytes | None, earliest_end: int, latest_start: int, reverse: bool = False
     ) -> Iterator[EntryRow]:
-        """The same for a range of keys; None is open."""
+        """Like :meth:`find`, for a range of keys; None is open."""
         rows = self.rows.of_keys(key_from, key_to, earliest_end, LARGEST_TIMESTAMP, reverse)
         return self._starting(rows, latest_start)
 
@@ -312,7 +312,8 @@ class TypedSessionStoreWithHeaders(TypedSessionStore):
 
 
 def _told_no_headers(listener: OnFlush) -> OnFlush:
-    """As in Kafka Streams, where what the cache of such a store forwards has the headers of its row: none."""
+    """Returns a listener that passes no headers to ``listener``, as in Kafka Streams: what the cache of such a store
+    forwards has the headers of its row, which has none."""
 
     def run(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
         listener(key, new, old, timestamp, None)

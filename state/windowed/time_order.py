@@ -1,12 +1,12 @@
-"""Which windowed keys a store has, by time: for windows that are emitted once they close.
+"""The windowed keys of a store by time: for windows that are emitted once they close.
 
-The rows of a store stand by key within their segment, so that those of one key are found at once. Those of one time are
-all over the segment. A store that must find them has one more row for each windowed key, empty, behind all others::
+The rows of a store lie by key within their segment, so that those of one key are found at once. Those of one time are
+all over the segment. A store that must find these has one more row for each windowed key, empty, behind all others::
 
     0xfe, the windowed key's suffix (which begins with its time), the key
 
 They are written with the rows, so they are of the same commit. One may be left without its row, of a window that was
-deleted: whoever reads looks up the row anyhow.
+deleted: a reader looks up the row anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.state.row_formats import VALUE
 from penstock.state.write_buffer import WriteBuffer
 
 _FRONT = b"\xfe"
-"""No segment's number begins with it."""
+"""A byte with which no segment's number begins."""
 _pack_time = Struct(">q").pack
 
 
@@ -34,11 +34,11 @@ class TimeOrder:
         self.buffer = WriteBuffer(name, Serdes.bytes(), VALUE, replace(context, log=None, caching=False))
 
     def add(self, key: bytes, suffix: bytes) -> None:
-        """There is a row for this windowed key."""
+        """Note that there is a row for this windowed key."""
         self.buffer.put(_FRONT + suffix + key, b"", 0, None)
 
     def discard(self, key: bytes, suffix: bytes) -> None:
-        """There is none any more."""
+        """Note that there is no row for this windowed key any more."""
         self.buffer.put(_FRONT + suffix + key, None, 0, None)
 
     def between(self, time_from: int, time_to: int) -> Iterator[tuple[bytes, bytes]]:
@@ -48,7 +48,7 @@ class TimeOrder:
             yield row_key[key_from:], row_key[begin:key_from]
 
     def row_key(self, changelog_key: bytes) -> bytes:
-        """Where the row for a key of the changelog stands."""
+        """Returns the key of the empty row for a key of the changelog."""
         key_bytes = len(changelog_key) - (self._key_from - len(_FRONT))
         return _FRONT + changelog_key[key_bytes:] + changelog_key[:key_bytes]
 

@@ -1,4 +1,4 @@
-"""What a processor sees of its window and session stores: typed keys and values."""
+"""Window stores and session stores as a processor sees them: typed keys and values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class ReadOnlyWindowStore(Protocol[K, V_co]):
-    """What can be read of a window store: values by key and start of a window. Mirrors ``ReadOnlyWindowStore``.
+    """The read methods of a window store: values by key and start of a window. Mirrors ``ReadOnlyWindowStore``.
 
     All times are ms since 1970. A window is given by its start; its end follows from the store's window size. Ranges of
     keys go by serialised keys, both ends included, None is open; from a key to a smaller one there is nothing. Ranges
     of time include both ends. What has expired is not shown: see :class:`WindowStore`.
 
-    **Order.** Of one key by time. Of several keys in a processor's :class:`WindowStore` by segment, in it by serialised
-    key, then by time; from outside (``KafkaStreams.store``) by serialised key, then by time. ``backward_`` turns that
-    around.
+    **Order.** Rows of one key come by time. Rows of several keys come, in a processor's :class:`WindowStore`, by
+    segment, in it by serialised key, then by time; from outside (``KafkaStreams.store``) by serialised key, then by
+    time. ``backward_`` methods reverse that.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
     def fetch(
         self, *given: object, **named: object
     ) -> V_co | Iterator[tuple[int, V_co]] | Iterator[tuple[Windowed[K], V_co]] | None:
-        """``fetch(key, time)``: the value of the window that starts at ``time``, None when there is none.
+        """``fetch(key, time)``: the value of the window that starts at ``time``, None if there is none.
 
         ``fetch(key, time_from, time_to)``: window starts and values of ``key``. ``fetch(key_from, key_to, time_from,
         time_to)``: windowed keys and values. Of a store that retains duplicates only the last two find everything.
@@ -58,27 +58,27 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
         """Every key's windows that start between the times."""
 
     def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V_co]]:
-        """The same, backwards."""
+        """Like :meth:`fetch_all`, backwards."""
 
     def all(self) -> Iterator[tuple[Windowed[K], V_co]]:
         """Everything that has not expired."""
 
     def backward_all(self) -> Iterator[tuple[Windowed[K], V_co]]:
-        """The same, backwards."""
+        """Like :meth:`all`, backwards."""
 
 
 class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
-    """What a processor sees of a window store: values by key and start of a window. Mirrors ``WindowStore``.
+    """A window store as a processor sees it: values by key and start of a window. Mirrors ``WindowStore``.
 
     **Retention.** The store's *observed stream time* is the largest window start it was ever given, in this run or
     before. No fetch shows a window that starts at or before that time less the retention. A ``put`` so late that its
     *segment* (a span of half the retention, and a minute at least) has expired is dropped: that is logged, and counted
-    by the metric ``dropped-records``; only the changelog still hears of it. One that is late, but whose segment lives,
-    is taken, although no fetch will show it.
+    by the metric ``dropped-records``; only the changelog still gets it. One that is late, but whose segment lives, is
+    taken, although no fetch will show it.
 
     Keys may not be None. Iterators see the store as it was when they were made. Until the commit a store holds the
-    objects themselves. So what it gives must not be changed, nor what was put into it: put a new object instead
-    (docs/PROGRAMS.md).
+    objects themselves. So an object that it returned, or that was put into it, must not be changed: put a new object
+    instead (docs/PROGRAMS.md).
     """
 
     def put(self, key: K, value: V | None, window_start: int) -> None:
@@ -90,21 +90,21 @@ class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
 
 
 class ReadOnlySessionStore(Protocol[K, V_co]):
-    """What can be read of a session store: values by key, start and end of a session. Mirrors
+    """The read methods of a session store: values by key, start and end of a session. Mirrors
     ``ReadOnlySessionStore``.
 
     All times are ms since 1970; both ends belong to the session. Ranges of keys go by serialised keys, both ends
     included, None is open. What has expired is not shown: see :class:`SessionStore`.
 
-    **Order.** Of one key by end, then start. Of several keys in a processor's :class:`SessionStore` by segment, in it
-    by serialised key, then as of one; from outside (``KafkaStreams.store``) by serialised key, then as of one.
-    ``backward_`` turns that around.
+    **Order.** Sessions of one key come by end, then start. Those of several keys come, in a processor's
+    :class:`SessionStore`, by segment, in it by serialised key, then as of one; from outside (``KafkaStreams.store``) by
+    serialised key, then as of one. ``backward_`` methods reverse that.
     """
 
     name: str
 
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V_co | None:
-        """The value of this very session, None when there is none."""
+        """The value of this very session, None if there is none."""
 
     @overload
     def find_sessions(
@@ -127,7 +127,7 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
         self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
     ) -> Iterator[tuple[Windowed[K], V_co]]: ...
     def backward_find_sessions(self, *given: object, **named: object) -> Iterator[tuple[Windowed[K], V_co]]:
-        """The same, backwards."""
+        """Like :meth:`find_sessions`, backwards."""
 
     @overload
     def fetch(self, key: K) -> Iterator[tuple[Windowed[K], V_co]]: ...
@@ -141,17 +141,17 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
     @overload
     def backward_fetch(self, key_from: K | None, key_to: K | None) -> Iterator[tuple[Windowed[K], V_co]]: ...
     def backward_fetch(self, *given: object, **named: object) -> Iterator[tuple[Windowed[K], V_co]]:
-        """The same, backwards."""
+        """Like :meth:`fetch`, backwards."""
 
 
 class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
-    """What a processor sees of a session store: values by key, start and end of a session. Mirrors ``SessionStore``.
+    """A session store as a processor sees it: values by key, start and end of a session. Mirrors ``SessionStore``.
 
     **Retention.** As in a :class:`WindowStore`, by the *end* of sessions: a session is shown until the largest end that
     the store was ever given, in ``put`` or ``remove``, is later by the retention.
 
-    Keys may not be None. Iterators see the store as it was when they were made; what it gives must not be changed, nor
-    what was put into it (docs/PROGRAMS.md).
+    Keys may not be None. Iterators see the store as it was when they were made. An object that the store returned, or
+    that was put into it, must not be changed (docs/PROGRAMS.md).
     """
 
     def put(self, session_key: Windowed[K], aggregate: V | None) -> None:

@@ -42,7 +42,7 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
     """A window store whose rows are value bytes. Mirrors ``WindowStoreBuilder``.
 
     A window is kept for ``retention_ms`` after its start. ``window_size_ms``: from a window's start to its end, which
-    is not stored. ``retain_duplicates``: keep each value that is put for a key and window, not the last alone; such a
+    is not stored. ``retain_duplicates``: keep each value that is put for a key and window, not only the last; such a
     store has no caching. One that is ``time_ordered`` shows a window a ms longer, as Kafka Streams' does.
     """
 
@@ -53,7 +53,7 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
 
     @property
     def row_format(self) -> RowFormat:
-        """What a row is made of."""
+        """The form of its rows."""
         return VALUE
 
     @property
@@ -92,7 +92,7 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
 class TimestampedWindowStoreBuilder(HeadersOption[K, V], WindowStoreBuilder[K, V]):
     """A window store whose rows are a timestamp and value bytes; in the changelog the record has the timestamp.
 
-    With ``headers`` they stand before that, and in the changelog the record has them.
+    With ``headers``, rows begin with the headers; in the changelog they are the record's.
     """
 
     kind: ClassVar[str] = "timestamped window"
@@ -134,15 +134,15 @@ class WindowStateStore(ExpiringStateStore):
         rows.put(key, suffix, window_start, value, timestamp, headers, counted=True)
 
     def not_a_start(self, window_start: int) -> ValueError:
-        """The error for a window that cannot be."""
+        """The error for a window whose start is impossible."""
         return ValueError(
             f"store {self.name}: a window cannot start before 0 or after {LARGEST_TIMESTAMP} ms: {window_start}"
         )
 
     def fetch(self, key: bytes, window_start: int) -> Entry | None:
-        """The entry of this very window; None when there is none or it has expired. One get.
+        """The entry of this very window; None if there is none or it has expired. One get.
 
-        Where duplicates are retained it is found only if it was the last one put, as in Kafka Streams.
+        If duplicates are retained, it is found only if it was the last one put, as in Kafka Streams.
         """
         return self._row(key, window_start) if self.rows.shows(window_start) else None
 

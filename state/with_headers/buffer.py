@@ -17,9 +17,9 @@ from penstock.state.write_buffer import WriteBuffer
 
 
 class HeadersBuffer(WriteBuffer):
-    """Each entry's headers go to its row and to the changelog; a deletion has those of the record that is behind it.
+    """Each entry's headers go to its row and to the changelog; a deletion has those of the record that caused it.
 
-    What the changelog is told is written here: :class:`WriteBuffer` knows of no headers, and has no changelog then.
+    This class writes the changelog: :class:`WriteBuffer` knows of no headers, and is given no changelog.
     """
 
     def __init__(

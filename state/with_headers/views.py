@@ -1,4 +1,4 @@
-"""What a processor sees of stores that keep headers: values come and go with them."""
+"""Stores that keep headers as a processor sees them: it puts and gets values with their headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.state.times import event_time
 T = TypeVar("T", default=Any)
 
 _Taken = tuple[Any, int, "Headers | None"]
-"""(value, timestamp, headers): as a write buffer is given them."""
+"""(value, timestamp, headers): as a write buffer takes them."""
 
 
 class ValueTimestampHeaders(NamedTuple, Generic[T]):
@@ -35,9 +35,9 @@ class AggregationWithHeaders(NamedTuple, Generic[T]):
 
 
 class ValuesWithHeaders:
-    """Values of one store from and to what a processor sees.
+    """Converts the values of one store from and to those that a processor sees.
 
-    As in Kafka Streams a deletion has time and headers of the record that is processed: the changelog is told them.
+    As in Kafka Streams, a deletion has the time and headers of the record that is processed: the changelog gets them.
     """
 
     def __init__(self, store: str, row_format: RowFormat, context: StateStoreContext) -> None:
@@ -46,8 +46,8 @@ class ValuesWithHeaders:
         self._now, self._headers = context.now, context.headers
 
     def taken(self, value: Any) -> _Taken:
-        """Raises TypeError for what is no :class:`ValueTimestampHeaders` with a whole number of ms, ValueError for a
-        time that is negative or has more than 63 bits."""
+        """Takes ``value`` apart. Raises TypeError for what is no :class:`ValueTimestampHeaders` with a whole number of
+        ms, nor None; ValueError for a time that is negative or has more than 63 bits."""
         if value is None:
             return self._deletion()
         if not isinstance(value, ValueTimestampHeaders):
@@ -58,7 +58,7 @@ class ValuesWithHeaders:
         return value.value, timestamp, self._checked(value.headers)
 
     def given(self, entry: Entry) -> Any:
-        """What a processor gets of ``entry``."""
+        """Returns ``entry`` as a processor gets it."""
         return ValueTimestampHeaders(entry[0], entry[1], self._of(entry))
 
     def _of(self, entry: Entry) -> Headers:
@@ -85,11 +85,11 @@ class ValuesWithHeaders:
 
 
 class AggregationsWithHeaders(ValuesWithHeaders):
-    """The same of session stores, whose rows have no timestamp."""
+    """Converts the values of a session store, whose rows have no timestamp."""
 
     @override
     def taken(self, value: Any) -> _Taken:
-        """Raises TypeError for what is no :class:`AggregationWithHeaders`."""
+        """Takes ``value`` apart. Raises TypeError for what is no :class:`AggregationWithHeaders`, nor None."""
         if value is None:
             return self._deletion()
         if not isinstance(value, AggregationWithHeaders):

@@ -1,7 +1,7 @@
 """count, reduce and aggregate of a grouped stream.
 
-All three drop a null key or value, keep the larger of the record's and the aggregate's timestamp, and hand their update
-on at once, or, where the store caches, when the commit flushes it.
+All three drop a null key or value, keep the larger of the record's and the aggregate's timestamp, and forward their
+update at once, or, if the store caches, when the commit flushes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.topology.physical.operators import StreamAggregate, StreamCount, S
 
 @closure_of(StreamCount)
 def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
-    """The hot path of most programs, so its store look-up stands here in the open."""
+    """The hot path of most programs, so its store look-up is inlined."""
     store, context = wiring.store, wiring.context
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
@@ -43,8 +43,8 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
                 if old_timestamp > timestamp:
                     timestamp = old_timestamp
             if past_put:
-                # Past put, and so past its sampling of sizes: where nothing was sampled the memory budget measures one
-                # entry for all, and counts are all of a size.
+                # Without put, and so without its sampling of sizes: if nothing was sampled, the memory budget measures
+                # one entry for all, and counts are all of one size.
                 dirty[row] = (new, timestamp, context.headers, next_update_number())
                 return
             put(row, new, timestamp, context.headers)
@@ -59,7 +59,7 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
 
 @closure_of(StreamAggregate)
 def aggregate(spec: StreamAggregate, wiring: Wiring) -> StreamEdge:
-    """The closure of ``aggregate``, also of each stream of a cogroup."""
+    """Returns the closure of ``aggregate``, also of each stream of a cogroup."""
     initializer, aggregator = spec.initializer, spec.aggregator
 
     def fold(key: Any, value: Any, old: Any) -> Any:
@@ -88,9 +88,9 @@ def _fold(
     send_old_values: bool,
     wiring: Wiring,
 ) -> StreamEdge:
-    """``fold(key, value, old or None)`` gives the new aggregate.
+    """Returns the closure of an aggregate; ``fold(key, value, old or None)`` returns the new aggregate.
 
-    For a key that is new, an uncached aggregate hands on the initial value as the old one: so does Kafka Streams.
+    For a key that is new, an uncached aggregate forwards the initial value as the old one, as Kafka Streams does.
     """
     store, context, name = wiring.store, wiring.context, wiring.name
     buffer = store.buffer
@@ -111,7 +111,7 @@ def _fold(
             new = fold(key, value, old)
             if at_once and send_old_values and old is None:
                 old = initial()
-            # A deletion has no time of its own, but where there are versions: it is logged at the record's.
+            # Only in a versioned store does a deletion have its own time; else it is logged at the record's.
             put(row, new, timestamp if new is None and not of_versions else newest, context.headers)
         except Exception as error:
             failed(error, name, key)

@@ -1,4 +1,4 @@
-"""Looking into a versioned table as of a time: each look-up of ``table.py`` that can be asked so."""
+"""Look-ups in a versioned table as of a time: one for each look-up of ``table.py`` that a versioned table can have."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from penstock.topology.physical.operators import FilterGetter, MapValuesGetter, 
 from penstock.topology.physical.transform_values_operators import TransformValuesGetter
 
 AsOfGetter = Callable[[Any, int], Entry]
-"""From a key, in the form in which the node that looks receives it, and a time to the table's entry of then."""
+"""From a key, in the form in which the node that looks receives it, and a time to the table's entry at that time."""
 
 
 def as_of(getter: ValueGetter, wiring: Wiring) -> AsOfGetter:
-    """How to look up what the versioned table of ``getter`` held at a time."""
+    """Returns the function that looks up what the versioned table of ``getter`` held at a time."""
     match getter:
         case StoreGetter():
             return _of_store(getter, wiring)

@@ -21,9 +21,9 @@ from penstock.topology.physical.deduplicate_operators import Deduplicate, Dedupl
 
 _MOST_PLACES = 1000
 _Seen = Callable[[bytes, int], bool]
-"""Whether a record of this id (bytes) at this time (ms) is a duplicate; if not, it is the first one from now on."""
+"""True if a record of this id (bytes) at this time (ms) is a duplicate; if not, it is the first one from now on."""
 _Around = tuple[bytes, bytes, bytes, bytes]
-"""What stands before and behind the id in the key of a row: of a window, then of the one before it."""
+"""The bytes before and after the id in the key of a row: of a window, then of the one before it."""
 
 
 @closure_of(Deduplicate)
@@ -85,10 +85,10 @@ def _refused(ids: Serde[Any], id: Any, error: Exception) -> SerializationError:
 
 
 def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
-    """What went through, in the rows of the store, one for each id and window.
+    """Returns the test for duplicates, by the rows of the store: one for each id and window that went through.
 
-    A record that is processed again after a failure may find its own row, for the changelog may be ahead of the offsets
-    that were committed, and the result may not have been written: it goes through again. It is told by its offset.
+    A record that is processed again after a failure may find its own row, because the changelog may be ahead of the
+    committed offsets. Its result may not have been written, so it goes through again. Its offset identifies it.
     """
     store, context = wiring.store, wiring.context
     rows = store.windowed.rows
@@ -103,8 +103,8 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
     newest_start = -1
 
     def near(row: bytes, start: int, timestamp: int, horizon: int) -> bytes | None:
-        """What stands in ``row``, if it is remembered and near enough."""
-        # What starts later than all that is on disk is not looked for there.
+        """Returns the content of ``row`` if it is remembered and near enough, else None."""
+        # A row that starts later than all rows on disk is not looked for there.
         entry = dirty_get(row) or clean_get(row) or (load if start <= rows.committed_time else load_new)(row)
         seen: bytes | None = entry[0]
         if seen is not None and horizon <= (time := read(seen)[0]) and -within <= timestamp - time <= within:
@@ -119,7 +119,7 @@ def _memory(spec: Deduplicate, wiring: Wiring) -> _Seen:
         start = timestamp - timestamp % size
         front, back, front_before, back_before = around_get(start) or around_of(start)
         row = found = front + id + back
-        # What near() does, without the call: most duplicates are found here, as all of one window are near enough.
+        # As near() does, without the call: most duplicates are found here, as all of one window are near enough.
         entry = dirty_get(row) or clean_get(row) or (load if start <= rows.committed_time else load_new)(row)
         seen: bytes | None = entry[0]
         if seen is None or read(seen)[0] < horizon:
@@ -149,7 +149,7 @@ def _nowhere() -> tuple[TopicPartition | None, int]:
 
 
 class _OfOneRecord:
-    """Which rows are of the record of the input that is processed now: it may have become several on its way here."""
+    """The rows of the input record that is processed now, which may have become several records on its way here."""
 
     __slots__ = ("_offset", "_rows", "_source", "_topics")
 
@@ -160,7 +160,7 @@ class _OfOneRecord:
         self._topics: dict[TopicPartition, bytes] = {}
 
     def seen(self, row: bytes, timestamp: int, source: TopicPartition | None, offset: int) -> bytes:
-        """Note the row, which is new; what stands in it from now on."""
+        """Note ``row``, which is new; returns its content from now on."""
         if source is None:
             return pack_seen(timestamp, -1, b"")
         self.first(row, source, offset)
@@ -168,7 +168,7 @@ class _OfOneRecord:
         return pack_seen(timestamp, offset, topic)
 
     def first(self, row: bytes, source: TopicPartition, offset: int) -> bool:
-        """Note the row; whether it was not noted yet."""
+        """Note ``row``; returns True if it was not noted yet."""
         if offset != self._offset or source != self._source:
             self._source, self._offset = source, offset
             self._rows.clear()
@@ -179,7 +179,7 @@ class _OfOneRecord:
 
 
 class _Windows:
-    """The places of the windows that records were in lately, by start: called with a start, it adds one."""
+    """The parts of row keys (``_Around``) for the windows of recent records, by start; a call with a start adds one."""
 
     def __init__(self, store: Store, size: int) -> None:
         self.known: dict[int, _Around] = {}

@@ -1,4 +1,4 @@
-"""Windows that are emitted once they close: one way for time windows, sliding windows and sessions."""
+"""Emission of windows once they close: one way for time windows, sliding windows and sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.tasks.wiring import Store, Wiring
 
 
 class Closing(NamedTuple):
-    """When windows close, by the times of their rows.
+    """Two functions from close times to the times of rows: they give the span of the rows to emit.
 
     ``first``: from the close time of the last emission (−1 if there was none) to the first time of rows that were not
     emitted. ``latest``: from a close time to the last time of rows whose windows have closed.
@@ -23,7 +23,7 @@ class Closing(NamedTuple):
 
 class FinalResults(NamedTuple):
     """``emit``: called after each record with the close time, which is the observed stream time less the grace period.
-    ``before``: called in front of a record that moves the time on, with its timestamp and the close time until then."""
+    ``before``: called before a record that advances the time, with its timestamp and the close time until then."""
 
     emit: Callable[[int], None]
     before: Callable[[int, int], None]
@@ -37,8 +37,8 @@ def close_when_idle(
     grace_ms: int,
     reach_ms: int,
 ) -> None:
-    """The windows of ``store`` close while no records come, too, where the configuration says so: they take none any
-    more, and ``emit``, what :func:`emit_closed` made if they are emitted then, is called.
+    """Let the windows of ``store`` close while no records come, too, if that is configured: they then take no more
+    records, and ``emit``, which :func:`emit_closed` made if they are emitted on close, is called.
 
     ``reach_ms``: from the time of a row to the last ms of its window.
     """
@@ -56,19 +56,19 @@ def close_when_idle(
 
 
 def emit_closed(store: Store, wiring: Wiring, closing: Closing) -> FinalResults:
-    """The result emits what has closed.
+    """Returns the functions that emit the windows that have closed.
 
-    Emitted with the headers of the current record, rows come by their time, or, where the user named a supplier of a
-    store on disk, as they lie there. By the wall clock they are looked for once in an interval; at once, if the record
-    moves the time so far that the store would lose some of them, as it may in each interval where history is caught up
-    on. (In Kafka Streams these are lost.)
+    Emitted with the headers of the current record, rows come by their time, or, if the user named a supplier of a store
+    on disk, in the order on disk. They are looked for once in an interval of the wall clock. If a record advances the
+    time so far that the store would lose some of them, they are looked for at once, possibly in each interval while the
+    task catches up on history. (In Kafka Streams these are lost.)
     """
     rows, context, forward = store.windowed.rows, wiring.context, wiring.forward_change
     emitted, interval_ms = wiring.close_time(store), context.emit_interval_ms
     builder = store.builder
     assert isinstance(builder, ExpiringStoreBuilder)
     as_they_lie = builder.persistent and not builder.time_ordered
-    # Kafka Streams finds what has expired in its cache; of sessions, whose time is their end, it shows it anyhow.
+    # Kafka Streams finds expired rows in its cache; expired sessions, whose time is their end, it shows in any case.
     timestamped = rows.row_format.has_timestamp
     expired = rows.buffer.caching or not timestamped
     windowed, end_of = wiring.row_to_windowed_key(store), rows.schema.end

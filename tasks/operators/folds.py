@@ -1,4 +1,4 @@
-"""The functions of an aggregate, of whatever form, as two that are called in one way."""
+"""The functions of an aggregate, of any kind, as two functions of one form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Next = Callable[[Any, Any, Any], Any]
 
 
 def functions_of(fold: Fold) -> tuple[Initial, Next]:
-    """What a new aggregate begins with, and what follows from (key, value, aggregate)."""
+    """Returns two functions: one returns the initial aggregate, one the next from (key, value, aggregate)."""
     match fold:
         case Count():
             return _zero, _one_more

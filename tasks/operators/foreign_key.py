@@ -1,4 +1,4 @@
-"""Foreign-key joins: who sends, receives, answers and resolves subscriptions."""
+"""Foreign-key joins: the operators that send, receive, answer and resolve subscriptions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
 
 
 def _inner_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
-    """A result must be deleted only where there may be one: so not every update is answered."""
+    """For an inner join, not every update is answered: a result must be deleted only if there may be one."""
     forward, context, failed, name = wiring.forward, wiring.context, wiring.failed, wiring.name
     foreign_key_of, moved, value_bytes, end_of = _send_functions(spec, wiring)
 
@@ -71,7 +71,8 @@ def _inner_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
 
 
 def _left_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
-    """Every update is answered; one without a foreign key, as a deletion, by whichever task gets a null key."""
+    """For a left join, every update is answered; one without a foreign key, as a deletion, by any task that gets a null
+    key."""
     forward, failed, name = wiring.forward, wiring.failed, wiring.name
     foreign_key_of, moved, value_bytes, end_of = _send_functions(spec, wiring)
 
@@ -97,7 +98,7 @@ def _left_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
 def _send_functions(
     spec: SubscriptionSend, wiring: Wiring
 ) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], bool], Callable[[Any], bytes], Callable[[Any], bytes]]:
-    """Four functions: the foreign key of an entry; whether two are different, which is a matter of their bytes; the
+    """Returns four functions: the foreign key of an entry; a test whether the bytes of two foreign keys differ; the
     bytes of a value; and the end of the subscriptions of a key."""
     extractor, foreign_key_bytes = spec.extractor, _filled(spec.serdes.foreign_key).serialize
     key_bytes = _key_bytes(wiring, _filled(spec.serdes.primary_key))
@@ -168,7 +169,7 @@ def _join(spec: SubscriptionJoin, wiring: Wiring) -> StreamEdge:
 
 @closure_of(ForeignTableJoin)
 def _foreign_table_join(spec: ForeignTableJoin, wiring: Wiring) -> TableEdge:
-    """One response for each subscription, in the order of the primary keys' bytes."""
+    """Sends one response for each subscription, in the order of the primary keys' bytes."""
     forward, failed, name = wiring.forward, wiring.failed, wiring.name
     scan_group = wiring.store.buffer.scan_group
     key_bytes = _key_bytes(wiring, _filled(spec.serdes.foreign_key))
@@ -182,7 +183,7 @@ def _foreign_table_join(spec: ForeignTableJoin, wiring: Wiring) -> TableEdge:
             for row, entry in scan_group(group, prefix_of):
                 if not row.startswith(group):
                     break
-                if data is None:  # once for all subscriptions; where there is none, no serde is asked
+                if data is None:  # once for all subscriptions; if there are none, no serde is called
                     data = b"" if new is None else value_bytes(new)
                 forward(response_key(row[begin:]), response_to(entry[0], data), timestamp)
         except Exception as error:
@@ -227,7 +228,7 @@ def _key_bytes(wiring: Wiring, serde: Serde[Any]) -> Callable[[Any], bytes]:
 
 
 def _response_key(spec: SubscriptionJoin | ForeignTableJoin, wiring: Wiring) -> Callable[[bytes], Any]:
-    """From a primary key as it stands in a subscription to the key of the response, as its sink takes it."""
+    """Returns the function from a primary key as in a subscription to the key of the response, as its sink takes it."""
     stored = _filled(spec.serdes.primary_key)
     return stored.deserialize if spec.decodes_key else _rewritten(stored, _filled(spec.serdes.response_key))
 

@@ -21,7 +21,7 @@ from penstock.topology.processor import PunctuationType, Punctuator
 
 @closure_of(StreamGlobalTableJoin)
 def _stream_global_table_join(spec: StreamGlobalTableJoin, wiring: Wiring) -> StreamEdge:
-    """Only stream records trigger; the table's value is the one at this moment, the timestamp is the stream's."""
+    """Only stream records trigger the join; the table's value is the current one, the timestamp is the stream's."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
     store = wiring.global_stores[spec.global_store]
     failed = wiring.failed
@@ -71,7 +71,7 @@ def _global_process(spec: GlobalProcess, wiring: Wiring) -> StreamEdge:
 
 
 class GlobalProcessorContext(TaskProcessorContext):
-    """What the processor of a global store is given: it has neither children nor a stream time."""
+    """The context of the processor of a global store: it has neither children nor a stream time."""
 
     @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> NoReturn:
@@ -94,7 +94,7 @@ class GlobalProcessorContext(TaskProcessorContext):
 
     @override
     def commit(self) -> None:
-        """Nothing: it is committed by the clock alone, as in Kafka Streams."""
+        """Does nothing: a global store is committed by the clock alone, as in Kafka Streams."""
 
     def _refused(self, call: str, why: str) -> TopologyError:
         return TopologyError(f"the processor {self.name} of a global store called {call}: {why}")

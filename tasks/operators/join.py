@@ -12,7 +12,7 @@ from penstock.topology.physical.operators import StreamTableJoin
 
 @closure_of(StreamTableJoin)
 def _stream_table_join(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
-    """Only stream records trigger; the table's value is the one at this moment, or of their time if it is versioned."""
+    """Only stream records trigger the join; the table's value is the current one, or of their time if versioned."""
     if spec.table.versioned:
         return join_as_of(spec, wiring)
     forward, context, name = wiring.forward, wiring.context, wiring.name

@@ -12,7 +12,7 @@ from penstock.topology.physical.process_operators import Print
 
 
 class Printer:
-    """Where a node prints: it opens its file when its task begins, and closes it at the end."""
+    """The output of a node that prints: opens its file when its task begins, and closes it at the end."""
 
     def __init__(self, name: str, path: str | None) -> None:
         self.name = name
@@ -22,13 +22,13 @@ class Printer:
         self._file: TextIO | None = None
 
     def init(self, context: None) -> None:
-        """Open the file; it is appended to, for other tasks print there, too."""
+        """Open the file, to append to it: other tasks print there, too."""
         if self._path is not None:
             self._file = Path(self._path).open("a", encoding="utf-8")  # noqa: SIM115  # close() does
 
     def print(self, line: str) -> None:
         """Write ``line`` and flush it."""
-        # Which stream standard output is may change while the program runs.
+        # The program may replace sys.stdout while it runs.
         file = self._file or sys.stdout
         file.write(f"{line}\n")
         file.flush()

@@ -76,7 +76,7 @@ class TaskProcessor:
         self.context = context(wiring, views_of(wiring, may_write_source_stores=spec.keeps_source_store))
 
     def edge(self, context: TaskContext, record: Callable[[Any, Any, int, Headers], Any]) -> StreamEdge:
-        """The closure that hands records to ``process``."""
+        """Returns the closure that passes records to ``process``."""
         process, name = self.processor.process, self.name
 
         def run(key: Any, value: Any, timestamp: int) -> None:
@@ -90,7 +90,7 @@ class TaskProcessor:
 
 
 class TaskProcessorContext(ProcessorContext[Any, Any]):
-    """What a user's processor is given in its task. ``call``: the method that took its supplier."""
+    """The context of a user's processor in its task. ``call``: the method that took its supplier."""
 
     call = "process"
 
@@ -135,7 +135,7 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
     @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         # The children see the record's timestamp and headers; afterwards the context is what it was.
-        # Only what these classes made is known to have a timestamp that a record may have.
+        # Only an object of these classes is known to have a timestamp that a record may have.
         if type(record) is not Record and not isinstance(record, (Record, FixedKeyRecord)):
             raise TopologyError(
                 f"processor {self.name}: forward takes a Record, such as record.with_value(...), not "
@@ -212,13 +212,13 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
 
 
 class AddedProcessorContext(TaskProcessorContext):
-    """The same for a processor of a topology that is built by hand."""
+    """The context of a processor of a topology that is built by hand."""
 
     call = "add_state_store(builder, processor) or connect_processor_and_state_stores"
 
 
 class ReadOnlyStoreProcessorContext(AddedProcessorContext):
-    """What the processor is given that keeps a read-only store: its store is all that it writes."""
+    """The context of the processor that keeps a read-only store: its store is all that it writes."""
 
     @override
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
@@ -229,7 +229,7 @@ class ReadOnlyStoreProcessorContext(AddedProcessorContext):
 
 
 class FixedKeyTaskContext(TaskProcessorContext):
-    """What a fixed-key processor is given."""
+    """The context of a fixed-key processor."""
 
     call = "process_values"
 
@@ -244,8 +244,8 @@ class FixedKeyTaskContext(TaskProcessorContext):
 
 
 def views_of(wiring: Wiring, *, may_write_source_stores: bool = False) -> dict[str, Any]:
-    """What a user's object at this node gets: its own stores, and to read every global one. A store that its source
-    topic restores can be written by its keeper alone."""
+    """Returns the stores for a user's object at this node: its own, and every global one as read-only. A store that its
+    source topic restores can be written only by the processor that keeps it."""
     shared = {
         name: ReadOnlyView(name, _view(store.opened), GLOBAL_STORE) for name, store in wiring.global_stores.items()
     }

@@ -22,7 +22,7 @@ from penstock.topology.physical.session_operators import MergingAggregate, Sessi
 
 @closure_of(SessionWindowAggregate)
 def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
-    """A record takes the place of the sessions that it belongs to, which are deleted, and makes one session of them."""
+    """A record and the sessions that it belongs to become one session; those sessions are deleted."""
     store, context, name = wiring.store, wiring.context, wiring.name
     opened = store.opened
     assert isinstance(opened, SessionStateStore)
@@ -65,7 +65,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
                 begin(key, row_key, fold(key, value, initial()), timestamp)
         except Exception as error:
             if row_key is not None:
-                index.forget(row_key)  # what was half done is read anew
+                index.forget(row_key)  # what was half done is read again
             failed(error, name, key)
             return
         if emitted is not None and emitted.ms < observed.ms - span:
@@ -78,10 +78,10 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
 def _beginning(
     opened: SessionStateStore, index: SessionIndex, wiring: Wiring, fold: SessionFold, replace: Callable[..., None]
 ) -> Callable[[Any, bytes, Any, int], None]:
-    """Puts the session of one record, which is no other one's neighbour."""
+    """Returns the function that puts the session of one record, which is near no other session."""
     rows, buffer, add, context = opened.rows, opened.buffer, index.lists.add, wiring.context
     interval_ms, quick = rows.segments.interval_ms, buffer.caching and rows.time_order is None
-    # Past the sampling of sizes as in ``aggregate.py``: sessions that grow are put, and sampled.
+    # Without the sampling of sizes, as in ``aggregate.py``: sessions that grow are put, and sampled.
     past_put = isinstance(fold, Count) and type(buffer) is SessionBuffer
     dirty, put, next_update_number = buffer.dirty, buffer.put, buffer.next_update_number
 
@@ -110,7 +110,7 @@ def _growing(
     extend: Callable[..., None],
     replace: Callable[..., None],
 ) -> Callable[..., None]:
-    """Does what ``extend`` does, in fewer calls for a record that comes in order and belongs to one session.
+    """Returns a faster ``extend``: fewer calls for a record that comes in order and belongs to one session.
 
     For a store with a cache that keeps no order of times.
     """
@@ -140,7 +140,7 @@ def _growing(
 
 
 def _extending(opened: SessionStateStore, fold: SessionFold, replace: Callable[..., None]) -> Callable[..., None]:
-    """Merges the sessions that a record lies in or near to, and the record, into one."""
+    """Returns the function that merges the sessions in or near which a record lies, and the record, into one."""
     (initial, add_to), merge, interval_ms = functions_of(fold), _merger(fold), opened.rows.segments.interval_ms
     dirty_get, load_row = opened.buffer.dirty.get, opened.buffer.load_to_update
 
@@ -161,7 +161,7 @@ def _extending(opened: SessionStateStore, fold: SessionFold, replace: Callable[.
 def _replacing(
     opened: SessionStateStore, index: SessionIndex, wiring: Wiring, update: WindowedUpdate | None
 ) -> Callable[..., None]:
-    """Deletes the sessions found in favour of the new one, in rows and index; ``update`` hands it on at once."""
+    """Returns the function that replaces the sessions found by a new one, in rows and index; ``update`` forwards it."""
     rows, buffer, context = opened.rows, opened.buffer, wiring.context
     assert isinstance(buffer, SessionBuffer)
     caching, retention_ms, interval_ms = buffer.caching, rows.segments.retention_ms, rows.segments.interval_ms
@@ -169,7 +169,7 @@ def _replacing(
     at_once = None if update is None else _without_headers(update, wiring)
 
     def put(key: bytes, start: int, end: int, value: Any, timestamp: int) -> None:
-        # A session that ends later than any record came is one that the changelog knows already, from before a crash.
+        # If a session ends later than all records so far, it is in the changelog already, from before a crash.
         rows.observe(end if end < observed.ms else observed.ms)
         if end <= rows.expiry_time and (order is not None or end < rows.expiry_time - retention_ms):
             rows.put(key, end_and_start(end, start), end, value, timestamp, context.headers, counted=True)
@@ -188,7 +188,8 @@ def _replacing(
         new: Any,
         timestamp: int,
     ) -> None:
-        # First of all: whoever gets the updates below may put sessions of this key, and then its list is read anew.
+        # First of all: an operator that gets the updates below may put sessions of this key; its list is then read
+        # again.
         index.replace(row_key, found, None if new is None else (end, start))
         if start < end:  # else it is the very session that was found, if one was
             for (last, first), (row, old) in zip(found, olds, strict=True):
@@ -206,7 +207,7 @@ def _replacing(
 
 
 def _without_headers(update: WindowedUpdate, wiring: Wiring) -> WindowedUpdate:
-    """As in Kafka Streams, where only the updates of a cache have the record's headers."""
+    """Returns ``update`` without headers: as in Kafka Streams, only the updates of a cache have the record's."""
     context = wiring.context
 
     def told(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
@@ -220,7 +221,7 @@ def _without_headers(update: WindowedUpdate, wiring: Wiring) -> WindowedUpdate:
 
 
 def _merger(fold: SessionFold) -> Callable[[Any, Any, Any], Any]:
-    """What makes one aggregate of two: of (key, aggregate, other)."""
+    """Returns the function that merges two aggregates into one: of (key, aggregate, other)."""
     match fold:
         case MergingAggregate():
             return fold.merger

@@ -19,11 +19,12 @@ from penstock.topology.physical.topology import SinkNode
 from penstock.topology.processor import RecordContext, StreamPartitioner
 
 _DEFAULT = (-1,)
-"""Kafka's default partitioner chooses."""
+"""The choice to leave the partition to Kafka's default partitioner."""
 
 
 def sink(node: SinkNode, topic: str | None, wiring: Wiring) -> StreamEdge:
-    """Serialise and send with the record's timestamp and headers. ``topic`` is None when the node has an extractor."""
+    """Returns the closure that serialises a record and sends it with its timestamp and headers. ``topic`` is None if
+    the node has a function that chooses it."""
     if topic is None:
         return _topic_choosing_sink(node, wiring)
     if node.partitioner is not None:
@@ -86,8 +87,8 @@ def _windowed_sink(node: SinkNode, topic: str, suffix_bytes: int, wiring: Wiring
 
 
 def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
-    """A sink whose topics a user function chooses. A topic is looked up when it is chosen first, and then has a sink of
-    its own: without the look-up its absence is found only after the producer's time-outs."""
+    """A sink whose topics a user function chooses. A topic is looked up when it is first chosen, and then has a sink of
+    its own: without the look-up, its absence would be found only after the producer's time-outs."""
     topic_of, context, name = node.topic, wiring.context, wiring.name
     assert not isinstance(topic_of, str)
     sinks: dict[str, StreamEdge] = {}
@@ -179,8 +180,8 @@ def _partitioning_sink(node: SinkNode, topic: str, partitioner: StreamPartitione
 
 
 def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception) -> str:
-    """Returns which of the two was refused, by which serde, and what the serde takes; tries again, for this is the
-    end."""
+    """Returns the refused part, key or value, with the serde that refused it and the type that the serde takes.
+    Serialises the key again, because the task ends here anyway."""
     assert node.key_serde is not None
     assert node.value_serde is not None
     option = node.written_by.told_serdes if node.written_by else "an option"

@@ -1,8 +1,8 @@
 """Aggregates in sliding windows.
 
-A window is there for each set of records of a key that are no further apart than the time difference: it ends with a
-record, or begins one ms after one. What a new record changes follows from the windows that start from twice the
-difference before it to one ms after it.
+There is a window for each set of records of a key that are no further apart than the time difference: it ends with a
+record, or begins one ms after one. The changes that a new record makes follow from the windows that start from twice
+the difference before it to one ms after it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Windows:
         self.at_once = None if store.buffer.caching else update
 
     def process(self, key: Any, raw: bytes, value: Any, timestamp: int, close_time: int) -> None:
-        """A record of ``timestamp``; windows that are there come first, latest start first."""
+        """Process a record of ``timestamp``: windows that exist come first, the latest start first."""
         difference, time = self.difference, self.rows.schema.time
         left: _Found | None = None
         right: _Found | None = None
@@ -108,8 +108,8 @@ class _Windows:
             self.copy(key, raw, timestamp, right)
 
     def process_early(self, key: Any, raw: bytes, value: Any, timestamp: int, close_time: int) -> None:
-        """A record from before the first time difference has passed: one window from 0 on stands for all that would
-        begin before 0."""
+        """Process a record of a time less than one time difference after 0: one window from 0 on replaces all that
+        would begin before 0."""
         time = self.rows.schema.time
         combined: _Found | None = None
         right: _Found | None = None
@@ -137,7 +137,7 @@ class _Windows:
             self.update(key, raw, value, timestamp, 0, *combined, close_time)
 
     def begin(self, key: Any, raw: bytes, value: Any, timestamp: int, start: int, close_time: int) -> None:
-        """A window that has this record alone."""
+        """Begin a window that has this record alone."""
         self.update(key, raw, value, timestamp, start, self.initial(), timestamp, close_time)
 
     def update(
@@ -151,7 +151,7 @@ class _Windows:
         newest: int,
         close_time: int,
     ) -> None:
-        """The record belongs to the window from ``start``, unless that takes none any more."""
+        """Add the record to the window from ``start``; drop it if that takes no more records."""
         if start + self.difference < close_time:
             self.context.dropped_records += 1
             return
@@ -161,12 +161,12 @@ class _Windows:
         self.put(key, raw, start, new, timestamp if new is None else newest, aggregate, newest)
 
     def copy(self, key: Any, raw: bytes, timestamp: int, right: _Found) -> None:
-        """The window from behind the record on has the later records of one that overlaps it."""
+        """Put the window that begins one ms after the record: it has the later records of one that overlaps it."""
         aggregate, newest = right
         self.put(key, raw, timestamp + 1, aggregate, newest, None, newest)
 
     def put(self, key: Any, raw: bytes, start: int, new: Any, logged_at: int, old: Any, newest: int) -> None:
-        """Keep an aggregate and hand it on."""
+        """Put an aggregate and forward it."""
         rows, context = self.rows, self.context
         rows.put(raw, rows.schema.first(start), start, new, logged_at, context.headers, counted=True)
         if self.at_once is not None:
@@ -174,7 +174,7 @@ class _Windows:
 
 
 def _closing(difference: int) -> Closing:
-    """The end of a window belongs to it: it closes when the close time is past it."""
+    """Returns the closing. The end of a window belongs to it: it closes when the close time is past its end."""
     return Closing(
         lambda last: 0 if last < 0 else max(0, last - difference), lambda close_time: close_time - difference - 1
     )

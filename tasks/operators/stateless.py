@@ -139,8 +139,8 @@ def require_pair(call: str, role: str, advice: str, given: Any) -> None:
 
 
 def _explained(error: Exception, call: str, wanted: str) -> Exception:
-    """``error``, or what to return where ``list`` could not run over the mapper's result. Looked at only once it
-    failed: a check of each result would cost every record."""
+    """Returns ``error``, or an explanation if ``list`` could not run over the mapper's result. The result is looked at
+    only after it failed: a check of each would cost every record."""
     here = error.__traceback__ is not None and error.__traceback__.tb_next is None
     if not (here and isinstance(error, TypeError) and str(error).endswith(" object is not iterable")):
         return error
@@ -174,7 +174,7 @@ def _select_key(spec: SelectKey, wiring: Wiring) -> StreamEdge:
 
 @closure_of(FlatMap)
 def _flat_map(spec: FlatMap, wiring: Wiring) -> StreamEdge:
-    """A generator is run to its end before the first of its pairs goes on."""
+    """A generator is run to its end before the first of its pairs is forwarded."""
     forward, failed, name, mapper = wiring.forward, wiring.failed, wiring.name, spec.mapper
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -221,7 +221,7 @@ def _peek(spec: Peek, wiring: Wiring) -> StreamEdge:
 
 @closure_of(ForEach)
 def _for_each(spec: ForEach, wiring: Wiring) -> StreamEdge:
-    """It has no children."""
+    """An operator that calls the action and has no children."""
     return _call(spec, wiring)
 
 
@@ -249,7 +249,7 @@ def _call(spec: Peek | ForEach, wiring: Wiring) -> StreamEdge:
 
 @closure_of(PassThrough)
 def _pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
-    """Nothing stands between the parents and the children."""
+    """Returns the closure of the children: nothing is between them and the parents."""
     return wiring.forward
 
 

@@ -1,7 +1,7 @@
 """Joins of two streams.
 
 Each side's records go first through its join, which looks for the other side's, and only then into its store: of two
-records the later one finds the earlier. What is found is in the order of time, and of one time as it came.
+records the later one finds the earlier. Matches come in the order of time, those of one time as they came.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _stream_stream_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
 
 
 def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
-    """A side of a left or outer join: also finds out which records, of either side, have no match."""
+    """A side of a left or outer join: also finds the records, of either side, that have no match."""
     assert spec.outer_store is not None
     before_ms, after_ms = _reach(spec)
     store, forward, context, name = wiring.stores[spec.store], wiring.forward, wiring.context, wiring.name
@@ -87,7 +87,7 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
     assert isinstance(waiting, OuterJoinStateStore)
     find, matched, add = rows.find, waiting.matched, waiting.add
     remembered = wiring.shared_observed_time(wiring.stores[spec.outer_store])
-    # The store's changelog may be ahead of the commit; a commit of an earlier release says nothing.
+    # The store's changelog may be ahead of the commit; a commit of an earlier release has no time.
     waiting.observed.append(lambda: remembered.ms if remembered.ms >= 0 else rows.stream_time)
     grace_ms = spec.windows.grace_ms
     give_closed = _closed(spec, waiting, wiring)
@@ -138,7 +138,7 @@ def _outer_join(spec: StreamStreamJoin, wiring: Wiring) -> StreamEdge:
 def _close_when_idle(
     waiting: OuterJoinStateStore, remembered: Remembered, give_closed: Callable[[int], None], wiring: Wiring
 ) -> None:
-    """Records whose windows have closed are given while no records come, too, where the configuration says so."""
+    """Let records whose windows have closed be emitted while no records come, too, if that is configured."""
     context = wiring.context
 
     def now() -> int:
@@ -154,7 +154,7 @@ def _close_when_idle(
 
 
 def _closed(spec: StreamStreamJoin, waiting: OuterJoinStateStore, wiring: Wiring) -> Callable[[int], None]:
-    """Gives the records whose windows have closed without a match, of both sides, each at its own time."""
+    """Returns the function that emits, at their own times, the records of both sides whose windows closed unmatched."""
     forward, failed, name = wiring.forward, wiring.failed, wiring.name
     assert spec.outer_store is not None
     to_key, joiner, with_key = wiring.bytes_to_key(wiring.stores[spec.outer_store]), spec.joiner, spec.with_key
@@ -178,8 +178,8 @@ def _closed(spec: StreamStreamJoin, waiting: OuterJoinStateStore, wiring: Wiring
 
 @closure_of(StreamSelfJoin)
 def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
-    """Both sides at once: first as the left one, then as the right one, among whose matches the record itself stands in
-    its place in time."""
+    """A record is joined as both sides: first as the left one, then as the right one, among whose matches the record
+    itself has its place by time."""
     store, forward, context, name = wiring.store, wiring.forward, wiring.context, wiring.name
     window_store, key_bytes, failed = _rows(store), wiring.key_to_bytes(store), wiring.failed_at(store)
     find, rows = window_store.find, window_store.rows
@@ -190,8 +190,8 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
         if key is None or value is None:
             context.dropped_records += 1
             return
-        # All that were here before have moved the store on, and it knows that over a restart, too. Kafka Streams begins
-        # anew then, and takes again what is too late.
+        # All earlier records have advanced the store's time, which it keeps over a restart, too. Kafka Streams begins
+        # again then, and takes records that are too late.
         expiry_time = rows.expiry_time
         pending = timestamp > (expiry_time if expiry_time > timestamp else timestamp) - retention_ms + 1
         try:
@@ -225,13 +225,13 @@ def _stream_self_join(spec: StreamSelfJoin, wiring: Wiring) -> StreamEdge:
 
 
 def _reach(spec: StreamStreamJoin) -> tuple[int, int]:
-    """How far this side looks back and ahead: the windows are the left side's."""
+    """Returns how far (ms) this side looks back and ahead: the windows are the left side's."""
     windows = spec.windows
     return (windows.before_ms, windows.after_ms) if spec.left else (windows.after_ms, windows.before_ms)
 
 
 def _joined(spec: StreamStreamJoin) -> Joiner:
-    """The joiner as (key, this side's value, the other side's)."""
+    """Returns the joiner as a function of (key, this side's value, the other side's)."""
     joiner: Joiner = spec.joiner
     if spec.left:
         return _with_key(spec)
@@ -242,7 +242,7 @@ def _joined(spec: StreamStreamJoin) -> Joiner:
 
 
 def _with_key(spec: StreamStreamJoin | StreamSelfJoin) -> Joiner:
-    """The joiner as (key, left value, right value)."""
+    """Returns the joiner as a function of (key, left value, right value)."""
     joiner: Joiner = spec.joiner
     plain: Callable[[Any, Any], Any] = spec.joiner
     return joiner if spec.with_key else lambda _, left, right: plain(left, right)

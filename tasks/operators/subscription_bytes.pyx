@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The functions of ``subscriptions.py``, compiled: what a subscription costs them is mostly calls and copies that are
-thrown away. They give the same, and leave what is not as usual to the ones in Python."""
+"""The functions of ``subscriptions.py``, compiled: in Python, a subscription costs mostly calls and copies that are
+thrown away. They return the same, and leave anything unusual to the functions in Python."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, uint8_t, uint32_t

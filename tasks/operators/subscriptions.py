@@ -1,10 +1,10 @@
-"""The bytes of foreign-key joins, as Kafka Streams writes them; nothing but what is needed is cut out.
+"""The bytes of foreign-key joins, as Kafka Streams writes them; only the parts that are needed are cut out.
 
     subscription  version (high bit: no hash), instruction, [hash: 16], primary key, primary partition: 4
     response      version (high bit: no hash), [hash: 16], the other table's value, or nothing
     store's key   length of the foreign key: 4, foreign key, primary key
 
-``subscription_bytes.pyx`` has the same, compiled; where that could not be built, the one below is used.
+``subscription_bytes.pyx`` has the same functions, compiled; if it could not be built, those below are used.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ WITHOUT_HASH = tuple(_beginning(instruction, with_hash=False) for instruction in
 
 
 def partition_bytes(partition: int) -> bytes:
-    """The end of the subscriptions of a task."""
+    """Returns the end of the subscriptions of a task."""
     return _number.pack(partition)
 
 
 def prefix(foreign_key: bytes) -> bytes:
-    """The prefix of the keys of all subscriptions to ``foreign_key``, and of no others."""
+    """Returns the prefix of the keys of all subscriptions to ``foreign_key``, and of no others."""
     return _number.pack(len(foreign_key)) + foreign_key
 
 
 def unknown(what: str, data: bytes) -> SerializationError:
-    """The error for ``data`` of a version that is not known."""
+    """Returns the error for ``data`` of a version that is not known."""
     return SerializationError(
         f"a {what} has version {data[0] & _VERSION}, which is not known: a later release, or another application, "
         "has written it"
@@ -57,17 +57,17 @@ def unknown(what: str, data: bytes) -> SerializationError:
 
 
 def _prefix_of(row: bytes) -> bytes:
-    """:func:`prefix` of the foreign key that a subscription's key begins with."""
+    """Returns :func:`prefix` of the foreign key that a subscription's key begins with."""
     return row[: 4 + _read_number(row)[0]]
 
 
 def _row_key(foreign_key: bytes, subscription: bytes) -> bytes:
-    """The key under which a store keeps ``subscription``."""
+    """Returns the key under which a store keeps ``subscription``."""
     return prefix(foreign_key) + _primary_key(subscription)
 
 
 def _primary_key(subscription: bytes) -> bytes:
-    """The key of the entry that subscribes. Raises SerializationError for a version that is not known."""
+    """Returns the key of the entry that subscribes. Raises SerializationError for a version that is not known."""
     begin = 2 if subscription[0] & _NO_HASH else 18
     match subscription[0] & _VERSION:
         case 1:
@@ -79,7 +79,7 @@ def _primary_key(subscription: bytes) -> bytes:
 
 
 def _response_to(subscription: bytes, data: bytes) -> tuple[int | None, bytes]:
-    """The response, ``data`` being the other table's value, with the partition to which it goes."""
+    """Returns the partition to which the response goes, None if not known, and the response with ``data`` as value."""
     first = subscription[0]
     # Of version 0, which Kafka Streams wrote before 3.4, it is not known.
     partition = _read_number(subscription, len(subscription) - 4)[0] if first & _VERSION else None
@@ -87,8 +87,8 @@ def _response_to(subscription: bytes, data: bytes) -> tuple[int | None, bytes]:
 
 
 def _value_if_current(response: bytes, hashed: bytes) -> bytes | None:
-    """The other table's value in ``response``, empty if there is none; None if it answers a subscription with another
-    hash than ``hashed``. Raises SerializationError for a version that is not known."""
+    """Returns the other table's value in ``response``, empty if there is none; None if it answers a subscription with
+    another hash than ``hashed``. Raises SerializationError for a version that is not known."""
     if response[0] & _VERSION:
         raise unknown("response", response)
     begin = 1 if response[0] & _NO_HASH else 17

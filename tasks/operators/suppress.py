@@ -1,4 +1,4 @@
-"""``suppress``: updates of a table that wait, and what others find in the table meanwhile."""
+"""``suppress``: updates of a table that wait, and the values that look-ups in the table find meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.topology.physical.suppress_operators import Suppress, SuppressGett
 
 @closure_of(Suppress)
 def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
-    """Its stream time is that of the updates that reached it in this task."""
+    """The stream time of ``suppress`` is that of the updates that reached it in this task."""
     store, context, name = wiring.store, wiring.context, wiring.name
     buffer = _buffer(store)
     key_bytes, put, order, source = wiring.key_to_bytes(store), buffer.put, buffer.order, context.source
@@ -52,7 +52,7 @@ def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
 
 
 def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[], None]:
-    """Lets the first in order go on, as if the record that had caused it came only now."""
+    """Returns the function that forwards the first update in order, as if the record that caused it came only now."""
     find, remove_first, order, context = buffer.find, buffer.remove_first, buffer.order, wiring.context
     forward, to_key = wiring.forward_change, wiring.bytes_to_key(wiring.store)
     drops_deletions = spec.until_window_closes
@@ -65,7 +65,7 @@ def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
         if new is not None or not drops_deletions:
             before = context.enter_buffered(source, offset, headers, timestamp)
             try:
-                # It still waits for those who look into the table now.
+                # To look-ups in the table that are made now, the update still waits.
                 forward(to_key(row) if key is None else key, new, old, timestamp)
             finally:
                 context.leave_buffered(before)
@@ -75,7 +75,7 @@ def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
 
 
 def _limiter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[Callable[[], None], Any], None] | None:
-    """Keeps a buffer with limits within them; None for one without."""
+    """Returns the function that keeps a buffer within its limits; None if it has none."""
     order, emit_early = buffer.order, spec.emit_early
     most_records = float("inf") if spec.max_records is None else spec.max_records
     most_bytes = float("inf") if spec.max_bytes is None else spec.max_bytes
@@ -121,7 +121,7 @@ def _suppress_getter(spec: SuppressGetter, wiring: Wiring) -> Getter:
 
     def look_up(key: Any) -> Entry:
         waits = find(key if key_bytes is None else key_bytes(key))
-        # When the value came that was there before, nobody knows.
+        # The time of the earlier value is not known.
         return source(key) if waits is None else (waits[1], NO_TIMESTAMP, None, 0)
 
     return look_up

@@ -1,4 +1,4 @@
-"""Tables: source, filter, map_values, and back to a stream; and how each is looked up from elsewhere."""
+"""Tables: source, filter, map_values, and back to a stream; and the look-ups of each from elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from penstock.topology.physical.table_join_operators import TableJoinGetter
 Getter = Callable[[Any], Entry]
 """From a key, in the form in which the node that looks receives it, to the table's entry: value and timestamp.
 
-Where the table has no value it is None, whatever the timestamp.
+If the table has no value, it is None, whatever the timestamp.
 """
 
 
@@ -100,7 +100,7 @@ def _table_map_values(spec: TableMapValues, wiring: Wiring) -> TableEdge:
 def _transformed(
     spec: TableOperator, transform: Callable[[Any, Any], Any], wiring: Wiring, *, skip_nothing: bool
 ) -> TableEdge:
-    """Apply ``transform`` to new and, where asked for, old values, and keep the result if there is a store for it.
+    """Apply ``transform`` to new and, if they are sent, old values, and keep the result if there is a store for it.
 
     ``skip_nothing``: with old values at hand, a change from nothing to nothing is no change.
     """
@@ -152,7 +152,7 @@ def _store_getter(spec: StoreGetter, wiring: Wiring) -> Getter:
 
 
 def _behind_the_cache(store: Store, key_bytes: Callable[[Any], bytes] | None, look_up: Getter) -> Getter:
-    """``look_up``; for a key whose update waits in the cache of ``store``: the entry that downstream was told last."""
+    """Returns ``look_up``; for a key whose update waits in the cache of ``store`` it finds the entry forwarded last."""
     buffer = store.buffer
     if not buffer.caching:
         return look_up
@@ -172,8 +172,8 @@ def _behind_the_cache(store: Store, key_bytes: Callable[[Any], bytes] | None, lo
 
 
 def getter_behind_caches(spec: ValueGetter, wiring: Wiring) -> Getter | None:
-    """The look-up of ``spec`` that gives what downstream was told last, not the updates that wait in caches. None if
-    no cache can hold an update back, or if the look-up cannot tell: of windows, or by code of the user's with state."""
+    """Returns the look-up of ``spec`` that finds the values forwarded last, not the updates that wait in caches. None
+    if no cache can hold an update back, or if these values cannot be found: of windows, or by user code with state."""
     if not any(wiring.stores[name].opened.context.caching for name in spec.stores) or not _looks_behind(spec, wiring):
         return None
     getter: Getter = make_closure(spec, replace(wiring, looks_behind_caches=True))

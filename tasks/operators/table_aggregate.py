@@ -27,7 +27,7 @@ _PLAIN = frozenset((str, bytes, int))
 
 @closure_of(TableGroupBy)
 def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
-    """Takes updates, hands on changes: (added or None, taken away or None), as a stream's values."""
+    """Takes updates, forwards changes: (added or None, taken away or None), as a stream's values."""
     forward, failed, name, selector = wiring.forward, wiring.failed, wiring.name, spec.selector
     same_group = _same_group(wiring)
 
@@ -61,7 +61,7 @@ def _table_group_by(spec: TableGroupBy, wiring: Wiring) -> TableEdge:
 
 
 def _same_group(wiring: Wiring) -> Callable[[Any, Any], bool]:
-    """Tells whether two keys name the same group, which their bytes in the repartition topic decide.
+    """Returns the test for two keys of the same group, which their bytes in the repartition topic decide.
 
     Python's ``==`` would join groups that are two rows of the aggregate: 1, 1.0 and True, or dicts in another order.
     """
@@ -120,7 +120,7 @@ def _table_reduce(spec: TableReduce, wiring: Wiring) -> StreamEdge:
 
 
 def _folded(fold: Callable[[Any, Any, Any, Any], Any], send_old_values: bool, wiring: Wiring) -> StreamEdge:
-    """``fold(key, added or None, taken away or None, old aggregate or None)`` gives the new aggregate."""
+    """Returns the closure; ``fold(key, added or None, taken away or None, old or None)`` returns the new aggregate."""
     store, context, name = wiring.store, wiring.context, wiring.name
     buffer = store.buffer
     key_bytes = wiring.key_to_bytes(store)
@@ -138,7 +138,7 @@ def _folded(fold: Callable[[Any, Any, Any, Any], Any], send_old_values: bool, wi
             old, old_timestamp, _, _ = dirty_get(row) or load(row)
             newest = timestamp if old is None or timestamp > old_timestamp else old_timestamp
             new = fold(key, added, removed, old)
-            # A deletion has no time of its own, but where there are versions: it is logged at the record's.
+            # Only in a versioned store does a deletion have its own time; else it is logged at the record's.
             put(row, new, timestamp if new is None and not of_versions else newest, context.headers)
         except Exception as error:
             failed(error, name, key)

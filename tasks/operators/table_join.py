@@ -16,7 +16,7 @@ from penstock.topology.physical.table_join_operators import TableJoinGetter, Tab
 
 @closure_of(TableTableJoin)
 def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
-    """The other table's value is the one at this moment; the result has the larger of the two timestamps.
+    """The other table's value is the current one; the result has the larger of the two timestamps.
 
     In an inner join, if caches hold deletions of both sides back, neither finds a value of the other when it is
     flushed, and in Kafka Streams the result stays for ever. Here the side that is flushed first looks behind the other
@@ -68,7 +68,7 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
 
 @closure_of(TableJoinMerge)
 def _table_join_merge(spec: TableJoinMerge, wiring: Wiring) -> TableEdge:
-    """The sides send old values iff this node is to: where it keeps nothing they are handed on as they are."""
+    """The sides send old values if, and only if, this node must: without a store it forwards them as they are."""
     if spec.store is None:
         return wiring.forward_change
     store, context, name = wiring.store, wiring.context, wiring.name

@@ -83,7 +83,7 @@ def _transform_values_getter(spec: TransformValuesGetter, wiring: Wiring) -> Get
 
 
 def transformed_entries(spec: TransformValuesGetter, wiring: Wiring) -> Callable[[Any, Entry], Entry]:
-    """The transformer sees the timestamp of the value that is looked up, and nothing of the record that looks."""
+    """Returns the transformer of looked-up entries: it sees their timestamp, and nothing of the current record."""
     transform, context = TaskTransformer(spec.supplier, wiring).processor.transform, wiring.context
 
     def transformed(key: Any, entry: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""How the updates of a table are kept, and reach its children: at once, or from the flush of the cache."""
+"""Keeps the updates of a table, and forwards them to its children: at once, or when the cache is flushed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ WindowedUpdate = Callable[[Any, Window, Any, Any, int], None]
 
 
 def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> TableEdge:
-    """Connect ``store`` with the children of the node that writes it; the result hands one update on now.
+    """Connect ``store`` with the children of the node that writes it; the result forwards one update now.
 
     A cached store does that itself while it is flushed, with the timestamp and headers of the last update of each key.
-    Of a versioned store, which is never cached, an update that was too late to be put is not handed on. It must be the
-    one that was put last. Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
+    Of a versioned store, which is never cached, an update must be the one that was put last; it is not forwarded if it
+    was too late to be put. Mirrors ``TimestampedTupleForwarder`` and ``TimestampedCacheFlushListener``.
     """
     forward, context = wiring.forward_change, wiring.context
     if isinstance(store.opened, VersionedStateStore):
@@ -41,7 +41,7 @@ def forward_updates(store: Store, wiring: Wiring, send_old_values: bool) -> Tabl
 
 
 def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool) -> WindowedUpdate:
-    """The same for a window or session store, whose children get windowed keys."""
+    """Like :func:`forward_updates`, for a window or session store, whose children get windowed keys."""
     forward, context, windowed = wiring.forward_change, wiring.context, wiring.to_windowed_key(store)
 
     def now(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
@@ -67,9 +67,9 @@ def forward_windowed_updates(store: Store, wiring: Wiring, send_old_values: bool
 def materialize(
     transform: Callable[[Any, Any], Any], send_old_values: bool, wiring: Wiring, store: Store, *, skip_nothing: bool
 ) -> TableEdge:
-    """Keep ``transform(key, new value)`` of each update in ``store``, the node's own, and hand on what that changes.
+    """Keep ``transform(key, new value)`` of each update in ``store``, the node's own, and forward what that changes.
 
-    Old values are the store's own, whether the updates tell theirs or not. ``skip_nothing``: with old values at hand, a
+    Old values are the store's own, even if the updates have theirs. ``skip_nothing``: with old values at hand, a
     change from nothing to nothing is no change.
     """
     context, buffer = wiring.context, store.buffer

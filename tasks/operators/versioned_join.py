@@ -1,4 +1,4 @@
-"""Joins of a stream with a versioned table: with what it held at the time of each record, at once or after a grace
+"""Joins of a stream with a versioned table: with its value at the time of each record, at once or after a grace
 period."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.topology.physical.versioned_operators import BufferedStreamTableJo
 
 
 def join_as_of(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
-    """Only stream records trigger; the table's value is the one of the record's time."""
+    """Returns the closure of the join: only stream records trigger it; the table's value is of the record's time."""
     forward, context, name = wiring.forward, wiring.context, wiring.name
     failed = wiring.failed_at(*(wiring.stores[store] for store in spec.table.stores))
     joiner, with_key, left = spec.joiner, spec.with_key, spec.left
@@ -39,8 +39,8 @@ def join_as_of(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:
 
 @closure_of(BufferedStreamTableJoin)
 def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -> StreamEdge:
-    """Each record that is put into the buffer lets go those that have waited long enough; one that comes too late for
-    the buffer does not. What leaves it has its own timestamp, headers and place in the input."""
+    """Each record that is put into the buffer releases those that have waited long enough; one that comes too late for
+    the buffer does not. A released record has its own timestamp, headers, partition and offset."""
     context, name, left = wiring.context, wiring.name, spec.left
     store = wiring.stores[spec.buffer]
     buffer = store.opened

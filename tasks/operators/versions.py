@@ -1,4 +1,4 @@
-"""Updates of versioned tables: how they are handed on, and who does not want all of them."""
+"""Updates of versioned tables: forwarded with their history, or without it to operators that want the latest only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.tasks.wiring import TableEdge
 def forward_versions(
     store: VersionedStateStore, forward: TableEdge, context: TaskContext, send_old_values: bool
 ) -> TableEdge:
-    """Hands on the update that was put into ``store`` last, unless it was too late to be put.
+    """Returns the edge that forwards the update put into ``store`` last, unless it was too late to be put.
 
-    Whoever must tell a part of history from what is latest asks ``context.is_latest`` while the update passes.
+    An operator that must know if an update is history or the latest reads ``context.is_latest`` while it passes.
     """
     buffer = store.versions.latest
 
@@ -33,8 +33,8 @@ def forward_versions(
 
 
 def latest_only(edge: TableEdge, context: TaskContext, *, counted: bool) -> TableEdge:
-    """``edge`` without the updates that are part of a versioned table's history: for the operators whose result is of
-    what is latest. ``counted`` as dropped records, or not."""
+    """Returns ``edge`` without the updates that are part of a versioned table's history: for operators whose result
+    depends on the latest alone. ``counted``: the others count as dropped records."""
 
     def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
         if context.is_latest:

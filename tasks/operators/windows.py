@@ -20,14 +20,14 @@ from penstock.topology.windows import TimeWindows, UnlimitedWindows
 
 _MOST_PLACES = 1000
 _NEVER = 1 << 63
-"""As a time: later than all."""
+"""A time later than all others."""
 _Place = tuple[bytes, bytes, Window]
-"""What stands before and behind the key in the key of a row, and the window."""
+"""The bytes before and after the key in the key of a row, and the window."""
 
 
 @closure_of(TimeWindowAggregate)
 def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
-    """The windows of a record are updated and handed on one by one, oldest first."""
+    """The windows of a record are updated and forwarded one by one, oldest first."""
     store, context, name, windows = wiring.store, wiring.context, wiring.name, spec.windows
     rows, (initial, fold), observed = store.windowed.rows, functions_of(spec.fold), wiring.observed_time()
     key_bytes, failed = wiring.key_to_bytes(store), wiring.failed_at(store)
@@ -61,7 +61,7 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
             try:
                 raw = key if key_bytes is None else key_bytes(key)
                 row = front + raw + back
-                # What starts later than all that is on disk is not looked for there.
+                # A row that starts later than all rows on disk is not looked for there.
                 old, old_timestamp, _, _ = dirty_get(row) or (load if start <= rows.committed_time else load_new)(row)
                 if old is None:
                     before, newest = initial(), timestamp
@@ -88,8 +88,8 @@ def _time_windows(spec: TimeWindowAggregate, wiring: Wiring) -> StreamEdge:
 
 
 def _starts(windows: TimeWindows | UnlimitedWindows) -> tuple[int, int, int]:
-    """Where the first window starts that there is; how long before a record its oldest window ends at the latest; how
-    far apart windows start."""
+    """Returns times in ms: the start of the first window; the least time from the start of a record's oldest window to
+    the record; the time between the starts of windows."""
     if isinstance(windows, UnlimitedWindows):
         return windows.start_ms, 0, _NEVER
     return 0, windows.size_ms - windows.advance_ms, windows.advance_ms
@@ -98,7 +98,7 @@ def _starts(windows: TimeWindows | UnlimitedWindows) -> tuple[int, int, int]:
 def _places(
     rows: ExpiringRows, windows: TimeWindows | UnlimitedWindows
 ) -> tuple[dict[int, _Place], Callable[[int], _Place]]:
-    """The places of the windows that records were in lately, by start, and how to add one."""
+    """Returns the places of the windows that records were in lately, by start, and the function that adds one."""
     places: dict[int, _Place] = {}
 
     def place_of(start: int) -> _Place:
@@ -117,11 +117,11 @@ _Put = Callable[[bytes, Any, int, Headers | None], None]
 
 
 def _row_functions(rows: ExpiringRows, spec: TimeWindowAggregate) -> tuple[_Get, _Load, _Load, _Put]:
-    """How to look up a row among the changes, then in all the store or where it is not on disk, and how to set it."""
+    """Returns functions that get a row from the changes, load one, load one that is not on disk, and put one."""
     buffer, windows = rows.buffer, spec.windows
-    is_alone = not spec.shares_store or buffer.caching  # by Kafka Streams' cache what has expired is found
+    is_alone = not spec.shares_store or buffer.caching  # Kafka Streams' cache finds what has expired
     if is_alone and rows.segments.retention_ms >= windows.size_ms + windows.grace_period_ms:
-        # What still takes records has not expired: there is no need to ask each time.
+        # A window that still takes records has not expired: there is no need to check each time.
         return buffer.dirty.get, buffer.load_to_update, buffer.load_not_committed, buffer.put
     time, key_of, suffix_bytes = rows.schema.time, rows.key, rows.schema.suffix_bytes
 
@@ -139,7 +139,7 @@ def _row_functions(rows: ExpiringRows, spec: TimeWindowAggregate) -> tuple[_Get,
 
 
 def _closing(windows: TimeWindows | UnlimitedWindows) -> Closing:
-    """The end of a window does not belong to it: it closes when the close time gets there."""
+    """Returns the closing. The end of a window does not belong to it: it closes when the close time reaches it."""
     size, (_, _, advance) = windows.size_ms, _starts(windows)
 
     def first(last: int) -> int:

@@ -36,7 +36,7 @@ class OperatorWiring(Wiring):
 
 
 class _OperatorProcessor:
-    """An operator as a processor: records enter its closure, and what that hands on is forwarded to the context.
+    """An operator as a processor: records enter its closure, and what that emits is forwarded to the context.
 
     An update of a table is a record whose value is a :class:`Change`.
     """
@@ -54,11 +54,11 @@ class _OperatorProcessor:
         self._run: Edge = make_closure(spec.inner, inner)
 
     def init(self, context: Any) -> None:
-        """The task begins."""
+        """Take the context, when the task begins."""
         self._context = context
 
     def process(self, record: Any) -> None:
-        """Hand the record to the operator, under its own time and headers."""
+        """Pass the record to the operator, under its own time and headers."""
         task, value = self._task, record.value
         headers, timestamp = task.headers, task.timestamp
         given = record.headers or None
@@ -73,10 +73,10 @@ class _OperatorProcessor:
             task.headers, task.timestamp = headers, timestamp
 
     def close(self) -> None:
-        """The task ends."""
+        """Does nothing: an operator holds nothing that must be closed when the task ends."""
 
     def edge(self, child: str | None) -> Edge:
-        """The edge to ``child``, or to all."""
+        """Returns the edge to ``child``, or to all children if it is None."""
         task, make = self._task, cast("Any", self._make)
 
         def run(key: Any, value: Any, *rest: Any) -> None:

@@ -38,7 +38,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def name_of(kind: Kind) -> str:
-    """What it is called here."""
+    """Returns its name in the options."""
     return kind.name.lower().replace("_", "-")
 
 
@@ -81,7 +81,7 @@ def main(
 
 
 def chosen_kinds(only: list[str] | None, there: tuple[Kind, ...]) -> tuple[Kind, ...]:
-    """Those of ``there`` that are asked for: all of them, or those that ``--only`` names."""
+    """Returns those of ``there`` that are asked for: all of them, or those that ``--only`` names."""
     if only is None:
         return there
     wanted = {name for each in only for name in each.split(",")}
@@ -96,7 +96,7 @@ def chosen_kinds(only: list[str] | None, there: tuple[Kind, ...]) -> tuple[Kind,
 
 
 def load(target: str) -> Program:
-    """The Program that ``MODULE:PROGRAM`` names; the current folder is searched first."""
+    """Returns the Program that ``MODULE:PROGRAM`` names; the current folder is searched first."""
     module, _, name = target.partition(":")
     if not module or not name.isidentifier():
         raise typer.BadParameter(f"{target!r} is not MODULE:PROGRAM, such as shop.chaos:orders")
@@ -139,12 +139,12 @@ def _tell(report: Report, program: Program, arguments: list[str]) -> None:
 
 
 def cut(sentence: str) -> str:
-    """As much of it as is read on a screen: a program's own check may put whole stores into one."""
+    """Returns as much of it as is read on a screen: a program's own check may put whole stores into a sentence."""
     return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]} …"
 
 
 def once_more(report: Report, program: Program, arguments: list[str]) -> str:
-    """The command that plays the same again, with these arguments beside those that the report knows."""
+    """Returns the command that plays the same again, with these arguments beside those that the report knows."""
     command = ["python", "-m", "penstock.testing.chaos", *arguments, "--seconds", f"{report.seconds:g}"]
     command += ["--seed", str(report.seed), "--guarantee", report.guarantee.value, "--nodes", str(report.nodes)]
     if set(report.kinds) != set(possible(report.nodes, report.guarantee, bool(program.poison()))):

@@ -116,7 +116,7 @@ def each_once(
     tallies: Mapping[str, Tally],
     expected: Mapping[str, int],
 ) -> list[str]:
-    """Exactly once: nothing is processed again, whoever processes it, and each key's numbers ascend one by one."""
+    """Exactly once: nothing is processed again, by any task, and each key's numbers ascend one by one."""
     again = [f"{key}: {tally['repeats']}" for key, tally in tallies.items() if tally["repeats"]]
     return [
         *numbered(((key, stamped.number) for key, stamped in records), expected, "what was processed is not the input"),
@@ -147,7 +147,7 @@ def _differences(meant: Mapping[str, object], found: Mapping[str, object]) -> li
 
 
 def told(what: str, cases: list[str]) -> list[str]:
-    """One sentence of some cases and how many more there are; none of none."""
+    """Returns one sentence of some cases and the number of the others; none if there are no cases."""
     if not cases:
         return []
     rest = f"; and {len(cases) - _SHOWN:,} more" if len(cases) > _SHOWN else ""

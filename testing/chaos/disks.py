@@ -43,8 +43,8 @@ def stores_equal(
 ) -> list[str]:
     """At least ``wanted`` of those ``found`` have come to the ``end`` of the changelog, each with the rows ``meant``.
 
-    One that lags is of an actor that was lost, and nobody's. Where files were ``damaged`` one may be corrupt: nobody
-    has read what was damaged yet, and who does will restore it.
+    One that lags is of an actor that was lost, and nobody's. If files were ``damaged``, one may be corrupt: no task has
+    read what was damaged yet, and one that does will restore it.
     """
     corrupt = [it.directory for it in found if it.rows is None]
     whole = [it for it in found if it.rows is not None and (it.offset or 0) >= end]
@@ -134,7 +134,7 @@ def _rows(stores: TaskStores, restored: StateStore) -> dict[bytes, bytes]:
 
 
 def must_be_everywhere(restored: StateStore, row_key: bytes) -> bool:
-    """Tells if every copy of a store that has come as far as ``restored`` has the row, or none.
+    """Returns True if every copy of a store that has come as far as ``restored`` has the row, or none.
 
     A window that has expired is deleted with others, sooner on one disk than on another. A store with a TTL notes when
     it must look at a row again, and that depends on when the store was opened.

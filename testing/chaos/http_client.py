@@ -17,14 +17,14 @@ class NotAnsweredError(Exception):
 
 
 class Answer(NamedTuple):
-    """``body`` is what stood there as JSON."""
+    """The answer to a request. ``body`` is its JSON."""
 
     status: int
     body: Any
 
 
 class HttpClient:
-    """One connection, kept open and made anew when it is lost."""
+    """One connection, kept open and made again when it is lost."""
 
     def __init__(self, port: int, timeout_s: float) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)

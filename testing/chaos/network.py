@@ -1,4 +1,4 @@
-"""The network between the application and the broker: proxies that its clients come by, and what befalls them."""
+"""The network between the application and the broker: proxies that its clients connect through, and their troubles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.kafka.local_broker.node_files import HOST, Listener
 from penstock.testing.chaos.proxy import Proxy
 
 Trouble = Callable[[Proxy], object]
-"""What is done to a proxy, until it is healed."""
+"""Does something to a proxy, until it is healed."""
 
 
 class Network:
@@ -21,17 +21,17 @@ class Network:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect."""
+        """The addresses to which clients connect."""
         return ",".join(f"{HOST}:{proxy.port}" for proxy in self._proxies)
 
     def begin(self, trouble: Trouble) -> None:
-        """From now on."""
+        """Begin ``trouble`` at every proxy."""
         self._troubles.append(trouble)
         for proxy in self._proxies:
             trouble(proxy)
 
     def end(self, trouble: Trouble) -> None:
-        """That one is over."""
+        """End ``trouble``; the others last."""
         self._troubles.remove(trouble)
         for proxy in self._proxies:
             proxy.heal()
@@ -39,22 +39,22 @@ class Network:
                 other(proxy)
 
     def heal(self) -> None:
-        """All is well."""
+        """End all troubles."""
         for trouble in list(self._troubles):
             self.end(trouble)
 
     def reset(self) -> int:
-        """End every connection by RST; how many they were."""
+        """End every connection by RST. Returns their number."""
         return sum(proxy.reset() for proxy in self._proxies)
 
 
 def listener(port: int, count: int) -> Listener:
-    """Where brokers listen for what the proxies pass on; ``port`` is the first of twice ``count`` in a row."""
+    """Returns the brokers' listener for what the proxies pass on; ``port`` is the first of twice ``count`` in a row."""
     return Listener("PROXIED", port, "PLAINTEXT", advertised_port=port + count)
 
 
 @contextmanager
 def network(port: int, count: int, seed: int) -> Iterator[Network]:
-    """The proxies in front of :func:`listener`."""
+    """Runs the proxies in front of :func:`listener`."""
     with ExitStack() as stack:
         yield Network([stack.enter_context(Proxy(port + n, port + count + n, seed + n)) for n in range(count)])

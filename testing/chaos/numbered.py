@@ -42,7 +42,7 @@ STAMPED = "stamped-repartition"
 PARTITIONS = 4
 KEYS = 1000
 EACH_MS = 100
-"""From one number of a key to the next, in the records' own time."""
+"""Milliseconds from one number of a key to the next, in the records' own time."""
 IN_A_WINDOW = 10
 WINDOW_MS = IN_A_WINDOW * EACH_MS
 # One partition of the repartition topic is written by four tasks, of which one may be a whole run behind another.
@@ -60,13 +60,13 @@ class Stamped(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Stamped:
-        """The contrary of ``str``."""
+        """Read what ``str`` writes."""
         number, attempt = text.split(" ")
         return cls(int(number), attempt)
 
 
 class Tally(TypedDict):
-    """What the state knows of a key: the number that comes next, how many came again, how many were missing."""
+    """The state of a key: the number that comes next, how many came again, how many were missing."""
 
     next: int
     repeats: int
@@ -74,7 +74,7 @@ class Tally(TypedDict):
 
 
 class Stamp(Processor[str, int, str, str]):
-    """Tells the lives of a task apart: a task that is opened anew has a new instance."""
+    """Distinguishes the lives of a task: a task that is opened again has a new instance."""
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         """Begin a life."""
@@ -87,7 +87,7 @@ class Stamp(Processor[str, int, str, str]):
 
 
 def follow(value: str, tally: Tally) -> Tally:
-    """Count a number in."""
+    """Returns the tally with one more number."""
     number = Stamped.of(value).number
     return {
         "next": max(tally["next"], number + 1),
@@ -97,17 +97,17 @@ def follow(value: str, tally: Tally) -> Tally:
 
 
 def key(number: int) -> str:
-    """The name of the ``number``-th key."""
+    """Returns the name of the ``number``-th key."""
     return f"k{number:04}"
 
 
 def window_key(name: str, start_ms: int) -> str:
-    """What a window of a key is called in the output."""
+    """Returns the name of a window of a key in the output."""
     return f"{name}@{start_ms}"
 
 
 def in_windows(expected: Mapping[str, int], begin_ms: int) -> dict[str, int]:
-    """How many numbers each window of each key has in the end."""
+    """Returns the count of numbers that each window of each key has in the end."""
     return {
         window_key(name, begin_ms + first * EACH_MS): min(IN_A_WINDOW, count - first)
         for name, count in expected.items()
@@ -116,7 +116,7 @@ def in_windows(expected: Mapping[str, int], begin_ms: int) -> dict[str, int]:
 
 
 def marked(expected: Mapping[str, int]) -> dict[str, set[int]]:
-    """Which numbers of each key are joined with a mark."""
+    """Returns the numbers of each key that are joined with a mark."""
     return {name: set(range(0, count, IN_A_WINDOW)) for name, count in expected.items()}
 
 
@@ -129,7 +129,7 @@ def _named(windowed: Windowed[str], count: int) -> tuple[str, int]:
 
 
 def topology() -> Topology:
-    """The program."""
+    """Returns the topology of the program."""
     string, long, json = Serdes.string(), Serdes.long(), Serdes.json()
     builder = StreamsBuilder()
     stamped = (
@@ -157,10 +157,10 @@ def topology() -> Topology:
 
 
 class Numbered(Program):
-    """Keys, a thousand by default, each of whose records say which one of its key they are: 0, 1, 2 …
+    """Records of keys, a thousand by default, each with its number among the records of its key: 0, 1, 2 …
 
-    ``records``: at least so many. ``begin_ms``: the time of the first, where a window begins. After ``check``,
-    ``repeated`` says how many numbers went through the repartition topic again.
+    ``records``: the least number of them. ``begin_ms``: the time of the first, where a window begins. After ``check``,
+    ``repeated`` is the count of numbers that went through the repartition topic again.
     """
 
     def __init__(self, records: int, begin_ms: int | None = None, keys: int = KEYS) -> None:
@@ -175,15 +175,15 @@ class Numbered(Program):
 
     @property
     def expected(self) -> dict[str, int]:
-        """How many numbers each key has in the end."""
+        """The count of numbers that each key has in the end."""
         return {name.decode(): self.rounds for name, _ in self._keys}
 
     def topology(self) -> Topology:
-        """See the module."""
+        """Returns the topology that the module describes."""
         return topology()
 
     def round(self, number: int) -> Iterator[Written]:
-        """One number of each key. A key's numbers go to one partition, another one than the repartition topic's."""
+        """Yields one number of each key. All of a key go to one partition, another one than the repartition topic's."""
         value, at_ms = Serdes.long().serialize(number), self._begin_ms + number * EACH_MS
         for name, partition in self._keys:
             yield Written(INPUT, name, value, at_ms, partition)
@@ -192,7 +192,7 @@ class Numbered(Program):
                 yield Written(MARKS, name, value, at_ms)
 
     def poison(self) -> Sequence[Written]:
-        """No long has six bytes."""
+        """Returns records whose values have six bytes, which no long has."""
         return [
             Written(topic, name, b"poison", self._begin_ms, partition)
             for topic in (INPUT, MARKS)
@@ -200,7 +200,7 @@ class Numbered(Program):
         ]
 
     def check(self, at_rest: AtRest) -> Iterable[str]:
-        """All results against the closed form."""
+        """Compare all results with the closed form."""
         long, truth = Serdes.long().deserialize, self.expected
         written = ((name.decode(), value) for name, value in at_rest.read(INPUT))
         numbers = ((name, long(value)) for name, value in written if value is not None and value != b"poison")

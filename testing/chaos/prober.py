@@ -19,8 +19,8 @@ _ABSENT = "urn:penstock:problem:absent-key"
 
 @dataclass
 class Prober:
-    """What was answered, by outcome, and what must not have been. ``counting_up``: the store and the keys that
-    are asked for; ``ended``: the application is done for, and why."""
+    """Counts the answers by outcome, and keeps those that must not have been. ``counting_up``: the store and the keys
+    that are asked for; ``ended``: the reason if the application has ended, else None."""
 
     port: int
     application_id: str
@@ -30,7 +30,7 @@ class Prober:
     ended: str | None = None
 
     def ask_until(self, stopped: threading.Event, seed: int) -> None:
-        """One look-up after the other, at random; now and then the application's state."""
+        """Ask for one key after the other, at random; now and then for the application's state."""
         chance = random.Random(seed)
         committed: dict[str, int] = {}
         asked = 0
@@ -56,7 +56,7 @@ class Prober:
             self._wrong(f"the state was answered by {answer.status}: {answer.body}")
 
     def _look_up(self, client: HttpClient, store: str, name: str, committed: dict[str, int]) -> None:
-        """A committed number never goes back; what is not committed yet may be lost and counted again."""
+        """Look up a committed number, which never goes back; one not committed yet may be lost and counted again."""
         path = ("v1", "applications", self.application_id, "stores", store, "keys", name)
         answer = client.get(*path, isolation="committed")
         before = committed.get(name, 0)

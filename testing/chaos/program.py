@@ -1,4 +1,4 @@
-"""What the harness must be told of an application: what runs, what it is fed, and what must hold at the end."""
+"""Describes an application to the harness: what runs, what it is fed, and what must hold at the end."""
 
 from __future__ import annotations
 
@@ -28,56 +28,56 @@ class Written(NamedTuple):
 
 
 class AtRest(Protocol):
-    """What :meth:`Program.check` may look at: the application still runs, and has nothing left to do."""
+    """The application as :meth:`Program.check` sees it: it still runs, and has nothing left to do."""
 
     @property
     def guarantee(self) -> Guarantee:
-        """What it ran under."""
+        """The guarantee under which it ran."""
 
     def internal(self, name: str) -> str:
-        """The full name of an internal topic: that of ``counts-changelog``."""
+        """Returns the full name of an internal topic, such as ``counts-changelog``."""
 
     def read(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Keys and values of a whole topic, committed ones alone, in order within each partition."""
+        """Yields keys and values of a whole topic, committed ones alone, in order within each partition."""
 
     def rows(self, store: str) -> Mapping[Any, Any]:
-        """Keys and values of a key-value store, committed ones alone, as its HTTP server gives them."""
+        """Returns keys and values of a key-value store, committed ones alone, as its HTTP server gives them."""
 
 
 class Program(ABC):
-    """An application to be hurt, and how to tell whether it was harmed.
+    """An application to be hurt, with a check that it was not harmed.
 
     The harness creates ``topics``, runs :meth:`topology`, writes a fifth of the ``rounds`` at once and the others while
-    faults happen, waits until all of it is processed and committed, and asks :meth:`check`. Whatever the program is, it
-    checks by itself that the application comes to rest and ends in good order, that every store on disk, active or
+    faults happen, waits until all of it is processed and committed, and asks :meth:`check`. Whatever the program is,
+    the harness checks that the application comes to rest and ends in good order, that every store on disk, active or
     standby, is what its changelog makes, and exactly once that no transaction stays open.
 
     Input whose right result is known without a second run makes the best programs: let records number themselves.
     """
 
     topics: Mapping[str, int]
-    """The topics that it reads and writes, with their partitions, but for internal ones."""
+    """The topics that it reads and writes, with their partitions, except internal ones."""
     rounds: int
-    """How many times :meth:`round` is called, with 0, 1, 2 …"""
+    """Number of calls of :meth:`round`, with 0, 1, 2 …"""
     config: Mapping[str, Any] = {}
     """Kafka Streams' keys for it. Not those that the harness sets itself: ids, addresses, the guarantee."""
     counting_up: tuple[str, Sequence[str]] | None = None
     """A key-value store of numbers that never get smaller, and keys of it: asked for over HTTP all through the run. A
-    committed number must never go back, and nobody may get an error but 503."""
+    committed number must never go back, and no request may get an error except 503."""
 
     @abstractmethod
     def topology(self) -> Topology:
-        """What runs. Its functions are pickled, so they must be importable, or defined in ``__main__``."""
+        """Returns what runs. Its functions are pickled, so they must be importable, or defined in ``__main__``."""
 
     @abstractmethod
     def round(self, number: int) -> Iterable[Written]:
-        """The input records of one round."""
+        """Returns the input records of one round."""
 
     @abstractmethod
     def check(self, at_rest: AtRest) -> Iterable[str]:
-        """What is wrong, a sentence each; none when all is well. At least once, records may be processed again."""
+        """Returns what is wrong, a sentence each, or nothing. At least once, records may be processed again."""
 
     def poison(self) -> Sequence[Written]:
-        """Records that ``deserialization.exception.handler`` drops: written now and then, and once more at rest, where
-        ``dropped-records-total`` must then grow by as many. None by default."""
+        """Returns records that ``deserialization.exception.handler`` drops: written now and then, and again at rest,
+        where ``dropped-records-total`` must then grow by as many. None by default."""
         return ()

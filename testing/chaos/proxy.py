@@ -2,7 +2,7 @@
 
 Kafka's clients connect to the address that a broker advertises, so a broker to be put behind a proxy needs a listener
 that advertises the proxy's port (``Listener.advertised_port`` of the local broker): one for each kind of clients, or
-one for all, with connections told apart by their ``client_port`` (``of_processes``).
+one for all, with connections distinguished by their ``client_port`` (``of_processes``).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import psutil
 _HOST = "127.0.0.1"
 _CHUNK_BYTES = 65_536
 _UNDER_WAY = 256
-"""Chunks of one direction that the proxy holds: what comes beyond waits at the sender, as behind a full line."""
+"""Chunks of one direction that the proxy holds: any more wait at the sender, as behind a full line."""
 _SHARES_PER_S = 20
-"""A limited direction passes so many pieces a second."""
+"""Pieces that a limited direction passes in a second."""
 _AT_ONCE = struct.pack("ii", 1, 0)
 _COMMAND_S = 30.0
 
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Flow:
-    """How bytes go in one direction. What is delayed keeps its order; what is under way follows a change at once."""
+    """The flow of bytes in one direction. What is delayed keeps its order; what is under way obeys a change at once."""
 
     held: bool = False
     """Nothing passes, the end of the connection neither, until this is over: then all that was held."""
@@ -53,7 +53,7 @@ _HELD = Flow(held=True)
 
 @dataclass(frozen=True)
 class _Line:
-    """How a connection is treated in both directions."""
+    """The treatment of a connection in both directions."""
 
     up: Flow = FREELY
     down: Flow = FREELY
@@ -86,11 +86,11 @@ class Connection:
 
 
 Which = Callable[[Connection], bool]
-"""Chooses connections. It is asked in the proxy's thread: what takes long there holds up everybody."""
+"""Chooses connections. It is called in the proxy's thread: what takes long there holds up every connection."""
 
 
 def of_processes(pids: Collection[int]) -> Which:
-    """The connections that one of these processes has made; asks the system about each connection once."""
+    """Returns the choice of connections that one of these processes has made; asks the system about each once."""
     known: dict[Connection, bool] = {}
 
     def which(connection: Connection) -> bool:
@@ -111,9 +111,9 @@ def _ports_of(pid: int) -> set[int]:
 class Proxy:
     """Listens on the loopback address and passes all that comes to ``target_port`` there, and back.
 
-    ``port`` 0 takes a free one. Every method may be called from any thread and has done its work when it returns. What
-    is said of connections holds for those that come later, too, until ``heal``; of two that choose the same connection
-    the later one holds. ``seed`` decides jitter.
+    ``port`` 0 takes a free one. Every method may be called from any thread and has done its work when it returns. A
+    rule holds for connections that come later, too, until ``heal``; of two that choose the same connection the later
+    one holds. ``seed`` decides jitter.
     """
 
     def __init__(self, target_port: int, port: int = 0, seed: int = 0) -> None:
@@ -144,11 +144,11 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
+        """The address to which clients connect."""
         return f"{_HOST}:{self.port}"
 
     def connections(self) -> list[Connection]:
-        """Those that are open, oldest first."""
+        """Returns those that are open, oldest first."""
 
         async def open_ones() -> list[Connection]:
             return list(self._connections.values())
@@ -164,11 +164,11 @@ class Proxy:
         self._do(self._rule(which, _Line(_HELD, _HELD)))
 
     def shape(self, up: Flow = FREELY, down: Flow = FREELY, which: Which | None = None) -> None:
-        """Have bytes go so: ``up`` to the target, ``down`` back to the client."""
+        """Let bytes flow so: ``up`` to the target, ``down`` back to the client."""
         self._do(self._rule(which, _Line(up, down)))
 
     def reset(self, which: Which | None = None) -> int:
-        """End connections by RST, once; new ones may come at once. Says how many it were."""
+        """End connections by RST, once; new ones may come at once. Returns their number."""
 
         async def reset_them() -> int:
             chosen = [each for each in self._connections.values() if which is None or which(each)]
@@ -179,9 +179,9 @@ class Proxy:
         return self._do(reset_them())
 
     def trap(self, wanted: Callable[[bytes], bool], *, passes: bool) -> threading.Event:
-        """Hold the next connection that sends what is ``wanted`` at that very piece, and say so by the event.
+        """Hold the next connection that sends what is ``wanted`` at that piece, and then set the event.
 
-        ``passes``: the piece itself goes on to the target, and its answer is what is held.
+        ``passes``: the piece itself is passed on to the target, and its answer is what is held.
         """
         sprung = threading.Event()
 
@@ -192,7 +192,7 @@ class Proxy:
         return sprung
 
     def heal(self) -> None:
-        """Forget all that was said: everybody may come, and all that was held or delayed goes on."""
+        """Forget all rules: every client may connect, and all that was held or delayed is passed on."""
         self._do(self._heal())
 
     def _do(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -208,7 +208,7 @@ class Proxy:
         try:
             client, (_, port) = listening.accept()
         except BlockingIOError:
-            return  # whoever came has gone again
+            return  # the client has gone again
         client.setblocking(False)
         connection = Connection(port)
         self._connections[self._loop.create_task(self._serve(connection, client))] = connection
@@ -269,9 +269,9 @@ class Proxy:
             del self._connections[task]
 
     async def _join(self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Both directions, until both have ended, or one of them by an error."""
+        """Serve both directions, until both have ended, or one of them by an error."""
         while connection._line.up.held:
-            await connection._changed.wait()  # nor may the target see that somebody comes
+            await connection._changed.wait()  # nor may the target see a connection
         target_reader, target_writer = await asyncio.open_connection(_HOST, self._target_port, limit=_CHUNK_BYTES)
         connection._writers.append(target_writer)
         if connection._line.cut:
@@ -292,7 +292,7 @@ class Proxy:
             await asyncio.gather(*pumps, return_exceptions=True)
 
     def _springs(self, connection: Connection, piece: bytes) -> bool:
-        """Whether this is what a trap waits for; then the connection is held from here on."""
+        """Returns True if this is what a trap waits for; then the connection is held from here on."""
         if self._trap is None or not self._trap[0](piece):
             return False
         _, sprung, passes = self._trap
@@ -304,7 +304,7 @@ class Proxy:
     def _direction(
         self, connection: Connection, source: asyncio.StreamReader, sink: asyncio.StreamWriter, up: bool
     ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
-        """What reads from one side, and what writes to the other."""
+        """Returns the reader of one side, and the writer to the other."""
         under_way: asyncio.Queue[tuple[float, float, bytes | OSError]] = asyncio.Queue(_UNDER_WAY)
 
         async def read() -> None:
@@ -337,7 +337,7 @@ def _flow(connection: Connection, up: bool) -> Flow:
 
 
 async def _passes(connection: Connection, up: bool, arrived_s: float, drawn: float) -> None:
-    """Return when a piece that arrived then is to go on, as the connection is treated by then."""
+    """Return when a piece that arrived then is to be passed on, as the connection is treated by then."""
     while True:
         flow, changed = _flow(connection, up), connection._changed
         wait_s = None if flow.held else arrived_s + flow.delay_s + drawn * flow.jitter_s - time.monotonic()

@@ -1,4 +1,4 @@
-"""What Ray itself prints on the standard output of a program that has connected to it."""
+"""Leaves out what Ray itself prints on the standard output of a program that has connected to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Back to rest: everything processed, committed, placed on a live actor with its standbys, and said so."""
+"""Waits for rest: everything processed, committed, placed on a live actor with its standbys, and reported so."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.testing.chaos.rig import APPLICATION, Rig, Role
 
 _LOOK_EACH_S = 0.2
 _RESTS_FOR_S = 3.0
-"""At least once a standby learns of the last commit a second later, and reports no lag until then."""
+"""At least once, a standby learns of the last commit a second later, and reports no lag until then."""
 
 
 def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
-    """Wait until the application is at rest; what keeps it from that when time is up, or when it has ended."""
+    """Wait until the application is at rest. Returns what keeps it from that when time is up, or when it has ended."""
     deadline = time.monotonic() + timeout_s
     rests_since: float | None = None
     while True:
@@ -40,7 +40,7 @@ def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
 
 
 def _unrest(rig: Rig, status: ApplicationStatus) -> str | None:
-    """What is not at rest yet; None when all is."""
+    """Returns what is not at rest yet; None if all is."""
     if status.state is not ApplicationState.RUNNING:
         return f"state {status.state.value}: {status.error}"
     admin = rig.clients.admin()

@@ -1,4 +1,4 @@
-"""Where it happens: a broker of its own, a Ray of its own, the application, and its processes by role."""
+"""The surroundings of a run: a broker of its own, a Ray of its own, the application, and its processes by role."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class Rig:
     """Ray's, when it has several nodes."""
     guarantee: Guarantee
     network: Network | None
-    """What the application comes to the broker by, when that is to be troubled. The harness itself comes directly."""
+    """The network by which the application reaches the broker, if that is troubled. The harness connects directly."""
     given_up: list[Callable[[], None]] = field(default_factory=list)
     """Each ends what is left of a node that is taken for dead."""
 
     def processes(self, role: Role) -> list[psutil.Process]:
-        """The living processes of a role, oldest first."""
+        """Returns the living processes of a role, oldest first."""
         found = []
         for process in psutil.Process().children(recursive=True):
             try:
@@ -99,11 +99,11 @@ class Rig:
 
     @property
     def state_dir(self) -> Path:
-        """Where its tasks keep their stores, all nodes together."""
+        """The directory in which its tasks keep their stores, all nodes together."""
         return self.app.config.state_dir / APPLICATION
 
     def lose_node(self, pick: int) -> str:
-        """End all processes of a node that has stream actors' CPUs; its id. Ray finds that out by itself."""
+        """End all processes of a node that has stream actors' CPUs. Returns its id. Ray finds that out by itself."""
         node = self._worker_node(pick)
         workers = psutil.Process(_raylet_pid(node)).children(recursive=True)
         self.cluster.remove_node(node, allow_graceful=False)
@@ -111,16 +111,16 @@ class Rig:
         return str(node.node_id)
 
     def raylet(self, pick: int) -> psutil.Process:
-        """That of a node that has stream actors' CPUs."""
+        """Returns the raylet of a node that has stream actors' CPUs."""
         return psutil.Process(_raylet_pid(self._worker_node(pick)))
 
     def lose_raylet(self, raylet: psutil.Process) -> None:
-        """``kill -9`` it alone: what else there is of the node ends by itself."""
+        """``kill -9`` it alone: all others of the node's processes end by themselves."""
         raylet.kill()
         self.cluster.remove_node(self._node_of(raylet), allow_graceful=False)
 
     def give_up(self, raylet: psutil.Process) -> Callable[[], None]:
-        """Have no more to do with its node, whose processes stay; they end when what is returned is called."""
+        """Have no more to do with its node, whose processes stay; they end when the returned function is called."""
         node = self._node_of(raylet)
         self.cluster.worker_nodes.remove(node)
 
@@ -135,7 +135,7 @@ class Rig:
         return node
 
     def add_node(self) -> None:
-        """Another node for a stream actor."""
+        """Add another node for a stream actor."""
         self.cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
         _end_in_good_order_when_told_to()  # Ray has put its own handler in the place of ours
 
@@ -149,21 +149,21 @@ class Rig:
         self.app.wait_until_running()
 
     def close(self) -> bool:
-        """Whether the application commits and ends in good order."""
+        """Close the application. Returns True if it commits and ends in good order."""
         return self.app.close(_CLOSE_S)
 
     def ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Of every partition the last stable offset, and the high watermark."""
+        """Returns the last stable offset, and the high watermark, of every partition."""
         admin = self.clients.admin()
         partitions = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
         return admin.end_offsets(partitions), admin.high_watermarks(partitions)
 
     def internal(self, name: str) -> str:
-        """The full name of an internal topic."""
+        """Returns the full name of an internal topic."""
         return f"{APPLICATION}-{name}"
 
     def read(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
-        """Keys and values of a whole topic, committed ones alone, in order within each partition."""
+        """Yields keys and values of a whole topic, committed ones alone, in order within each partition."""
         partitions = [TopicPartition(topic, number) for number in range(self.clients.admin().topics()[topic])]
         consumer = self.clients.consumer()
         ends = consumer.fetch_end_offsets(partitions)
@@ -178,7 +178,7 @@ class Rig:
         consumer.close()
 
     def _answer(self, client: HttpClient, store: str, query: Mapping[str, str | int]) -> Answer:
-        """One page; whose server has just lost its node comes again in a moment."""
+        """Returns one page. A server that has just lost its node comes again in a moment, so it asks again."""
         deadline = time.monotonic() + _HTTP_S
         while True:
             try:
@@ -191,7 +191,7 @@ class Rig:
             time.sleep(_LOOK_EACH_S)
 
     def rows(self, store: str) -> Mapping[Any, Any]:
-        """A key-value store's committed rows, over HTTP."""
+        """Returns a key-value store's committed rows, asked for over HTTP."""
         found: dict[Any, Any] = {}
         query: dict[str, str | int] = {"limit": _PAGE, "isolation": "committed"}
         with HttpClient(self.http_port, _HTTP_S) as client:
@@ -215,7 +215,7 @@ def _end_in_good_order_when_told_to() -> None:
 
 
 def without_room(exception: BaseException) -> UncaughtExceptionResponse:
-    """The uncaught exception handler: who has no room on the disk is replaced, anything else ends the run."""
+    """The uncaught exception handler: an actor without room on the disk is replaced, anything else ends the run."""
     if any(text in str(exception) for text in _NO_ROOM):
         return UncaughtExceptionResponse.REPLACE_ACTOR
     return UncaughtExceptionResponse.SHUTDOWN_CLIENT
@@ -225,7 +225,7 @@ def without_room(exception: BaseException) -> UncaughtExceptionResponse:
 def rig(
     folder: Path, program: Program, guarantee: Guarantee, brokers: int, nodes: int, proxied: int | None
 ) -> Iterator[Rig]:
-    """A rig with its topics; at the end the application, Ray and the broker are ended. ``folder`` stays. ``nodes``: of
+    """Yields a rig with its topics; at the end application, Ray and broker are ended. ``folder`` stays. ``nodes``: of
     Ray, with a stream actor on each; or one for all of them. ``proxied``: with proxies, and their seed."""
     port, http_port = free_port(3 * brokers), free_port()
     _end_in_good_order_when_told_to()

@@ -42,7 +42,7 @@ class Report:
     guarantee: Guarantee
     nodes: int
     folder: Path
-    """With the broker's files, the state and the logs; it stays if something is violated, or the run raises."""
+    """Holds the broker's files, the state and the logs; it stays if something is violated, or the run raises."""
     faults: int = 0
     rest_s: float = 0.0
     """Time after the last fault until the application had nothing left to do; 0 if it never came there."""
@@ -75,7 +75,7 @@ def run(
     try:
         _play(program, report, tell)
     except KeyboardInterrupt:
-        shutil.rmtree(report.folder)  # who ends it by hand wants nothing of it
+        shutil.rmtree(report.folder)  # a person who ends it by hand wants nothing of it
         raise
     except Exception:
         tell(f"not played to its end; logs and data: {report.folder}")
@@ -177,7 +177,7 @@ def _counts_poison(it: Rig, program: Program, report: Report) -> list[str]:
         after = it.app.status()
         if _homes(before) == _homes(after):
             return checks.poison_counted(_dropped(after) - _dropped(before), len(records))
-    # A task that moves for balance begins to count anew; but at rest that comes to an end.
+    # A task that moves for balance begins to count again; but at rest that comes to an end.
     return [
         f"whether records that cannot be decoded are counted is not known: tasks moved in each of {_ATTEMPTS} attempts"
     ]
@@ -192,7 +192,7 @@ def _dropped(status: ApplicationStatus) -> int:
 
 
 def _closed(it: Rig) -> list[str]:
-    """The application ends when it is told to, and leaves no process."""
+    """Close the application, which must end in good order and leave no process."""
     wrong = [] if it.close() else ["the application did not end in good order when it was told to"]
     deadline = time.monotonic() + _PROCESSES_END_S
     while left := [process for role in Role for process in it.processes(role)]:

@@ -1,4 +1,4 @@
-"""What is done to files: bytes that change, and a disk that takes no more."""
+"""Damages files: bytes that change, and a disk that takes no more."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 import psutil
 
 _ROOM = 256 << 10
-"""So much may each file of a process have that is to find the disk full: what it logs is less."""
+"""Bytes that each file may have of a process that is to find the disk full: what it logs is less."""
 _FLIPS = 8
 _KINDS = ("*.sst", "MANIFEST-*", "*.log")
 
 
 def open_databases(process: psutil.Process) -> list[Path]:
-    """The directories of RocksDB that ``process`` has locked."""
+    """Returns the directories of RocksDB that ``process`` has locked."""
     return sorted({Path(file.path).parent for file in process.open_files() if Path(file.path).name == "LOCK"})
 
 
 def damage(databases: Iterable[Path], pick: int) -> list[str]:
-    """Flip some bytes in one file of each of these databases; what was done. Their owner must not be running."""
+    """Flip some bytes in one file of each of these databases. Returns the files. Their owner must not be running."""
     chance = random.Random(pick)
     done = []
     for database in databases:
@@ -46,11 +46,11 @@ def _flip(file: Path, chance: random.Random) -> None:
 
 
 def fill_disk(process: psutil.Process) -> None:
-    """No file of ``process`` may grow beyond some 256 KB: writing more fails. Where the system can do that (Linux)."""
+    """Let no file of ``process`` grow beyond some 256 KB, if the system can do that (Linux): writing more fails."""
     process.rlimit(psutil.RLIMIT_FSIZE, (_ROOM, resource.RLIM_INFINITY))
 
 
 def make_room(process: psutil.Process) -> None:
-    """Files may grow again."""
+    """Let files grow again."""
     with suppress(psutil.NoSuchProcess):
         process.rlimit(psutil.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""Which faults, when, and for how long: a function of a seed."""
+"""Draws the faults of a run, with their times and durations: a function of a seed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BROKER_RESTS_S = 10.0  # else a broker that needs its time to start would be do
 
 
 class Kind(Enum):
-    """What is done, to whom."""
+    """A kind of fault: what is done, and to which process."""
 
     KILL_STREAM_ACTOR = "kill -9 a stream actor"
     KILL_STREAM_ACTORS = "kill -9 all stream actors"
@@ -56,7 +56,7 @@ ANYWHERE = (
     Kind.KILL_BROKER,
     Kind.FREEZE_BROKER,
 )
-"""What needs no more than one node of Ray and one broker, and no cooperation of the program."""
+"""Kinds that need no more than one node of Ray and one broker, and no cooperation of the program."""
 OUTAGES = frozenset({Kind.STOP_BROKER, Kind.KILL_BROKER, Kind.FREEZE_BROKER})
 OF_NETWORK = frozenset(
     {
@@ -70,7 +70,7 @@ OF_NETWORK = frozenset(
 OF_NODES = frozenset({Kind.LOSE_NODE, Kind.KILL_RAYLET, Kind.FREEZE_RAYLET, Kind.ZOMBIE})
 
 _LASTS_S = {
-    # Of those that are frozen short times come as often as long ones; nobody is given up before 120 s.
+    # For frozen processes short times come as often as long ones; none of them is given up before 120 s.
     Kind.FREEZE_STREAM_ACTOR: _FREEZE_S,
     Kind.FREEZE_COORDINATOR: _FREEZE_S,
     # A silent node is given up after about 16 s.
@@ -102,7 +102,7 @@ class Fault:
 
     @property
     def ends_s(self) -> float:
-        """When it is over."""
+        """The time at which it is over, in seconds after the beginning."""
         return self.at_s + self.lasts_s
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Fault:
 
 
 def possible(nodes: int, guarantee: Guarantee, poison: bool) -> tuple[Kind, ...]:
-    """The kinds that make sense on so many nodes of Ray, under a guarantee, for a program with ``poison``."""
+    """Returns the kinds that make sense on ``nodes`` of Ray, under a guarantee, for a program with ``poison``."""
     left_out = set() if nodes > 1 else set(OF_NODES)
     if guarantee is not Guarantee.EXACTLY:
         # One broker has all leaders.
@@ -123,9 +123,9 @@ def possible(nodes: int, guarantee: Guarantee, poison: bool) -> tuple[Kind, ...]
 
 
 def draw(seed: int, seconds: float, kinds: Collection[Kind] = ANYWHERE) -> tuple[Fault, ...]:
-    """The faults that begin within ``seconds``, in order of time. Each of ``kinds`` comes once before one comes again.
+    """Returns the faults that begin within ``seconds``, by time. Each of ``kinds`` comes once before one comes again.
 
-    They overlap, but for those of the broker: one outage begins well after the last one has ended.
+    They overlap, except those of the broker: one outage begins well after the last one has ended.
     """
     chance = random.Random(seed)
     faults: list[Fault] = []

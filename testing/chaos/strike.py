@@ -44,7 +44,7 @@ _VICTIMS = {
 
 
 def _slow(pick: int, proxy: Proxy) -> None:
-    """By 20 to 300 ms each way, and unsteadily."""
+    """Delay bytes by 20 to 300 ms each way, and unsteadily."""
     flow = Flow(delay_s=0.02 + pick % 280 / 1000, jitter_s=0.05)
     proxy.shape(flow, flow)
 
@@ -78,7 +78,7 @@ class Striker:
         self._agenda = _Agenda()
         self._frozen: list[psutil.Process] = []
         self._without_room: list[psutil.Process] = []
-        # A broker needs seconds to start, and a group to let a member in; other faults go on meanwhile.
+        # A broker needs seconds to start, and a group to let a member in; other faults continue meanwhile.
         self._outages = ThreadPoolExecutor(1, "chaos-broker")
         self._others = ThreadPoolExecutor(3, "chaos")
         self._under_way: list[Future[None]] = []
@@ -189,12 +189,12 @@ class Striker:
         if process not in self._frozen:  # a raylet that was frozen, and lost
             return
         self._frozen.remove(process)
-        with contextlib.suppress(psutil.NoSuchProcess):  # killed while it stood
+        with contextlib.suppress(psutil.NoSuchProcess):  # killed while it was stopped
             process.resume()
             self._tell(f"woken: pid {process.pid}")
 
     def _damage(self, fault: Fault, victim: psutil.Process) -> None:
-        """While it stands still: it must not notice, nor write over it."""
+        """Damage its files while it is stopped: it must not notice, nor write over them."""
         victim.suspend()
         deadline = time.monotonic() + _STANDS_S
         while victim.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:

@@ -51,7 +51,7 @@ PARTITIONS = 4
 KEYS = 250
 ROUNDS = 6000
 EACH_MS = 100
-"""From one number of a key to the next, in the records' own time."""
+"""Milliseconds from one number of a key to the next, in the records' own time."""
 IN_A_WINDOW = 10
 BURST, PAUSE = 20, 20
 """Numbers of a key that are visits, and numbers after them that are not."""
@@ -137,11 +137,11 @@ class Timed(Program):
         self._begin_ms = now_ms - now_ms % (IN_A_WINDOW * EACH_MS)
 
     def topology(self) -> Topology:
-        """See the module."""
+        """Returns the topology that the module describes."""
         return topology()
 
     def round(self, number: int) -> Iterator[Written]:
-        """One number of each key, and now and then a rate of each that becomes valid much later."""
+        """Yields one number of each key, and now and then a rate of each that becomes valid much later."""
         first = 0 if number == 0 else number + RATES_AHEAD
         if number % EACH_RATE == 0:
             for valid_from in range(first, number + RATES_AHEAD + 1, EACH_RATE):

@@ -37,7 +37,7 @@ class Crashing(Rig):
         self.clients.admin().create_topics([NewTopic(name, 1) for name in new])
 
     def under_exactly_once(self, state_dir: Path) -> Crashing:
-        """The same application on this disk, after its guarantee was changed."""
+        """Returns a rig of this application on ``state_dir``, after its guarantee was changed to exactly once."""
         changed = copy.copy(self)
         changed.clients = FakeClients(APPLICATION, self.broker, read_committed=True)
         changed.coordinator = FakeCoordinator(self.broker, True)
@@ -65,10 +65,10 @@ TASK = TaskId(0, 0)
 
 @pytest.fixture(params=["restarted", "restored", "promoted", "standby's directory reopened", "promoted on this node"])
 def crashed(tmp_path: Path, request: pytest.FixtureRequest) -> Crashed:
-    """The results after a crash: the first rows are committed, the second processed, and the third come after it.
+    """Gives the results after a crash: the first rows are committed, the second processed, and the third come after it.
 
-    The task continues on its own disk, elsewhere from the changelogs alone, or by a standby that followed all the time:
-    it is promoted, or closed and its directory opened."""
+    The task continues on its own disk, elsewhere from the changelogs alone, or by a standby that followed all the time.
+    The standby is promoted, or it is closed and its directory opened."""
     way: str = request.param
 
     def play(topology: ps.Topology, before: Rows, behind: Rows, then: Rows) -> list[Any]:

@@ -50,7 +50,7 @@ def count_topology() -> ps.Topology:
 
 @dataclass
 class ManualClock:
-    """Stands still until it is told to move."""
+    """A clock that moves only when the test moves it."""
 
     now_ms: int = 1_000_000
 
@@ -62,7 +62,7 @@ class ManualClock:
 
 
 class HeardRestores(StateRestoreListener):
-    """Every call with its figures, and which store each was of; ``raises`` in this one."""
+    """Keeps every call with its figures, and the store that it was for; raises in the call named ``raises``."""
 
     def __init__(self, raises: str = "") -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -132,7 +132,7 @@ class Rig:
         return loop
 
     def on_another_node(self, state_dir: Path) -> Rig:
-        """The same application where ``state_dir`` is."""
+        """Returns a rig of this application with this state directory."""
         other = copy.copy(self)
         config = self.spec.config.model_copy(update={"state_dir": state_dir})
         other.spec = ApplicationSpec(self.spec.topology, config)
@@ -141,7 +141,7 @@ class Rig:
     def assign(self, loop: StreamLoop, epoch: int, *tasks: TaskId) -> Future[None]:
         """Give the loop these tasks, each with its partition of every topic of its sub-topology that has one."""
         programs = TaskPrograms(self.spec.topology, self.spec.config)
-        # A topic that is not there now, or a broker, was when the coordinator planned.
+        # A topic or broker that is not there now was there when the coordinator planned.
         counts = self.broker.topics() if self.broker.answers else {}
         sources = {}
         for task in tasks:
@@ -151,7 +151,7 @@ class Rig:
         return loop.assign(epoch, sources)
 
     def running(self, *tasks: TaskId, epoch: int = 1, slot: int = 1) -> StreamLoop:
-        """A loop with these tasks (default: all of sub-topology 0), which has done all there was to do."""
+        """Returns a loop with these tasks (default: all of sub-topology 0) that has done all there was to do."""
         loop = self.loop(slot)
         assigned = self.assign(loop, epoch, *(tasks or [TaskId(0, p) for p in range(self.partitions)]))
         settle(loop)
@@ -213,7 +213,7 @@ def key_query(key: str, committed: bool = False, store: str = "counts", partitio
 
 
 def count_of(loop: StreamLoop, key: str, committed: bool = False) -> int | None:
-    """The count of ``key`` by a query, None if there is none."""
+    """Returns the count of ``key`` by a query, None if there is none."""
     (found,) = query(loop, key_query(key, committed))
     assert found.failure is None, found
     value: int | None = found.rows[0][1] if found.rows else None

@@ -1,4 +1,4 @@
-"""How much of its time a stream loop worked, and on which task: what the number of actors is decided by."""
+"""The time that a stream loop worked, and on which task. The number of actors is decided by it."""
 
 from __future__ import annotations
 

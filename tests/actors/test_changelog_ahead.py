@@ -1,7 +1,7 @@
 """A crash leaves changelogs ahead of the committed offsets: the records behind these come again.
 
-They must find what they found when they came first, also where stores whose rows expire have been told of much later
-times by their changelogs. Else a window that was open at the commit would begin anew with what came after it.
+They must find what they found the first time, even if the changelogs have brought much later times to stores whose
+rows expire. Otherwise, a window that was open at the commit would begin again with the records after it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def expiring() -> ps.Topology:
 
 
 def waiting(beside: bool = False) -> ps.Topology:
-    """Of the table only what is committed is there after a crash: it has no changelog."""
+    """Joins with a table that has no changelog: after a crash, it holds only what is committed."""
     builder = ps.StreamsBuilder()
     store: Any = ps.Materialized.as_(ps.Stores.persistent_versioned_key_value_store("rows", MINUTE))
     table: Any = builder.table("other", strings(), store.with_logging_disabled())
@@ -212,7 +212,7 @@ def test_a_record_that_comes_again_finds_the_version_of_its_time_again(crashed: 
 
 
 def test_a_table_made_of_one_that_expires_hears_of_it_again(crashed: Crashed) -> None:
-    """Its deletion waited in a cache, and the one that expired was in its changelog already."""
+    """Its deletion waited in a cache; that in the table that expires was in its changelog already."""
     results = crashed(expiring(), [("in", "a", "x", 60_000)], [("in", "b", "y", 200_000)], [])
     assert results == [("a", None), ("b", "Y")]
 
@@ -229,7 +229,7 @@ def test_a_record_that_waits_for_a_table_waits_again(beside: bool, crashed: Cras
 
 
 def gathered(waits: str) -> ps.Topology:
-    """Returns a program that gathers what leaves a store in which records wait, in a table that is cached."""
+    """Returns a program that gathers what leaves a store of waiting records, in a table that is cached."""
     builder = ps.StreamsBuilder()
     if waits == "outer join":
         left, right = builder.stream("in", strings()), builder.stream("other", strings())

@@ -364,7 +364,7 @@ def test_a_refusal_drops_the_task_with_what_it_did_since(tmp_path: Path) -> None
 def test_a_dropped_task_is_opened_again_when_what_it_sent_has_arrived(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the changelog would grow behind the end up to which it is restored, by records that no row has."""
+    """Otherwise, the changelog would grow behind the end up to which it is restored, by records that no row has."""
     rig = Rig(tmp_path, uncached())
     loop = rig.running()
     writing(rig, 1, keys=1)

@@ -1,4 +1,4 @@
-"""A task that fails while a commit is under way, or before its turn in it: the others commit, and its error is told."""
+"""A task that fails during a commit, or before its turn in it: the others commit, and its error is reported."""
 
 from __future__ import annotations
 

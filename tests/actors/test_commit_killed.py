@@ -18,7 +18,7 @@ from tests.actors.test_commit_beside_records import KEYS, TASK, counted_once, pr
 
 
 def rows_of(rig: Rig, offset: int) -> dict[bytes, bytes]:
-    """The rows that the first ``offset`` records of the changelog make."""
+    """Returns the rows that the first ``offset`` records of the changelog make."""
     rows: dict[bytes, bytes] = {}
     for record in rig.broker.records(CHANGELOG)[:offset]:
         assert record.key is not None
@@ -96,8 +96,8 @@ def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset
 
 
 def _offset_is_true(rig: Rig, loop: StreamLoop, known: int | None) -> int | None:
-    """The committed rows are not older than what the changelog has in front of the offset stored beside them; looked at
-    whenever that moves on from ``known``."""
+    """Asserts, if the offset beside the committed rows is not ``known``, that they are not older than the changelog's
+    rows in front of it. Returns that offset."""
     hosted = loop._tasks.get(TASK)
     offset = hosted.state_manager.changelog_offset("counts") if hosted is not None else None
     if hosted is None or not offset or offset == known:
@@ -112,7 +112,7 @@ def _offset_is_true(rig: Rig, loop: StreamLoop, known: int | None) -> int | None
 
 
 def _kill(rig: Rig, loop: StreamLoop) -> None:
-    """As if the process had ended: what is queued is gone, and answers that come now reach nobody."""
+    """Acts as if the process had ended: queued records are gone, and answers that come now reach nobody."""
     producer_of(loop).close()
     loop._commits.abandon()
     loop._job = None

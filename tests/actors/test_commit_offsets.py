@@ -1,4 +1,4 @@
-"""Which offset of its changelog a commit stores beside a store's rows: its own last record's. Nobody is asked."""
+"""The changelog offset that a commit stores beside a store's rows: its own last record's. The broker is not asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOREIGN = FakeRecord(b"foreign", (9).to_bytes(8, "big"), 1, None)
 
 
 def stored(loop: StreamLoop, partition: int = 0) -> int | None:
-    """The offset that stands beside the rows of store ``counts``."""
+    """Returns the offset that is stored beside the rows of store ``counts``."""
     return loop._tasks[TaskId(0, partition)].state_manager.changelog_offset("counts")
 
 

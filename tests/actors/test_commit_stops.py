@@ -1,4 +1,4 @@
-"""The time for which commits keep records waiting, as the actor tells it."""
+"""The time for which commits keep records waiting, as the actor reports it."""
 
 from __future__ import annotations
 

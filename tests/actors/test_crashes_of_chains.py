@@ -1,4 +1,4 @@
-"""The same as ``test_crashes`` of operators behind each other in one task, each of which keeps something of its own."""
+"""Crashes, as in ``test_crashes``, of tasks with operators behind each other, each of which keeps state of its own."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def windows_of_windows(builder: ps.StreamsBuilder, caching: bool) -> Any:
 
 
 def suppressed_sessions(builder: ps.StreamsBuilder, caching: bool) -> Any:
-    """Always with caching: without, a part of a session may be let through, too (docs/RELIABILITY.md)."""
+    """Always cached sessions: without caching, a part of a session may be let through, too (docs/RELIABILITY.md)."""
     grouped = builder.stream("in", strings()).group_by_key()
     sessions = grouped.windowed_by(ps.SessionWindows.of_inactivity_gap_and_grace(SPAN, GRACE))
     table: Any = sessions.aggregate(str, union, union, kept("sessions", True))
@@ -117,7 +117,7 @@ def records(build: Build, random: Random) -> Rows:
 
 
 def played(build: Build, seed: int, tmp_path: Path) -> tuple[Played, Played]:
-    """Without a crash, and with some."""
+    """Returns the program as played without a crash, and with some."""
     builder = ps.StreamsBuilder()
     build(builder, seed % 2 == 1).to("out", OUT)
     topology, rows = builder.build(), records(build, Random(f"records {build.__name__} {seed}"))

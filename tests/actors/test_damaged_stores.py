@@ -1,5 +1,5 @@
-"""Files of a store are damaged while it is closed: who reads that first ends, nobody is asked, and the next who opens
-the store restores it."""
+"""Files of a store are damaged while it is closed: the actor that reads them first ends, no handler is asked, and the
+next actor that opens the store restores it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ask_nobody(exception: BaseException) -> UncaughtExceptionResponse:
 
 
 def counted(state_dir: Path, guarantee: str, *, logged: bool = True) -> Rig:
-    """Every key was counted once, and the rows are in files."""
+    """Returns a rig that has counted every key once, with the rows in files."""
     builder = ps.StreamsBuilder()
     counts: ps.Materialized[str, int] = ps.Materialized.as_("counts")
     counts = counts if logged else counts.with_logging_disabled()

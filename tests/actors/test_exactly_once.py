@@ -63,7 +63,7 @@ def test_a_commit_as_a_member_that_has_lost_its_seat_goes_back_and_comes_again(t
     loop = rig.running()
     rig.write("in", ("a", "x", 1))
     rig.commit(loop)
-    rig.coordinator.join()  # restarted: what the actor was told holds no more
+    rig.coordinator.join()  # restarted: its earlier answers to the actor no longer hold
     rig.write("in", ("a", "x", 2))
     rig.commit(loop)
     rig.commit(loop)
@@ -93,7 +93,7 @@ def test_going_back_wipes_no_state_and_restores_nothing(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_stores_of_a_task_that_had_nothing_to_do_for_days_are_kept(tmp_path: Path, restarted: bool) -> None:
-    """A marker stands behind the last record of each changelog: that is no deletion they may have missed."""
+    """A marker follows the last record of each changelog: that is no deletion they may have missed."""
     rig = application(tmp_path)
     rig.broker.delete_topic(CHANGELOG)
     rig.clients.admin().create_topics([NewTopic(CHANGELOG, 1, config={"cleanup.policy": "compact"})])

@@ -48,7 +48,7 @@ def test_a_call_that_never_returns_is_given_up_and_its_client_left_alone_until_i
     rig.write("in", ("a", "x", 1))
     settle(loop)
     if call == "abort_transaction":
-        rig.coordinator.join()  # as somebody else the actor may not commit: it aborts
+        rig.coordinator.join()  # as another member the actor may not commit: it aborts
     if call == "init_transactions":
         rig.broker.expire_transactions()  # the producer is spent: another one takes the id
     rig.commit(loop)

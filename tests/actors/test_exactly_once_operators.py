@@ -1,4 +1,4 @@
-"""Operators that have something to themselves, and must go on as if nothing had been after an abort."""
+"""Operators with state of their own, which must continue after an abort as if nothing had happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``exactly_once_v2``: tasks that begin, fail, or go back while something that they need is missing."""
+"""``exactly_once_v2``: tasks that begin, fail or go back while something that they need is missing."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_task_without_records_commits_where_it_begins_so_that_the_group_looks_
 @pytest.mark.parametrize("aborted", [1, 2, 3, 5])
 def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_path: Path, aborted: int) -> None:
     class Fenced(ps.Processor[str, str, str, str]):
-        """A producer whose first request is refused, as if another had fenced it."""
+        """A processor whose first ``aborted`` initialisations fail, as if its producer had been fenced."""
 
         inits = 0
 
@@ -122,7 +122,7 @@ def test_what_a_processor_sends_when_it_is_initialised_is_committed_though_no_re
             context.forward(ps.Record("hello", "x", 1))
 
         def process(self, record: ps.Record[str, str]) -> None:
-            """It only greets."""
+            """Does nothing: it only greets."""
 
     rig = processing(tmp_path, Greeting)
     loop = rig.running()
@@ -143,7 +143,7 @@ def test_an_offset_that_was_committed_at_least_once_behind_a_transaction_that_is
     producer.begin_transaction()
     producer.send("in", b"b", b"x", 2, None, 0)
     producer.flush(1)
-    # Reading what is not committed, it has come behind that.
+    # An application that reads uncommitted records has committed past the open transaction.
     rig.broker.group(APPLICATION).offsets[ps.TopicPartition("in", 0)] = CommittedOffset(2, "")
     loop = rig.running()
     rig.commit(loop)
@@ -154,7 +154,7 @@ def test_an_offset_that_was_committed_at_least_once_behind_a_transaction_that_is
 
 
 def outer_join() -> ps.Topology:
-    """Records of the topic ``in`` joined with others of it; each in vain."""
+    """Joins records of the topic ``in`` with others of it; none has a match."""
     builder = ps.StreamsBuilder()
     stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))
     left, right = stream.filter(lambda _, value: value == "l"), stream.filter(lambda _, value: value == "r")
@@ -168,8 +168,8 @@ def outer_join() -> ps.Topology:
 def test_what_another_actor_committed_after_the_starts_were_found_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another Ray cluster. At least once a record that found no match behind the commit waits again; exactly once
-    its result is committed, and the stores outlive a task whose commit is refused."""
+    """The other actor is in another Ray cluster. At least once, a record that found no match behind the commit waits
+    again. Exactly once, its result is committed, and the stores outlive a task whose commit is refused."""
     monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)
     rig = Rig(tmp_path, outer_join(), **EXACTLY)
     shared = f"{APPLICATION}-pairs-outer-shared-join-store-changelog"

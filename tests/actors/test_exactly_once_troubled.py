@@ -1,4 +1,4 @@
-"""``exactly_once_v2`` under random troubles: whatever befalls one actor after the other, each record counts once."""
+"""``exactly_once_v2`` under random faults: whatever happens to one actor after the other, each record counts once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Troubled:
         self.happened: Counter[str] = Counter()
 
     def begin(self) -> StreamLoop:
-        """The task's next actor, after its predecessor was fenced: it has the same slot, or another."""
+        """Starts the task's next actor, after its predecessor was fenced: it has the same slot, or another."""
         if self.slot:
             self.rig.broker.init_producer(transactional_id(APPLICATION, "", self.slot))
         self.epoch, self.slot = self.epoch + 1, self.random.choice([1, 2])
@@ -37,7 +37,7 @@ class Troubled:
         return loop
 
     def kill(self) -> None:
-        """As if the process had ended: nobody aborts its transaction, nobody closes its stores in good order."""
+        """Acts as if the process had ended: nothing aborts its transaction or closes its stores in good order."""
         self.loop._commits.abandon()
         self.loop._job = None
         self.loop._jobs.clear()
@@ -60,7 +60,7 @@ class Troubled:
         weights = [1, 10, 2, 1, 3, 3, 3]
         (what,) = self.random.choices(list(faults), weights)
         if broker.down and what in ("kill", "coordinator restarts"):
-            return  # whoever fences, or joins, waits for it
+            return  # fencing and joining wait for the broker
         self.happened[what] += 1
         faults[what]()
 

@@ -1,4 +1,4 @@
-"""What passes by itself, what retention takes away, who starves whom. On the fake broker."""
+"""Errors that pass, records that retention deletes unread, and a slow task beside others. On the fake broker."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_a_topic_that_is_shorter_than_what_was_committed_is_read_on_at_its_end_b
 def test_a_position_behind_a_log_that_lacks_the_end_of_a_transaction_continues_behind_its_records(
     tmp_path: Path,
 ) -> None:
-    """They were processed when the transaction had ended."""
+    """The records were processed when the transaction had ended."""
     rig = Rig(tmp_path, pass_through("earliest"), processing_guarantee="exactly_once_v2")
     stranger = rig.clients.transactional_producer("stranger")
     stranger.init_transactions()
@@ -308,7 +308,7 @@ def test_a_slow_task_does_not_starve_the_others_of_its_actor(tmp_path: Path) -> 
     done: list[str] = []
     rig = slow_rig(tmp_path, done)
     loop = rig.running()
-    # So much work that much is fetched at once.
+    # Enough work that many records are fetched at once.
     rig.write("in", *(("k", "quick", 1) for _ in range(20_000)), partition=1)
     settle(loop)
     assert max(hosted.batch_size for hosted in loop._running) == 2000
@@ -319,7 +319,7 @@ def test_a_slow_task_does_not_starve_the_others_of_its_actor(tmp_path: Path) -> 
     rig.write("in", ("k", "fast", 1), partition=1)
     settle(loop, at_most=10_000)
     assert len(done) == 3001
-    # The first batch is 100 records, for nobody knows yet how slow they are; then it is one at a time.
+    # The first batch has 100 records, because it is not known yet how slow they are. Then it is one at a time.
     assert done.index("fast") < 200
 
 

@@ -241,7 +241,7 @@ def test_a_copy_that_is_older_than_the_topic_keeps_deletions_is_filled_anew(tmp_
     settle(loop)
     rig.commit(loop)
     rig.stop(loop)
-    # What compaction leaves of a deletion that nobody has read in time: nothing.
+    # Compaction leaves nothing of a deletion, even if no actor has read it in time.
     admin = rig.clients.admin()
     admin.delete_records({TopicPartition("users", 0): 1})
     rig.users(("eve", "two"))

@@ -38,14 +38,14 @@ QUIET_LOG = f"{APPLICATION}-quiet-changelog"
 
 
 def after_an_unclean_exit(rig: Rig, path: Path) -> Rig:
-    """The same application over what the disk has now; whoever had the transactional id is fenced."""
+    """Returns the application over a copy of what the disk has now; the owner of its transactional id is fenced."""
     shutil.copytree(rig.spec.config.state_dir, path)
     rig.broker.init_producer(transactional_id(APPLICATION, "", 1))
     return rig.on_another_node(path)
 
 
 def begun(rig: Rig) -> tuple[StreamLoop, list[Any]]:
-    """The task's actor on this disk, once it is through with all there is, and what was said of its stores."""
+    """Returns the task's actor on this disk, once it has done all there was to do, and the log of its restores."""
     with capture_logs() as logs:
         loop = rig.loop()
         rig.assign(loop, 100, TASK)
@@ -83,8 +83,8 @@ def folded(rig: Rig, end: int | None) -> dict[bytes, int]:
 def test_of_a_transaction_that_was_not_committed_nothing_is_on_disk_after_an_unclean_exit(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KAFKA-20685: a checkpoint written when the restore ended survived in RUNNING, so after a crash stores were taken
-    for good in which RocksDB had already put what a transaction wrote that was aborted then."""
+    """KAFKA-20685: a checkpoint written when the restore ended survived in RUNNING. After a crash, stores were taken as
+    valid although RocksDB already held writes of a transaction that was then aborted."""
     rig = application(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))
@@ -136,7 +136,7 @@ def test_unclean_exits_one_after_the_other_wipe_no_store_and_cost_the_tail_alone
 
 
 def test_a_store_that_had_to_be_wiped_is_wiped_once(tmp_path: Path) -> None:
-    """KAFKA-20753, too: what a wipe is followed by must not look like what led to it."""
+    """KAFKA-20753, too: the state after a wipe must not look like the one that led to it."""
     rig = application(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))
@@ -197,7 +197,7 @@ def test_at_every_moment_the_rows_on_disk_are_those_in_front_of_the_offset_on_di
 def test_after_a_crash_no_answer_claims_records_that_its_rows_lack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KAFKA-20760, as who asks sees it: Kafka has the offsets of a commit that the disk has not."""
+    """KAFKA-20760, as a query sees it: Kafka has the offsets of a commit that the disk lacks."""
     rig = application(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))
@@ -234,7 +234,7 @@ def test_after_a_crash_no_answer_claims_records_that_its_rows_lack(
 
 
 def two_stores() -> ps.Topology:
-    """Counts all keys in ``counts``, and keeps those records in ``quiet`` that say so."""
+    """Counts the records of each key in ``counts``, and in ``quiet`` only those with the value "keep"."""
     builder = ps.StreamsBuilder()
     lines = builder.stream("in", ps.Consumed.with_(STRING, STRING))
     kept: Any = ps.Materialized.as_("counts")
@@ -257,7 +257,7 @@ def test_the_offset_of_a_store_that_has_nothing_to_do_is_as_new_on_disk_as_its_l
     for number in range(30):
         rig.write("in", ("a", "x", number))
         rig.commit(loop)
-    # Of the quiet store's changelog compaction has left its last row.
+    # Compaction has left only the last row of the quiet store's changelog.
     rig.broker.delete_records(TopicPartition(QUIET_LOG, 0), last - 2)
     rig.clock.now_ms += 100 * 86_400_000
     settle(loop)
@@ -277,7 +277,7 @@ def test_the_offset_of_a_store_that_has_nothing_to_do_is_as_new_on_disk_as_its_l
 def test_an_actor_that_is_fenced_takes_its_id_with_a_new_producer_once_each_time_and_closes_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KAFKA-18067: the mend of a leaked producer kept a fenced one in use, so that it was fenced at each commit, for
+    """KAFKA-18067: the fix for a leaked producer kept a fenced one in use, so that it was fenced at each commit, for
     ever."""
     made, closed = [], []
     make, close = FakeClients.transactional_producer, FakeTransactionalProducer.close
@@ -313,8 +313,8 @@ def test_an_actor_that_is_fenced_takes_its_id_with_a_new_producer_once_each_time
 
 
 def test_an_id_that_the_broker_has_forgotten_is_taken_again_and_nothing_counts_twice(tmp_path: Path) -> None:
-    """KAFKA-16699: the broker forgets an id that nobody has used for a week; what it says then ended the application,
-    where being fenced does not."""
+    """KAFKA-16699: the broker forgets an id that was not used for a week. Its error then ended the application, while
+    being fenced does not."""
     rig = application(tmp_path)
     loop = rig.running()
     for number in range(3):
@@ -354,7 +354,7 @@ class Refusing:
 )  # fmt: skip
 @pytest.mark.parametrize("step", ["begin", "commit", "abort"])
 def test_a_lost_mapping_is_to_us_what_being_fenced_is(step: str, code: int) -> None:
-    """KAFKA-16699, by librdkafka's own words: the producer is spent, and another takes its id."""
+    """KAFKA-16699, by librdkafka's own errors: the producer is spent, and another takes its id."""
     transactions = Transactions(Refusing(code), "nowhere:9092", SETTINGS)
     steps: dict[str, Callable[[], object]] = {
         "begin": transactions.begin,

@@ -185,7 +185,7 @@ def test_the_log_tells_that_the_lease_has_expired_and_how_long_that_lasted(
 
 
 def without_a_lease(tmp_path: Path, clock: Clock, lease: Lease) -> tuple[Rig, StreamLoop]:
-    """A loop whose lease has ended while the result of the second of its records was on its way to a broker."""
+    """Returns a loop whose lease has ended while the result of its second record was on its way to a broker."""
     rig = Rig(tmp_path, statestore_cache_max_bytes=0)
     rig.lease = lease
     loop = rig.running()
@@ -292,7 +292,7 @@ def test_a_thread_of_the_actor_looks_at_the_lease_while_its_loop_does_not_come_r
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, lease: Lease
 ) -> None:
     class EndedError(Exception):
-        """Of the thread."""
+        """Ends the thread."""
 
     def sleep(seconds: float) -> None:
         clock.now_s += seconds
@@ -367,7 +367,7 @@ def test_an_order_does_not_commit_the_source_of_a_result_whose_refusal_the_progr
 
 
 def ordered(loop: StreamLoop, order: str) -> Future[None]:
-    """The loop's answer to this order."""
+    """Gives the loop this order and returns its answer."""
     if order == "stop":
         return loop.stop()
     return loop.suspend(10**6) if order == "suspend" else loop.assign(10**6, {})

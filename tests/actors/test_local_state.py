@@ -1,4 +1,4 @@
-"""What an application has on a node: counted, and removed. On the fake broker."""
+"""The state of an application on a node: counted, and removed. On the fake broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an actor measures of itself, its tasks, their nodes, topics and stores."""
+"""The metrics of an actor, its tasks, and their nodes, topics and stores."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_waits_is_counted_as_waiting_and_not_as_processed_also_when_it_is_g
     rig.write("other", ("a", "x", 1))
     settle(loop)
     assert task_of(loop).measured[NODE, "process-total", source] == 1
-    rig.coordinator.join()  # restarted: what the actor was told holds no more
+    rig.coordinator.join()  # restarted: its earlier answers to the actor no longer hold
     rig.commit(loop)
     rig.clock.now_ms += 10_001
     settle(loop)
@@ -132,7 +132,7 @@ def test_a_source_tells_how_old_records_are_when_they_are_read(tmp_path: Path) -
     task_of(loop)
     rig.clock.now_ms += 3000
     measured = task_of(loop).measured
-    # Of each batch the first and the last record.
+    # The first and the last record of each batch are measured.
     assert measured[NODE, "record-e2e-latency-max", SOURCE] == 700
     assert measured[NODE, "record-e2e-latency-min", SOURCE] == 200
 
@@ -200,7 +200,7 @@ def test_counters_go_on_when_an_aborted_transaction_has_a_task_begin_anew(tmp_pa
     rig.commit(loop)
     before = task_of(loop)
     assert (before.records_processed, before.dropped_records) == (2, 1)
-    rig.coordinator.join()  # restarted: what the actor was told holds no more
+    rig.coordinator.join()  # restarted: its earlier answers to the actor no longer hold
     rig.write("in", ("a", "x", 2))
     rig.commit(loop)
     rig.commit(loop)

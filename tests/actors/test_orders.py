@@ -1,4 +1,4 @@
-"""Orders to a stream actor: each does what it says, and may come twice."""
+"""Orders to a stream actor: each is carried out, and may come twice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_suspended_actor_commits_and_processes_nothing_until_the_next_assignme
 
 @pytest.mark.parametrize("late", [Suspend(1), Assign(0, {}, {})])
 def test_an_order_that_comes_too_late_keeps_no_task_from_going_on_after_an_outage(tmp_path: Path, late: Order) -> None:
-    """Whoever goes back to the last commit stops when an order waits: most likely that is another assignment."""
+    """An actor that goes back to the last commit stops if an order waits: most likely that is another assignment."""
     rig = Rig(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))

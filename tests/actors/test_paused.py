@@ -1,4 +1,4 @@
-"""A stream loop that is paused: no records, no punctuation; commits, restores, assignments and queries go on."""
+"""A stream loop that is paused: no records, no punctuation; commits, restores, assignments and queries continue."""
 
 from __future__ import annotations
 

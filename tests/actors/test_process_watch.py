@@ -1,4 +1,4 @@
-"""Processes that stand still: the coordinator's and the HTTP server's, which Ray restarts only when they have ended."""
+"""Unresponsive processes of the coordinator and the HTTP server, which Ray restarts only when they have ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HERE = Process("node", 7, 1000.0)
 
 
 class Actor:
-    """Of Ray; ``lives`` in a process, or stands still."""
+    """Stands in for a Ray actor: ``lives`` is its process, or None if it is unresponsive."""
 
     def __init__(self) -> None:
         self.lives: Process | None = HERE
@@ -52,7 +52,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Watched:
-    """An actor that is looked after, and which processes are ended."""
+    """An actor that is watched, and the processes that are ended."""
 
     def __init__(self) -> None:
         self.actor = Actor()
@@ -133,7 +133,7 @@ def process_called(title: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def known(process: subprocess.Popen[bytes]) -> Process:
-    """As an actor in this process reports itself."""
+    """Returns ``process`` as an actor in it reports itself."""
     return Process("node", process.pid, psutil.Process(process.pid).create_time())
 
 

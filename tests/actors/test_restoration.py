@@ -1,4 +1,4 @@
-"""A restore of many records: in slices beside the running tasks, by files, told of, and resumed where it was killed."""
+"""A restore of many records: in slices beside running tasks, by files, with progress, and resumed after a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESTORED, RUNNING = TaskId(0, 0), TaskId(0, 1)
 
 
 def log_counts(rig: Rig, records: int = RECORDS, partition: int = 0) -> None:
-    """To the changelog: a third of the keys comes twice, each record has its number for a count."""
+    """Writes the changelog: a third of the keys comes twice, and the count in each record is its number."""
     producer = rig.clients.producer()
     for number in range(records):
         key = b"user-%d" % (number % (records * 3 // 4))
@@ -56,14 +56,14 @@ def step_until(loop: StreamLoop, condition: Callable[[], bool]) -> None:
 
 
 def kill(loop: StreamLoop) -> None:
-    """The database is released, as by the end of the process; nothing is said to Kafka."""
+    """Releases the database, as the end of the process does; nothing is sent to Kafka."""
     for hosted in loop._tasks.values():
         hosted.state_manager.close()
 
 
 @pytest.fixture
 def small_loads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """Files of some thousand rows; which files were taken in, by store."""
+    """Limits files to some thousand rows. Returns the files that are taken in, each as (store, name)."""
     monkeypatch.setattr(replays, "_LARGEST_LOAD", 200_000)
     taken: list[tuple[str, str]] = []
     ingest = RocksDBTaskStores.ingest
@@ -155,7 +155,7 @@ def test_a_restore_that_was_killed_goes_on_behind_what_was_written(
 
 
 def restore_and_kill(rig: Rig, loads: list[tuple[str, str]], wanted: int) -> None:
-    """Until there were so many files."""
+    """Restores until ``wanted`` files were taken in, then kills the loop."""
     loop = rig.loop()
     rig.assign(loop, wanted, RESTORED)
     step_until(loop, lambda: len(loads) >= wanted and loop._restoration._replays._writing is None)
@@ -230,7 +230,7 @@ def test_what_was_read_before_a_file_is_taken_in_is_read_anew(tmp_path: Path) ->
 
 
 class SlowClock(ManualClock):
-    """Each look at it takes 4 ms: so a slice seems to take 8 ms, whatever is in it."""
+    """Each look at it takes 4 ms, so a slice seems to take 8 ms, whatever is in it."""
 
     def monotonic_s(self) -> float:
         self.looks = getattr(self, "looks", 0) + 1
@@ -238,7 +238,7 @@ class SlowClock(ManualClock):
 
 
 def usual_slice(path: Path, alone: bool, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many records most slices ask for, while no other task runs or one does."""
+    """Returns the median number of records that a slice asks for, ``alone`` or beside a running task."""
     rig = Rig(path, partitions=2)
     rig.clock = SlowClock()
     log_counts(rig)

@@ -1,4 +1,4 @@
-"""What a standby update listener is told (KIP-988)."""
+"""The calls of a standby update listener (KIP-988)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.actors.test_standbys import READS, TASK, log, raising, standby_of
 
 
 class HeardUpdates(ps.StandbyUpdateListener):
-    """Every call with its figures."""
+    """Keeps every call with its figures."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -96,7 +96,7 @@ def test_a_standby_update_listener_hears_that_a_copy_is_given_up_begins_again_or
 def test_the_end_that_a_standby_update_listener_is_told_is_never_before_what_it_has_loaded(
     known: int | None, told: int
 ) -> None:
-    """The end that is known may be that of a changelog that was empty a moment ago."""
+    """The known end may be that of a changelog that was empty a moment ago."""
     heard = HeardUpdates()
     partition, migrated = TopicPartition(CHANGELOG, 0), ps.SuspendReason.MIGRATED
     events = StandbyEvents(heard, partition, "counts", TASK, lambda: known)

@@ -1,4 +1,4 @@
-"""At least once standbys follow their changelogs as far as the last commit of the active task covers them."""
+"""At least once, standbys follow their changelogs as far as the last commit of the active task covers them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_standby_does_not_pass_the_last_commit_though_the_changelog_has_more(t
 
 
 def test_what_was_read_beyond_a_commit_is_read_again_though_another_standby_came_meanwhile(tmp_path: Path) -> None:
-    """Partitions that stay assigned continue behind what was thrown away, so it must not be forgotten."""
+    """Partitions that stay assigned continue behind the records that were thrown away, which must not be forgotten."""
     rig = Rig(tmp_path, uncached(), partitions=2)
     active, other = rig.running(TASK, TaskId(0, 1)), TaskId(0, 1)
     rig.write("in", ("ada", "x", 1), partition=0)
@@ -62,7 +62,7 @@ def test_what_was_read_beyond_a_commit_is_read_again_though_another_standby_came
 
 
 def test_what_a_crash_has_left_in_a_changelog_reaches_the_standbys_though_no_record_comes(tmp_path: Path) -> None:
-    """The next commit tells of it, and there is one though nothing is processed again."""
+    """The next commit reports it, and there is one although nothing is processed again."""
     rig = uncached_rig(tmp_path)
     active = rig.running(TASK)
     rig.write("in", ("ada", "x", 1))
@@ -84,7 +84,7 @@ def test_what_a_crash_has_left_in_a_changelog_reaches_the_standbys_though_no_rec
 
 
 def test_a_standby_whose_commits_tell_nothing_of_its_changelogs_waits_and_says_nothing(tmp_path: Path) -> None:
-    """They may be of Kafka Streams, or of a version that told nothing."""
+    """The commits may be those of Kafka Streams, or of a version that reported nothing."""
     rig = Rig(tmp_path)
     log(rig, "ada", 1)
     rig.broker.group(APPLICATION).offsets[TopicPartition("in", 0)] = CommittedOffset(0)
@@ -136,7 +136,7 @@ def test_a_sub_topology_may_have_hundreds_of_stores(tmp_path: Path) -> None:
 
 
 def many_counts(count: int) -> ps.Topology:
-    """So many counts of the same records, in stores in memory."""
+    """Counts the same records ``count`` times, each in a store in memory."""
     builder = ps.StreamsBuilder()
     grouped = builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key()
     for number in range(count):
@@ -195,7 +195,7 @@ def test_only_the_partitions_of_the_standbys_are_asked_for(tmp_path: Path, monke
 def test_a_standby_takes_no_answer_to_a_question_before_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: TaskId
 ) -> None:
-    """It would take it that nothing of its task is committed, so that its rows expire by what a crash has left."""
+    """It would assume that nothing of its task is committed, and its rows would expire by what a crash has left."""
     rig = Rig(tmp_path, uncached(), partitions=2)
     standby = standby_of(rig)
     rig.clock.now_ms += 1001

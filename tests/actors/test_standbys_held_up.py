@@ -150,7 +150,7 @@ def test_a_store_that_waits_to_begin_again_keeps_nothing_of_what_was_deleted(
     loop = rig.loop(2)
     given: tuple[Sources, Sources] = ({TASK: READS[TASK]}, {}) if active else ({}, {TASK: READS[TASK]})
     with monkeypatch.context() as patch:
-        # The restore has begun, and read nothing yet, when the changelog is created again and nobody leads it.
+        # The restore has begun, and read nothing yet, when the changelog is created again and has no leader.
         patch.setattr(FakeConsumer, "poll", lambda *_: [])
         loop.assign(1, *given)
         for _ in range(5):

@@ -30,7 +30,7 @@ def lines() -> Iterator[list[Any]]:
 
 
 def result(steps: Steps[str | None], clock: ManualClock) -> str:
-    """Of steps whose pauses pass at once."""
+    """Returns the result of the steps; their pauses pass at once."""
     try:
         while True:
             clock.now_ms += int(1000 * next(steps))
@@ -39,7 +39,7 @@ def result(steps: Steps[str | None], clock: ManualClock) -> str:
 
 
 def after(seconds: float, error: StreamsError, clock: ManualClock) -> str:
-    """Waits so long for a call that raises ``error`` until then."""
+    """Waits for a call that raises ``error`` for this time, and returns its result."""
     ready_ms = clock.now_ms + seconds * 1000
 
     def call() -> str:

@@ -1,4 +1,4 @@
-"""How far stores say that they have come: what is processed, what is committed, what waits in another one's cache."""
+"""The positions that stores report, of what is processed, committed, or waiting in another store's cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = Position.empty_position()
 
 
 def tables() -> ps.Topology:
-    """``source`` of ``in``, and what is made of it: ``mapped``, and, by way of that, ``counts``."""
+    """Table ``source`` of ``in``, table ``mapped`` made from it, and ``counts``, a join of the two."""
     builder = ps.StreamsBuilder()
     source = builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("source"))
     kept: ps.Materialized[str, str] = ps.Materialized.as_("mapped")
@@ -34,7 +34,7 @@ def asked(
     query = StoreQuery(TaskId(0, 0), store, RangeQuery(), limit=10, committed=committed, bound=bound)
     done = loop.query([query])
     while not done.done():
-        loop._queries.step()  # and no step of the loop, which would go on with records and commits
+        loop._queries.step()  # and no step of the loop, which would continue with records and commits
         loop._mailbox.serve(0.0)
     (answer,) = done.result()
     return answer.position, [row.value for row in answer.rows], answer.failure

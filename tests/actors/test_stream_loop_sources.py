@@ -1,4 +1,4 @@
-"""What a task reads is the coordinator's to say: topics may get partitions while the loop goes round."""
+"""The coordinator decides which partitions a task reads: topics may get partitions while the loop runs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_task_that_is_to_read_more_is_committed_and_opened_again_before_the_co
 
 
 def joining(state_dir: Path) -> tuple[Rig, StreamLoop]:
-    """Two tasks that join ``in`` with a table, and have read nothing."""
+    """Returns two tasks that join ``in`` with a table, and have read nothing."""
     builder = ps.StreamsBuilder()
     table = builder.table("table", ps.Consumed.with_(STRING, STRING))
     stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))

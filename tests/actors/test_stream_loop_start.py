@@ -1,4 +1,4 @@
-"""Where the stream loop starts: committed offsets, stores, changelogs. On the fake broker, one step at a time."""
+"""The start of a stream loop: committed offsets, stores, changelogs. On the fake broker, one step at a time."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_store_that_is_only_behind_gets_the_tail(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.write("in", ("a", "x", 1), ("b", "x", 1))
     rig.stop(rig.running())
-    # What another owner would have written before it was killed, its offsets committed.
+    # As if another owner had written this and committed its offsets before it was killed.
     rig.clients.producer().flush(1)
     producer = rig.clients.producer()
     producer.send(CHANGELOG, b"a", (7).to_bytes(8, "big"), 5, None, 0)

@@ -17,7 +17,7 @@ def store(name: str) -> ps.StoreBuilder[str, str]:
 
 
 class Count(ps.Processor[str, str, str, str]):
-    """Counts in ``counts``, and tells all of it by both clocks."""
+    """Counts in ``counts``, and forwards all of it by both clocks."""
 
     def init(self, context: ps.ProcessorContext[str, str]) -> None:
         """Open the store, set the clocks."""

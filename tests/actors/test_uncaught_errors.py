@@ -1,4 +1,4 @@
-"""What the uncaught exception handler is told in the stream loop, and what comes of its answers."""
+"""The calls of the uncaught exception handler by the stream loop, and the effects of its answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""At least once: records that the broker did not take in time. The tasks go on from the last commit.
+"""At least once: records that the broker did not take in time. The tasks continue from the last commit.
 
-A client that sends nothing says no more than that (docs/STUCK_CLIENTS.md), nor does a broker that is away for long.
+A client that sends nothing shows no more than that (docs/STUCK_CLIENTS.md), nor does a broker that is away for long.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SHAPES = {
 
 
 def expire(loop: StreamLoop) -> RecordProducer:
-    """What the loop's producer was given is taken by nobody; which it was."""
+    """Lets what the loop's producer was given expire undelivered. Returns the producer."""
     producer = producer_of(loop)
     producer.expire()
     return producer
@@ -89,7 +89,7 @@ def test_what_was_not_delivered_is_processed_again_from_the_last_commit(tmp_path
 
 
 def test_a_producer_that_delivers_nothing_twice_is_replaced(tmp_path: Path) -> None:
-    """It may be what is stuck: the broker answers others."""
+    """The producer may be what is stuck: the broker answers others."""
     rig = Rig(tmp_path)
     loop = rig.running()
     producer_of(loop).most_at_once = 0
@@ -109,7 +109,7 @@ def test_a_producer_that_delivers_nothing_twice_is_replaced(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_what_reached_a_changelog_is_restored_before_the_records_come_again(tmp_path: Path, shape: str) -> None:
-    """As after a crash: a record may count twice, never is a store behind its changelog."""
+    """A record may count twice, as after a crash, but a store is never behind its changelog."""
     rig = Rig(tmp_path, SHAPES[shape]())
     loop = rig.running()
     producer_of(loop).most_at_once = 1  # a round
@@ -232,7 +232,7 @@ def latest_value() -> ps.Topology:
 
 
 def deliver_one(loop: StreamLoop) -> None:
-    """The loop works for a while; then the broker takes one of the records that it has sent, and no other."""
+    """Lets the loop work for a while; then the broker takes one of the records that it has sent, and no other."""
     for _ in range(100):
         loop.step()
     producer = producer_of(loop)

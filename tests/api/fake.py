@@ -1,4 +1,4 @@
-"""A read side in memory: what the routes are tested against."""
+"""A read side in memory, against which the routes are tested."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FakeStore:
             self.uncommitted.add(raw)
 
     def key_bytes(self, key: Any) -> bytes:
-        """As a store would: what the serde refuses is a SerializationError."""
+        """Serialises ``key`` as a store would. Raises SerializationError if the serde refuses it."""
         try:
             return self.key_serde.serialize(key)
         except Exception as error:
@@ -177,7 +177,7 @@ class AsgiTransport(httpx.BaseTransport):
     """Asks an ASGI application without a socket, each time in an event loop of its own: tests stay plain functions."""
 
     def __init__(self, read_side: FakeReadSide) -> None:
-        # Starlette raises an unexpected error again once it is answered, for the server's log: no matter here.
+        # Starlette raises an unexpected error again after it is answered, for the server's log: not tested here.
         self._inner = httpx.ASGITransport(create_app(read_side), raise_app_exceptions=False)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

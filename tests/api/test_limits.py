@@ -1,4 +1,4 @@
-"""How much clients may take of the server."""
+"""The limits on what clients may take of the server."""
 
 from __future__ import annotations
 

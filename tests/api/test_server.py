@@ -31,7 +31,7 @@ async def _started(read_side: FakeReadSide, settings: ServerSettings | None = No
 
 
 def _serve(settings: ServerSettings) -> None:
-    """Until it is refused: it fails where that does not come."""
+    """Runs the server until it is refused. Fails if that does not happen within 10 s."""
     asyncio.run(asyncio.wait_for(serve(FakeReadSide(), settings, print), 10))
 
 
@@ -89,7 +89,7 @@ def test_an_address_that_is_not_of_this_machine_is_refused(protected: ServerSett
         _serve(replace(protected, host="192.0.2.1"))
 
 
-# ---- who others can reach ----
+# ---- servers that others can reach ----
 
 READ = Token.of(Scope.READ, "read-token-of-somebody")
 
@@ -101,7 +101,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def protected(authority: Authority) -> ServerSettings:
-    """What lets the server listen where others can reach it."""
+    """Settings with which the server may listen on addresses that others can reach."""
     own = authority.identity("server")
     return ServerSettings(certificate=own.certificate, key=own.key, tokens=(READ,))
 

@@ -1,4 +1,4 @@
-"""Who may ask what: bearer tokens with the scopes read and operate."""
+"""The requests that bearer tokens allow, by their scopes: read and operate."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPEN = ["/", "/healthz", "/readyz", "/docs", "/openapi.json"]
 
 
 def ask(app: FastAPI, method: str, path: str, token: str | None = None, **options: Any) -> httpx.Response:
-    """One request without a socket; a body for those that have one."""
+    """Makes one request without a socket, with a body if the method has one."""
     headers: dict[str, str] = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     async def run() -> httpx.Response:
@@ -55,7 +55,7 @@ def read_side() -> FakeReadSide:
 
 @pytest.fixture
 def app(read_side: FakeReadSide) -> FastAPI:
-    """The API with tokens, and with more of what changes something than this release has."""
+    """The API with tokens, and with more routes that change something than this release has."""
     made = create_app(read_side, SETTINGS)
 
     @made.post(f"{APPLICATION}/restart")

@@ -1,7 +1,7 @@
-"""What a program may use: each public name with the attributes that penstock gives it.
+"""The names that a program may use, each with the attributes that penstock gives it.
 
-``python -m tests.architecture.public_surface`` writes the list anew. It is kept in a file so that a change of it is a
-change somebody made and another read.
+``python -m tests.architecture.public_surface`` writes the list again. It is kept in a file so that each change of it
+is one that somebody made and another person read.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ LISTED = Path(__file__).with_name("public_surface.txt")
 
 
 def surface() -> str:
-    """One line for each name: ``TaskId: partition subtopology …``."""
+    """Returns one line for each name: ``TaskId: partition subtopology …``."""
     return "".join(f"{' '.join([f'{name}:', *attributes(getattr(ps, name))])}\n" for name in sorted(ps.__all__))
 
 
 def attributes(found: object) -> list[str]:
-    """Methods, properties, fields and constants, inherited ones too, without those of Python itself."""
+    """Returns methods, properties, fields and constants, inherited ones too, without those of Python itself."""
     if not isinstance(found, type):
         return []
     ours = [base for base in found.__mro__ if base.__module__.startswith("penstock.")]

@@ -1,4 +1,4 @@
-"""What the architecture tests look at: the Python files of the repository and what each of them imports."""
+"""The input of the architecture tests: the Python files of the repository and the imports of each of them."""
 
 from __future__ import annotations
 

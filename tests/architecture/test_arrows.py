@@ -1,4 +1,4 @@
-"""Who may import whom: the table of the design, as data."""
+"""The allowed imports between the packages: the table of the design, as data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOMS_OF_TOPOLOGY: dict[str, set[str]] = {
     "physical": {"physical"},
     "": set(),
 }
-"""Which rooms of ``topology/`` each may import. "" is what users hand in (options, Processor API), beside the rooms."""
+"""The subpackages of ``topology/`` that each may import. "" is what users hand in (options, Processor API)."""
 
 ROOMS_OF_STATE: dict[str, set[str]] = {
     "buffers": {"buffers"},
@@ -42,8 +42,8 @@ ROOMS_OF_STATE: dict[str, set[str]] = {
     "with_headers": {"with_headers"},
     "": set(),
 }
-"""The same for ``state/``. "" is the contract and what stores of any kind are made of, beside the rooms; the factories
-that name every kind stand at the door."""
+"""The subpackages of ``state/`` that each may import. "" is the contract and what stores of any kind are made of. The
+factories that name every kind are in ``DOOR_OF_STATE``."""
 DOOR_OF_STATE = Path("state/stores.py")
 
 CONFINED_TO: dict[str, tuple[str, ...]] = {
@@ -105,7 +105,7 @@ def test_the_factories_of_stores_know_their_kinds_and_not_where_rows_lie() -> No
 
 
 def against_the_arrows(folder: str, room: str, rooms: dict[str, set[str]], besides: Path | None = None) -> list[str]:
-    """Imports of ``room`` in ``folder`` from rooms that it may not know."""
+    """Returns the imports of the subpackage ``room`` of ``folder`` from those that it may not know."""
     wrong, seen = [], 0
     for file in python_files(folder):
         if file.parts[0] != folder or (file.parts[1] if len(file.parts) > 2 else "") != room or file == besides:

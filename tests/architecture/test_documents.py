@@ -1,4 +1,4 @@
-"""What the documents point at is there."""
+"""The files and sections that the documents link to exist; glossary and changelog are in order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_every_link_to_a_section_names_one_that_there_is(document: Path) -> None
 
 
 def sections(text: str) -> list[str]:
-    """Their names in links, as GitHub makes them of the headings."""
+    """Returns the names of the sections in links, as GitHub makes them of the headings."""
     headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 

@@ -13,7 +13,7 @@ from tests.architecture.sources import OUTSIDE, PACKAGES, ROOT, python_files
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 59
 LONGEST_TEST_FILE = 600
-"""A specification may go on longer than what it specifies."""
+"""A specification may be longer than what it specifies."""
 
 
 @pytest.mark.parametrize("folder", PACKAGES)

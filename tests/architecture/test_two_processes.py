@@ -1,4 +1,4 @@
-"""What ``make test`` needs of the tests to share them out between two processes."""
+"""The conditions under which ``make test`` can share the tests out between two processes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_test_has_the_same_name_in_both_processes(request: pytest.FixtureReque
 
 
 def _starts_ray(file: Path) -> bool:
-    """Whether it calls ``ray.init``, or has a fixture that does, by name or by ``usefixtures``."""
+    """Returns True if ``file`` calls ``ray.init``, or has a fixture that does, by name or by ``usefixtures``."""
     nodes = list(ast.walk(ast.parse(file.read_text())))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     asked = {node.arg for node in nodes if isinstance(node, ast.arg)}

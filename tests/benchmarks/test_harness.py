@@ -58,7 +58,7 @@ DATASETS = {
 
 @pytest.fixture(scope="module")
 def rigs(broker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Rig]]:
-    """One for each dataset whose topics are its own, by name."""
+    """A rig for each dataset with topics of its own, by name."""
     made = {
         name: Rig(tmp_path_factory.mktemp("bench"), broker, dataset, Console(file=io.StringIO()))
         for name, dataset in DATASETS.items()
@@ -282,7 +282,7 @@ def _run(side: str, took_s: float) -> Run:
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[str]:
-    """As the benchmark has one: on the session's, other tests have written to the input."""
+    """A broker of its own, as the benchmark has one: on the session's, other tests have written to the input."""
     with LocalBroker(tmp_path / "broker", port=0) as status:
         yield status.bootstrap_servers
 

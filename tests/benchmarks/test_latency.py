@@ -1,4 +1,4 @@
-"""What is measured of latencies: that it counts and says the right thing, never how fast."""
+"""The measurement of latencies: it counts and reports the right thing; no test asks how fast."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Copier(Deployment):
         producer.close()
 
     def until_at_rest(self, but: str = "") -> None:
-        """At once."""
+        """Returns at once."""
 
     def busiest(self) -> Victim:
         return Victim("copier", 0, (0, 1, 2, 3))
@@ -121,7 +121,7 @@ class Copier(Deployment):
         self._away_until_s = time.time() + 1.0
 
     def mend(self) -> None:
-        """It is back by itself."""
+        """Does nothing: it is back by itself."""
 
     def close(self) -> None:
         self._ending.set()

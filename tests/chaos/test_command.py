@@ -1,4 +1,4 @@
-"""What ``python -m penstock.testing.chaos`` says of arguments, and how to play the same again."""
+"""The errors of ``python -m penstock.testing.chaos`` about arguments, and the command that plays the same again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ON_ONE_NODE = possible(1, Guarantee.AT_LEAST, poison=False)
 
 
 class Bare(Program):
-    """One that says neither topics nor rounds."""
+    """A program that declares neither topics nor rounds."""
 
     def topology(self) -> ps.Topology:
         return ps.StreamsBuilder().build()

@@ -1,4 +1,4 @@
-"""Each store on disk, active or standby, is what its changelog makes, or that is told."""
+"""Each store on disk, active or standby, is what its changelog makes, or the difference is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the harness writes, and what it refuses to write."""
+"""The records that the harness writes, and those that it refuses to write."""
 
 from __future__ import annotations
 

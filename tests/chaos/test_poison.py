@@ -1,4 +1,4 @@
-"""Whether a run of the chaos harness counts what cannot be decoded: only while no task moves is that known."""
+"""A run of the chaos harness checks that undecodable records are counted: that is known only while no task moves."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ POISON = ["not a number", "neither"]
 
 
 def told(monkeypatch: pytest.MonkeyPatch, moves_until: int, counted: int) -> list[str]:
-    """What is violated, where a task has another home at each of the first looks, and ``counted`` are dropped by each
-    attempt."""
+    """Returns the violations if a task has another home at each of the first looks, and each attempt drops ``counted``
+    records."""
     looks = count()
 
     def status() -> Any:

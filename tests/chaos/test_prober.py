@@ -1,4 +1,4 @@
-"""Who asks the HTTP server all the time takes note of what it must not answer, and of nothing else."""
+"""The prober asks the HTTP server all the time, and notes what the server must not answer, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def count(number: int) -> tuple[int, Any]:
 
 @contextmanager
 def answering(look_ups: list[tuple[int, Any] | None], state: tuple[int, Any]) -> Iterator[tuple[int, threading.Event]]:
-    """A server that gives these answers to look-ups, one after the other; None cuts the connection. It says when all
-    are given."""
+    """A server that gives these answers to look-ups, one after the other; None cuts the connection. Yields its port,
+    and an event that is set when all are given."""
     given = threading.Event()
     left = list(look_ups)
 

@@ -1,5 +1,5 @@
-"""The program that comes with the harness, by the test driver: without faults its results are the closed form, and
-whatever is missing, doubled or wrong among them is told."""
+"""The program that comes with the harness, on the test driver: without faults its results are the closed form, and
+whatever is missing, doubled or wrong among them is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Records = list[tuple[bytes, bytes | None]]
 
 @dataclass
 class Played:
-    """What a driver has written, as if it had been read from topics."""
+    """The output of a driver, as if it had been read from topics."""
 
     guarantee: Guarantee
     topics: Mapping[str, Records]

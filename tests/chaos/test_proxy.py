@@ -20,7 +20,7 @@ LATE = Flow(delay_s=0.15, jitter_s=0.05)
 
 
 class Echo:
-    """A server that sends back what it gets; ``seen`` counts who has come."""
+    """A server that sends back what it gets; ``seen`` counts its connections."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -274,7 +274,7 @@ def test_it_ends_with_connections_open_and_held(echo: Echo) -> None:
 
 
 def ended(client: socket.socket) -> bool:
-    """Whether the other side ends the connection, in one way or the other."""
+    """Returns True if the other side ends the connection, in one way or the other."""
     try:
         return client.recv(1) == b""
     except ConnectionError:

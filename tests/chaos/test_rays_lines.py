@@ -22,7 +22,7 @@ def as_ray_has_it() -> Iterator[None]:
 
 
 def listen(errors: int) -> None:
-    """What Ray's thread does that tells of lost processes, for so many of them."""
+    """Acts as Ray's thread that reports lost processes, for ``errors`` of them."""
 
     class Subscriber:
         left = errors

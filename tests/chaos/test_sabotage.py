@@ -1,4 +1,4 @@
-"""What is done to files and connections is done, and passes."""
+"""Sabotage of files and connections takes effect, and passes."""
 
 from __future__ import annotations
 

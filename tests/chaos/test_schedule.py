@@ -1,4 +1,4 @@
-"""Which faults a seed means."""
+"""The faults that a seed determines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process on a terminal of its own, and what that shows."""
+"""A process on a terminal of its own, and what the terminal shows."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ class OnTerminal:
 
     @property
     def lines(self) -> list[str]:
-        """The same without colours and movements, frame after frame."""
+        """The lines of the output without colours and cursor movements, frame after frame."""
         return [line.rstrip() for line in re.split(r"[\r\n]+", _ESCAPES.sub("", self.raw)) if line.strip()]
 
     def press(self, keys: bytes) -> None:
-        """As if typed: the terminal makes SIGINT of Ctrl-C, for all processes in the foreground."""
+        """Types ``keys``: the terminal turns Ctrl-C into SIGINT for all processes in the foreground."""
         os.write(self._master, keys)
 
     def wait(self, timeout_s: float = 120) -> int:
-        """The exit code, when everything that was written has been read."""
+        """Returns the exit code when everything that was written has been read."""
         code = self.process.wait(timeout_s)
         self._thread.join(10)
         return code

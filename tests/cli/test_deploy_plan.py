@@ -1,4 +1,4 @@
-"""What a deploy keeps, moves, restores or leaves behind: decided from two programs, and a Kafka that is made up."""
+"""The plan of a deploy (what is kept, moved, restored or left behind), from two programs and a made-up Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``penstock query`` prints, over a read side in memory."""
+"""The output of ``penstock query``, over a read side in memory."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_what_is_done_is_listed_and_asked_for_and_then_it_is_done(it: Subject) -
     assert f"{it.changelog}\n" in listed.output
     assert "on this machine, for no Ray cluster runs here" in listed.output
     assert "on other machines that ran it: delete this directory there" in listed.output
-    assert it.reset("--input-topics", it.input, text="").exit_code == 1  # nobody answers
+    assert it.reset("--input-topics", it.input, text="").exit_code == 1  # no answer
     assert it.untouched()
 
     done = it.reset("--input-topics", it.input, "--shift-by", "-2", text="y\n")

@@ -1,4 +1,4 @@
-"""What ``penstock reset`` decides before it does anything: from a program or an id, and a Kafka that is made up."""
+"""The plan that ``penstock reset`` makes before it does anything, from a program or an id and a made-up Kafka."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Log:
 
 
 def own_topics(*existing: str, application_id: str = "a") -> OwnTopics:
-    """A word count, whose words go by a topic of the user's own."""
+    """Returns the topics of a word count whose words go through a topic of the user's own."""
     builder = ps.StreamsBuilder()
     text = ps.Consumed.with_(STRING, STRING)
     builder.stream("lines", text).flat_map_values(str.split).to("words")
@@ -138,7 +138,7 @@ def test_the_topics_of_an_application_with_a_longer_id_are_never_those_of_the_sh
     found = plan(own_topics(), topics=USERS | OWN | other, groups=("a", "a-b"))
     assert found.deleted == tuple(sorted(OWN))
     assert found.left == dict.fromkeys(sorted(other), "of application 'a-b', by its name")
-    # Also where nothing is left of the other's group.
+    # Also if nothing is left of the other's group.
     found = plan(own_topics(), topics=USERS | OWN | other, groups=())
     assert found.deleted == tuple(sorted(OWN))
     assert found.left == dict.fromkeys(sorted(other), "not of this topology")

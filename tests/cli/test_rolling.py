@@ -30,7 +30,7 @@ def found(old: Description, new: Description) -> list[str]:
 
 
 def louder(builder: ps.StreamsBuilder) -> None:
-    """As ``words``, by other functions and to one more topic."""
+    """Counts the words as ``words`` does, by other functions and to one more topic."""
     text = ps.Serdes.string()
     split = builder.stream("lines", ps.Consumed.with_(text, text)).flat_map_values(str.split).map_values(str.upper)
     grouped = split.group_by(lambda _, word: word, ps.Grouped.with_(text, text))
@@ -135,7 +135,7 @@ def test_the_command_ends_in_a_cluster_without_tasks_once_the_new_version_is_in_
 
 
 def counting(state: ApplicationStatus, processed: int, dropped: int) -> ApplicationStatus:
-    """The first task of each actor has counted so many records."""
+    """Returns ``state`` with these numbers of records for the first task of each actor."""
     actors = [
         replace(each, tasks=(replace(each.tasks[0], records_processed=processed, dropped_records=dropped),))
         for each in state.actors

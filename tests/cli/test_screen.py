@@ -1,4 +1,4 @@
-"""The terminal shows the table alone, and everything else stands in a file."""
+"""The terminal shows the table alone, and everything else is in a file."""
 
 from __future__ import annotations
 

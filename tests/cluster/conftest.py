@@ -1,4 +1,4 @@
-"""A Ray of this process alone, and what an end-to-end test needs of Kafka."""
+"""A Ray of this process alone, and the part of Kafka that an end-to-end test needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ray_cluster() -> Iterator[None]:
     """Ray with four CPUs, whatever the machine has; it ends with the session."""
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
-            # Its workers must find penstock also when a driver elsewhere connects, installed or not.
+            # Its workers must find penstock, installed or not, also when a driver elsewhere connects.
             patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
             stack.enter_context(own_ray(_system_config={"metrics_report_interval_ms": 1000}))
         yield
@@ -47,7 +47,7 @@ class WordCount:
         self.sent: Counter[str] = Counter()
 
     def app(self, **entries: Any) -> KafkaStreams:
-        """A new, unstarted application."""
+        """Returns a new, unstarted application."""
         builder = StreamsBuilder()
         (
             builder.stream(self.lines, Consumed.with_(STRING, STRING))
@@ -77,7 +77,7 @@ class WordCount:
         producer.close()
 
     def written(self) -> dict[str, int]:
-        """The last count of each word in the output topic."""
+        """Returns the last count of each word in the output topic."""
         consumer = self.clients.consumer()
         here = TopicPartition(self.counts_topic, 0)
         end = consumer.fetch_end_offsets([here])[here]
@@ -93,12 +93,12 @@ class WordCount:
         return found
 
     def committed(self) -> int:
-        """How many of the lines the group has committed."""
+        """Returns the number of lines that the group has committed."""
         offsets = self.admin.committed(self.application_id)
         return sum(committed.offset for tp, committed in offsets.items() if tp.topic == self.lines)
 
     def complete(self) -> bool:
-        """Whether the output says exactly what was sent."""
+        """Returns True if the output has exactly the counts of what was sent."""
         return self.written() == dict(self.sent)
 
 
@@ -106,7 +106,7 @@ class WordCount:
 def word_count(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[Callable[[], WordCount]]:
-    """Makes word counts; whatever still runs of them at the end of the test is ended."""
+    """Makes word counts; those that still run at the end of the test are ended."""
     from penstock.cluster.control import end_actors
     from penstock.cluster.named_actors import find_coordinator
 

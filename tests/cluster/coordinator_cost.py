@@ -1,4 +1,4 @@
-"""``python -m tests.cluster.coordinator_cost``: what an event costs the coordinator's state machine, in microseconds.
+"""``python -m tests.cluster.coordinator_cost``: the microseconds that the coordinator's state machine takes an event.
 
 Eight tasks to an actor, exactly once. The coordinator hears of each actor twice a second.
 """
@@ -38,7 +38,7 @@ _LOSSES = 10
 
 
 class Cluster:
-    """A coordinator whose instructions are carried out at once. ``events``: how many it was fed."""
+    """A coordinator whose instructions are carried out at once. ``events``: the number of events it was fed."""
 
     def __init__(self, tasks: int) -> None:
         plan = TaskPlan(tuple(SubtopologyTasks(sub, {f"t{sub}": tasks // 2}, stateful=True) for sub in range(2)))
@@ -48,7 +48,7 @@ class Cluster:
         self.feed(GroupAssigned(plan.reads, b"member"), ClusterResized(tasks // _TASKS_PER_ACTOR))
 
     def feed(self, *events: Event) -> None:
-        """These, and all that follows from them."""
+        """Feeds these events, and all that follow from them."""
         waiting = deque(events)
         while waiting:
             self.events += 1
@@ -68,7 +68,7 @@ class Cluster:
 
 
 def microseconds(cluster: Cluster, feed: Callable[[], object], times: int) -> float:
-    """What an event costs of those that ``feed`` leads to."""
+    """Returns the average time (microseconds) that an event takes, of those that ``feed`` leads to."""
     before, begun = cluster.events, time.perf_counter()
     for _ in range(times):
         feed()
@@ -76,7 +76,7 @@ def microseconds(cluster: Cluster, feed: Callable[[], object], times: int) -> fl
 
 
 def row(tasks: int) -> str:
-    """One size, as a row of the table."""
+    """Returns the measurements for this number of tasks as a row of the table."""
     cluster, numbers = Cluster(tasks), count(1)
     machine = cluster.machine
     assert machine.state is ApplicationState.RUNNING

@@ -56,7 +56,7 @@ class Method:
         except Exception as error:
             result.set_exception(error)
         else:
-            # Not at once: what is asked in between has to wait.
+            # Not at once: questions in between have to wait.
             asyncio.get_running_loop().call_later(0.01, result.set_result, answer)
         return result
 
@@ -125,7 +125,7 @@ class FakeActor:
 
 
 def pickled(serde: Serde[Any] | None, produced: Serde[Any] | None = None) -> bytes:
-    """What a coordinator answers: a store's key serde, and that of its source topic, the same one if None is given."""
+    """Returns a coordinator's answer: a store's key serde, and that of its source topic (None: the same), pickled."""
     data: bytes = cloudpickle.dumps((serde, produced or serde, PLAIN))  # type: ignore[no-untyped-call]  # untyped in Ray
     return data
 
@@ -185,7 +185,7 @@ def ask(question: Callable[[StateQueries], Any]) -> Any:
 
 
 async def all_pages(queries: StateQueries, limit: int, from_key: str | None = None) -> list[Any]:
-    """The keys of a range, page by page; none is empty, or too large."""
+    """Returns the keys of a range, read page by page. Asserts that no page is empty, or too large."""
     found: list[Any] = []
     cursor: str | None = None
     while True:

@@ -1,4 +1,4 @@
-"""What a user's process asks of Ray and of the application's actors, by a stand-in."""
+"""A stand-in for Ray and the application's actors, as a user's process calls them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def counting() -> ps.Topology:
 
 
 class FakeCluster:
-    """Stands for Ray and the application's actors; says what it was asked to do."""
+    """Stands in for Ray and the application's actors; keeps the calls it got."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = ApplicationState.RUNNING
@@ -29,7 +29,7 @@ class FakeCluster:
         self.gone = self.paused = False
         self.drains = True
         self.silent_for = 0
-        """Requests for the status that the coordinator leaves without an answer."""
+        """Number of requests for the status that the coordinator leaves without an answer."""
         self.coordinator: object = None
         self.calls: list[str] = []
         self.stopping, self.go_on = threading.Event(), threading.Event()

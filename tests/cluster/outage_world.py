@@ -70,7 +70,7 @@ REJOIN_S = 1.0
 """Time from the broker's return until the group hands out its partitions."""
 MESSAGE_TIMEOUT_S = 120.0
 INIT_S, END_S, ABORT_S = 10.0, 10.0, 5.0
-"""``kafka/transactions.py``"""
+"""The time-outs of ``kafka/transactions.py``."""
 _LOOK_S = 0.5
 _IDLE_S, _AWAY_S = 0.1, 2.0
 
@@ -103,7 +103,7 @@ class VirtualClock(Clock):
 
 
 class _Expiring(FakeProducer):
-    """Gives up what no broker has taken for ``lives_s``."""
+    """Gives up records that no broker has taken for ``lives_s``."""
 
     lives_s = MESSAGE_TIMEOUT_S
     _waits_since_s: float | None = None
@@ -166,7 +166,7 @@ class _Transactional(_Expiring, FakeTransactionalProducer):
 
 @dataclass(frozen=True)
 class Clients(KafkaClients):
-    """Those of the fake broker, except for the producers."""
+    """The clients of the fake broker, except for the producers."""
 
     fake: FakeClients
 
@@ -290,7 +290,7 @@ class LivingActor(ActorHandle):
         self._die()
 
     def die(self) -> None:
-        """As by SIGKILL: nothing is closed in good order, but another may open the stores."""
+        """Dies as by SIGKILL: nothing is closed in good order, but another actor may open the stores."""
         self.died_by_itself = True
         self._die()
 
@@ -325,7 +325,7 @@ class OutageWorld:
         self.states: list[ApplicationState] = []
         self.dispatcher: Dispatcher | None = None
         self.begins_when: Callable[[], bool] | None = None
-        """The outage of the broker begins after the step of a stream loop after which this holds."""
+        """The broker's outage begins after the first step of a stream loop after which this holds."""
         self.sent = 0
         self._incarnation = 0
         self._in_session = False
@@ -344,26 +344,26 @@ class OutageWorld:
             self._errors.append(error)
 
     def look(self) -> None:
-        """A stream loop has made a step."""
+        """Begins the outage if its condition holds after a step of a stream loop."""
         if self.begins_when is not None and self.begins_when():
             self.begins_when, self.broker.down = None, True
 
     # ---- the application ----
 
     def write_names(self) -> None:
-        """The rows of the global table."""
+        """Writes the rows of the global table."""
         for tp in IN:
             key = f"k{tp.partition}"
             self.broker.append("names", FakeRecord(key.encode(), f"name of {key}".encode(), 1, None))
 
     def scale(self, count: int) -> None:
-        """A user wants so many actors."""
+        """Changes the number of actors, as a user does."""
         self.wanted = count
         assert self.dispatcher is not None
         self.dispatcher.feed(events.ActorsWanted(count))
 
     def regroup(self) -> None:
-        """The group gives all partitions to this member again, in another generation."""
+        """Lets the group give all partitions to this member again, in another generation."""
         assert self.dispatcher is not None
         self._in_session = False  # until the next look
 
@@ -373,14 +373,14 @@ class OutageWorld:
         return {name for name, actor in self.actors.items() if actor.died_by_itself}
 
     def write(self, each: int = 3) -> None:
-        """So many records of one key for each partition."""
+        """Writes ``each`` records of one key to each partition."""
         self.sent += each
         for tp in IN:
             for _ in range(each):
                 self.broker.append("in", FakeRecord(f"k{tp.partition}".encode(), b"x", 1, None), tp.partition)
 
     def counts(self) -> dict[str, list[int]]:
-        """The counts of each key in ``out``, as a reader of committed records sees them."""
+        """Returns the counts of each key in ``out``, as a reader of committed records sees them."""
         found: dict[str, list[int]] = {}
         for record in self.broker.records("out"):
             name, count = (record.value or b"").decode().split(":")
@@ -407,7 +407,7 @@ class OutageWorld:
 
     @property
     def loops(self) -> list[StreamLoop]:
-        """Of all actors that live."""
+        """Returns the stream loops of all actors that live."""
         return [it.loop for it in self.actors.values() if it.loop is not None and not it.killed]
 
     @property
@@ -417,11 +417,11 @@ class OutageWorld:
         return any(actor.phase is Phase.UP and not actor.settled for actor in actors)
 
     def has_task(self, state: TaskState) -> bool:
-        """True if a task of an actor that lives is in this state."""
+        """Returns True if a task of an actor that lives is in this state."""
         return any(hosted.state is state for loop in self.loops for hosted in loop._tasks.values())
 
     async def until(self, condition: Callable[[], bool], what: str, limit_s: float) -> float:
-        """Waits until ``condition`` holds; returns how long it took."""
+        """Waits until ``condition`` holds; returns the seconds that it took."""
         begun_s = asyncio.get_running_loop().time()
         while not condition():
             assert not self._errors, self._errors
@@ -447,7 +447,7 @@ class OutageWorld:
         self.spawn(self._sit_in_the_group(dispatcher))
 
     def end_coordinator(self) -> None:
-        """Its process dies: what it was asked is never answered."""
+        """Lets the coordinator's process die: open questions are never answered."""
         assert self.dispatcher is not None
         dispatcher, self.dispatcher = self.dispatcher, None
         self._incarnation += 1
@@ -459,7 +459,7 @@ class OutageWorld:
             await asyncio.sleep(_AWAY_S if self.broker.down else _LOOK_S)
 
     async def _sit_in_the_group(self, dispatcher: Dispatcher) -> None:
-        """As the member does: a session ends when it has heard nothing for its time."""
+        """Plays the group member: a session ends when it was without an answer for SESSION_S."""
         away_s = 0.0
         while self.dispatcher is dispatcher:
             await asyncio.sleep(_LOOK_S)
@@ -478,7 +478,7 @@ class OutageWorld:
                     dispatcher.feed(events.GroupAssigned(frozenset(IN), metadata))
 
     async def call_coordinator(self, request: CommitRequest) -> CommitAnswer | None:
-        """As ``CoordinatorActor.commit``, over Ray: while there is no coordinator, calls wait for it."""
+        """Calls ``commit`` as over Ray: while there is no coordinator, calls wait for it. None: no answer in time."""
         while self.dispatcher is None:
             await asyncio.sleep(_LOOK_S)
         incarnation = self._incarnation

@@ -1,4 +1,4 @@
-"""A seat in a group, and what it is told there."""
+"""A seat in a group, with the assignments and errors that it gets there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seat:
 
 @contextmanager
 def seat_for(clients: KafkaClients, *topics: str) -> Iterator[Seat]:
-    """Taken for these topics, given up at the end."""
+    """Yields a seat that is taken for these topics, and given up at the end."""
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(

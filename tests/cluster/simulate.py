@@ -3,7 +3,7 @@ random schedules on two cores for so long, and counts them.
 
 Each is 60 faults on a world of its own, then new versions of the program among 20 more. Coordinator and dispatcher are
 those that run live; actors, group, broker and clock are simulated. Odd seeds play ``exactly_once_v2``, even ones
-``at_least_once``. A seed that breaks a promise is told, and is a test as soon as it stands in
+``at_least_once``. A seed that breaks a promise is reported, and is a test as soon as it is in
 ``test_exactly_once_simulation.py`` or ``test_coordinator_simulation.py``.
 """
 
@@ -75,7 +75,7 @@ def play_for(first: int, step: int, seconds: float) -> tuple[Counter[str], dict[
         while not totals or time.monotonic() < until:
             try:
                 totals["simulated s"] += round(run(schedule(seed)))
-            except Exception as error:  # whatever it is, the seed must be told
+            except Exception as error:  # whatever it is, the seed must be reported
                 broken[seed] = "".join(traceback.format_exception(error)[-2:])
             totals["schedules"] += 1
             seed += step

@@ -37,7 +37,7 @@ class SimulatedActor:
         self.alive, self.up, self.stopping = True, False, False
         self.busy = False  # with one record
         self.frozen = False  # its whole process
-        """It answers nobody who asks for its status."""
+        """True if it answers no question for its status."""
         self.epoch = 0
         self.tasks: dict[TaskId, frozenset[TopicPartition]] = {}
         self.running: set[TaskId] = set()
@@ -125,7 +125,7 @@ class SimulatedActor:
 
     def _queue(self, job: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Future[None]:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        done.add_done_callback(lambda it: it.exception())  # nobody may wait for it any more
+        done.add_done_callback(lambda it: it.exception())  # perhaps nothing waits for it any more
         if self.finished.done():
             done.set_exception(ActorEndedError("it was stopped"))
         else:

@@ -1,8 +1,8 @@
 """The simulated world under ``exactly_once_v2``: transactions, their fences, and processes that live on unseen.
 
-The broker keeps one offset per partition. A transaction moves it from where its actor's task began to read to where it
-has come: should it stand elsewhere by then, a record would be lost or count twice. That is the one thing it must never
-let happen, and it knows nothing of tasks: only the epoch of a ``transactional.id``, and the group's member of now.
+The broker keeps one offset per partition. A transaction moves it from where its actor's task began to read to where
+the task has come: if it is elsewhere by then, a record is lost or counts twice. The broker must never let this happen,
+and it knows nothing of tasks: only the epoch of a ``transactional.id``, and the group's present member.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TransactionalActor(SimulatedActor):
     @override
     def kill(self) -> None:
         if not self.alive:
-            return  # whoever is cut off is out of Ray's reach
+            return  # an actor that is cut off is out of Ray's reach
         if not self.world.calm and self.world.rng.random() < 0.7:
             # Its node is cut off from Ray, not from Kafka.
             self.alive = False
@@ -102,7 +102,7 @@ class TransactionalActor(SimulatedActor):
             await self._begin()
 
     async def _begin(self) -> None:
-        """Find out where tasks that do not run yet go on from, unless another assignment waits: then that does."""
+        """Finds out where tasks that do not run yet continue. If another assignment waits, that one does it."""
         if await self._find_seat():
             await self._read_offsets([task for task in self.tasks if task not in self.running])
             self.running.update(self.tasks)
@@ -190,7 +190,7 @@ class ExactlyOnceWorld(World):
             await self.pause()
 
     def take_id(self, slot: int) -> int:
-        """The next epoch of the slot's ``transactional.id``: whoever had it is fenced."""
+        """Returns the next epoch of the slot's ``transactional.id``: its last owner is fenced."""
         self._epochs[slot] += 1
         return self._epochs[slot]
 
@@ -259,7 +259,7 @@ class ExactlyOnceWorld(World):
         super().lose_session()
 
     def _next_generation(self) -> None:
-        """The group has another member now, or another assignment: those who have the rest work on it."""
+        """Gives the group another member or assignment: other clusters work on the partitions not assigned here."""
         self._generation += 1
         self._member = b"nobody"
         for at in sorted(self.plan.reads - self.assigned):

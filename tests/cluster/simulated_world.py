@@ -1,6 +1,6 @@
-"""A world for the coordinator's dispatcher: stream actors, a consumer group, and messages that lose their way.
+"""A world for the coordinator's dispatcher: stream actors, a consumer group, and messages that get lost.
 
-Every message takes its time, may be delivered twice, and goes on its way although the coordinator that sent it is gone.
+Every message takes its time, may be delivered twice, and stays under way although the coordinator that sent it is gone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ QUIET: Any = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_
 
 
 class World:
-    """One application on one cluster, and all that can befall it. Everything follows from ``seed``."""
+    """One application on one cluster, and all that can happen to it. Everything follows from ``seed``."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -66,13 +66,13 @@ class World:
         self.wanted: int | None = None
         self.nodes = [f"node {number}" for number in range(self.rng.choice([1, 1, 2, 3]))]
         self.draining: dict[str, float] = {}
-        """The time at which each of these is gone; infinite: when nothing runs there any more."""
+        """The time at which each of these nodes is gone; infinite: when nothing runs there any more."""
         self.full = False
-        """No node has room for another actor."""
+        """True if no node has room for another actor."""
         self.room = math.inf
-        """So many actors have a CPU."""
+        """Number of actors for which there is a CPU."""
         self.cut_short = 0
-        """Actors that still ran when their node went."""
+        """Number of actors that still ran when their node went."""
         self.share = 1.0
         self.assigned: frozenset[TopicPartition] = self.plan.reads
         self.actors: dict[str, SimulatedActor] = {}
@@ -95,11 +95,11 @@ class World:
         self.unanswered = 0
         self.committed: set[tuple[int, str, int]] = set()
         self.begun: dict[int, int] = {}
-        """Of each position that is to be committed: the epoch under which the eldest of its tasks was begun."""
+        """For each position to be committed: the epoch under which the eldest of its tasks was begun."""
         self.lost_epoch = 0
         self.calls = {"accepted": 0, "refused": 0, "repeated": 0}
         self.broken: BaseException | None = None
-        """Events that must never happen, and did."""
+        """The error of an event that must never happen, and did."""
         self._position = 0
         self._here = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -107,7 +107,7 @@ class World:
 
     @property
     def plan(self) -> TaskPlan:
-        """As Kafka's topics are now."""
+        """The plan for Kafka's topics as they are now."""
         return TaskPlan(
             tuple(
                 SubtopologyTasks(
@@ -164,7 +164,7 @@ class World:
         actor.node = self._node_rng.choice([node for node in self.nodes if node not in self.draining])
 
     async def commit(self, offsets: Offsets) -> None:
-        # Where the dispatcher lets Kafka commit, the actor that asked must be the only one with these partitions.
+        # When the dispatcher lets Kafka commit, the actor that asked must be the only one with these partitions.
         incarnation = self.incarnation
         positions = {(tp, committed.offset) for tp, committed in offsets.items()}
         if not self.seat_lost:
@@ -192,7 +192,7 @@ class World:
         return NodeAnswer.ANSWERS if alive else NodeAnswer.REFUSES
 
     def reported(self, status: ActorStatus) -> None:
-        """It keeps no books of them."""
+        """Does nothing: the world keeps no reports."""
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
         self.state, self.error = state, error
@@ -204,7 +204,7 @@ class World:
     # ---- the coordinator's process ----
 
     async def start_coordinator(self) -> None:
-        """A new incarnation; what the one before it had under way goes on."""
+        """Starts a new incarnation; what the one before it had under way continues."""
         self.incarnation += 1
         mine = self.incarnation
         self.state, self.error = ApplicationState.CREATED, None
@@ -238,7 +238,7 @@ class World:
         )
 
     def end_coordinator(self) -> None:
-        """Its process dies: calls under way are lost, messages sent are not."""
+        """Lets the coordinator's process die: calls under way are lost, messages sent are not."""
         for task in self._periodic_tasks:
             task.cancel()
         self._here.clear()
@@ -270,7 +270,7 @@ class World:
             await asyncio.sleep(LOOK_NODES_S)
 
     async def _check_room(self) -> None:
-        """As ``CpuWatch``."""
+        """Reports a lack of CPUs, as ``CpuWatch`` does."""
         since: dict[str, float] = {}
         while self.dispatcher is not None:
             now_s = asyncio.get_running_loop().time()
@@ -290,7 +290,7 @@ class World:
     # ---- a stream actor's commit ----
 
     async def ask_to_commit(self, request: CommitRequest) -> CommitAnswer:
-        """As ``StreamActor._commit``: asked again until it is answered."""
+        """Asks again until there is an answer, as ``StreamActor._commit`` does."""
         calls: set[asyncio.Task[CommitAnswer | None]] = set()
         self.unanswered += 1
         try:
@@ -313,7 +313,7 @@ class World:
         return answer
 
     async def _call_coordinator(self, request: CommitRequest) -> CommitAnswer | None:
-        """None when the call or its answer is lost on the way, or the coordinator dies over it."""
+        """Returns None if the call or its answer is lost on the way, or the coordinator dies meanwhile."""
         await self.pause()
         await self._here.wait()
         incarnation, dispatcher = self.incarnation, self.dispatcher
@@ -324,7 +324,7 @@ class World:
             return None
         return answer
 
-    # ---- what befalls it ----
+    # ---- faults and changes ----
 
     def lose_an_actor(self) -> None:
         living = [actor for actor in self.actors.values() if actor.alive]
@@ -338,18 +338,18 @@ class World:
                 actor.kill()
 
     def fail_an_actor(self) -> None:
-        """Its program has an error, and the handler wants another in its place."""
+        """Lets an actor fail by an error of its program; the handler wants another in its place."""
         working = [actor for actor in self.actors.values() if actor.alive and actor.up]
         if working:
             self.rng.choice(working).fail(UncaughtExceptionResponse.REPLACE_ACTOR)
 
     def pause_or_resume(self) -> None:
-        """Somebody asks for it, and does not wait for the answer."""
+        """Pauses or resumes the application, without waiting for the answer."""
         if (dispatcher := self.dispatcher) is not None:
             self.spawn(self.pausing.become(self.rng.random() < 0.5, lambda: dispatcher.up))
 
     def deploy(self, bad: bool | None = None) -> None:
-        """Somebody deploys a new version of the program."""
+        """Deploys a new version of the program."""
         if self.dispatcher is not None:
             generation = self.rollout.last + 1
             if self.rng.random() < 0.3 if bad is None else bad:
@@ -361,13 +361,13 @@ class World:
         self._tell_cpus()
 
     def want(self, count: int | None = None) -> None:
-        """Somebody adds actors, or takes some away."""
+        """Adds actors, or takes some away."""
         self.wanted = self.rng.randint(1, 7) if count is None else count
         if self.dispatcher is not None:
             self.dispatcher.feed(ActorsWanted(self.wanted))
 
     def drain(self, seconds: float | None = None) -> None:
-        """A node will be gone, and another comes in its place."""
+        """Announces that a node will be gone; another comes in its place."""
         node = self.rng.choice(self.nodes)
         if node in self.draining:
             return
@@ -402,7 +402,7 @@ class World:
         self.spawn(self._rebalance())
 
     async def _rebalance(self) -> None:
-        """As the seat does: the group waits a while for the last commits, then hands out what there is."""
+        """Rebalances as the group does: it waits a while for the last commits, then hands out the partitions."""
         dispatcher = self.dispatcher
         if dispatcher is not None:
             await dispatcher.suspend()
@@ -411,7 +411,7 @@ class World:
         self.rebalances -= 1
 
     def lose_session(self) -> None:
-        """The group gives nothing until the member has joined again, which may be after the next coordinator has."""
+        """Loses the session: the group gives nothing until the member, or that of the next coordinator, has joined."""
         if self.dispatcher is not None:
             self.assigned_told = frozenset()
             self.lost_epoch = self.dispatcher.machine.epoch
@@ -419,7 +419,7 @@ class World:
             self.spawn(self._tell_group_later())
 
     async def _tell_group_later(self) -> None:
-        """The topics are seen to grow before the group assigns the new partitions."""
+        """Feeds the group's assignment later: topics are seen to grow before the group assigns the new partitions."""
         await self.pause()
         self._tell_group()
 
@@ -429,7 +429,7 @@ class World:
             self.dispatcher.feed(GroupAssigned(self.assigned))
 
     def grow(self) -> None:
-        """A source topic gets partitions, and the group gives them to us."""
+        """Adds a partition to a source topic; the group gives it to this application."""
         topics = self.rng.choice([self.counts, self.beside])
         topic = self.rng.choice(sorted(topics))
         if topics[topic] < 7:
@@ -452,7 +452,7 @@ class World:
     # ---- quiet ----
 
     async def settle(self, condition: Callable[[], bool], what: str, limit_s: float = 600.0) -> None:
-        """No more faults: wait until ``condition`` holds."""
+        """Ends all faults and waits until ``condition`` holds."""
         self.calm, self.broker_away = True, False
         await self.until(condition, what, limit_s)
 

@@ -1,4 +1,4 @@
-"""What the coordinator makes of an actor that fails, by the answer of the uncaught exception handler."""
+"""The coordinator's reaction to an actor that fails, by the answer of the uncaught exception handler."""
 
 from __future__ import annotations
 

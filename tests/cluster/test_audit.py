@@ -1,4 +1,4 @@
-"""Audit lines of what is done through Ray. A stand-in is asked in place of the coordinator."""
+"""Audit lines of operations through Ray. A stand-in is asked in place of the coordinator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.common.errors import ApplicationStateError
 
 
 class Coordinator:
-    """Notes what it is told of operations, and answers all calls with ``answer``."""
+    """Keeps what it hears of operations, and answers all calls with ``answer``."""
 
     def __init__(self, answer: Any = None) -> None:
         self.noted: list[tuple[str, str, str]] = []

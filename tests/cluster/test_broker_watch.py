@@ -1,4 +1,4 @@
-"""A user is told once that no broker answers, and once that one does again."""
+"""The log says once that no broker answers, and once that one does again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kafka:
             raise self.error
 
     def check(self, after_s: float = 5.0) -> list[tuple[str, str]]:
-        """What is logged, as level and event."""
+        """Checks ``after_s`` later; returns the lines that are logged, as (level, event)."""
         self.now += after_s
         with capture_logs() as logged:
             self.watch.check()

@@ -1,4 +1,4 @@
-"""``KafkaStreams.close`` with options: how long it may take, and whether the group is left. No Ray runs."""
+"""``KafkaStreams.close`` with options: the time it may take, and leaving the group. No Ray runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAVE = ps.CloseOptions.group_membership_operation(Operation.LEAVE_GROUP)
 
 @pytest.fixture
 def left(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happened, of which leaving the group is a part."""
+    """The calls that the cluster got, including those to leave the group."""
 
     def leave(config: StreamsConfig, left_s: float) -> None:
         assert left_s <= 60

@@ -1,4 +1,4 @@
-"""Who is heard when actors ask to commit: not one that had the name before."""
+"""Requests to commit are taken from the actor of that name, not from one that had the name before."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_who_had_the_name_under_an_earlier_coordinator_does_not_speak_for_the_on
     epoch = assigned(machine, machine.handle(ActorUp("stream/1")))
     if moment != "before its assignment":
         told += asked(machine, FIRST_EPOCH - 7, 1, exactly_once)
-        # Should it be the same actor after all, it has dropped its tasks now.
+        # If it is the same actor after all, it has dropped its tasks now.
         epoch = assigned(machine, told)
         told += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
         epoch = assigned(machine, told[-2:])
@@ -60,7 +60,7 @@ def test_who_had_the_name_under_an_earlier_coordinator_does_not_speak_for_the_on
 
 
 def assigned(machine: Coordinator, instructions: list[Instruction]) -> int:
-    """Confirm the assignment among them; its epoch."""
+    """Confirms the assignment among the instructions and returns its epoch."""
     (found,) = [it for it in instructions if isinstance(it, AssignTasks)]
     assert found.tasks == {TASK}
     machine.handle(ActorAssigned("stream/1", found.epoch))
@@ -83,7 +83,7 @@ def test_an_actor_hears_at_once_that_it_is_part_of_the_application_before_it_con
     assert machine.handle(CommitRequested(seat)) == []
     present = CommitRequest("stream/1", 10, {}, 2, presence=True)
     refused, accepted = machine.handle(CommitRequested(present))
-    assert isinstance(refused, RefuseCommit)  # nobody waits for the earlier question any more
+    assert isinstance(refused, RefuseCommit)  # nothing waits for the earlier question any more
     assert accepted == AcceptCommit(present)
 
 

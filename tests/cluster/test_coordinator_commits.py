@@ -1,4 +1,4 @@
-"""What the coordinator decides about commits, one rule at a time."""
+"""The coordinator's decisions about commits, one rule at a time."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_what_was_done_under_a_lost_session_is_not_committed_under_the_next(play
     (task, *_) = sorted(given["stream/1"])
     old = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
     play(GroupAssigned(None), GroupAssigned(ALL))
-    (refused,) = play(CommitRequested(old))  # others may have had the partition, and gone on with its state
+    (refused,) = play(CommitRequested(old))  # others may have had the partition, and continued its state
     assert isinstance(refused, RefuseCommit)
     assert "session" in refused.reason
     for _ in range(2):  # of nothing, and of their tasks
@@ -216,7 +216,7 @@ def test_what_a_task_has_read_of_a_topic_that_is_gone_does_not_keep_it_from_comm
 
 
 def test_who_had_the_name_of_an_actor_that_a_restarted_coordinator_found_cannot_get_in_its_way(play: Play) -> None:
-    """It asks under an earlier epoch, and counts its commits from another number."""
+    """The earlier actor asks under an earlier epoch, and counts its commits from another number."""
     mine = TaskId(0, 0)
     play(ActorRecovered("stream/1", 20, frozenset({mine})), ClusterResized(1), GroupAssigned(ALL))
     (zombie,) = play(CommitRequested(CommitRequest("stream/1", 7, offsets(mine), 99)))[:1]

@@ -1,6 +1,6 @@
 """A stream actor that its coordinator does not reach, but that reaches Kafka, under at least once; virtual time.
 
-Its successor may repeat what it has written since the last commit. Nothing of it may come behind that.
+Its successor may repeat what it has written since the last commit. Nothing of the actor may come after that.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _WRITE_EACH_S = 0.5
 
 
 class CutOff(LivingActor):
-    """``questions_arrive``: its connection lets them through, and loses its answers. ``busy_s``: its loop answers so
-    late."""
+    """An actor that can be cut off. ``questions_arrive``: its connection loses only its answers. ``busy_s``: seconds
+    after which its loop answers."""
 
     def __init__(self, world: CutWorld, name: str) -> None:
         super().__init__(world, name)
         self.is_cut = self.questions_arrive = False
         self.busy_s = 0.0
         self.taken_for_dead: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when Ray takes its node for dead, although its process lives."""
+        """Done when Ray takes its node for dead although its process lives."""
 
     @override
     async def status(self, word: Word) -> ActorStatus | None:
@@ -87,7 +87,7 @@ class CutWorld(OutageWorld):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, exactly_once=False)
         self.of_first = NodeAnswer.UNREACHABLE
-        # With a cache results come only with a commit, and that of an actor that is cut off is never answered.
+        # With a cache, results come only with a commit, and a commit of an actor that is cut off is never answered.
         self.config = self.config.model_copy(update={"statestore_cache_max_bytes": 0})
 
     @property
@@ -115,7 +115,7 @@ class CutWorld(OutageWorld):
         return await super().call_coordinator(request)
 
     def stale(self) -> list[str]:
-        """The places at which ``out``, or the changelog, goes back to an earlier count more than once for a key."""
+        """Returns each place where ``out`` or the changelog goes back to an earlier count more than once for a key."""
         found = []
         for topic in ("out", "app-counts-changelog"):
             counts: dict[bytes | None, list[int]] = {}
@@ -133,7 +133,7 @@ class CutWorld(OutageWorld):
 
 
 async def cut_off(world: CutWorld, **how: Any) -> float:
-    """The first actor is cut off while records come. Returns after how long another has its tasks."""
+    """Cuts the first actor off while records come. Returns the seconds after which another has its tasks."""
     world.write_names()
     await world.start_coordinator()
     world.write()
@@ -263,7 +263,7 @@ def test_after_a_restart_of_the_coordinator_the_others_wait_less_than_5_s_for_on
 
 
 def test_after_a_restart_of_the_coordinator_one_that_is_busy_for_8_s_is_kept(tmp_path: Path) -> None:
-    """As with a request that no broker answers."""
+    """An actor is that busy with a request that no broker answers."""
 
     async def whole(world: CutWorld) -> None:
         world.write_names()

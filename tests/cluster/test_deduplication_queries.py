@@ -1,4 +1,4 @@
-"""What the store of ``deduplicate`` answers from outside, without Ray and Kafka."""
+"""The answers of the store of ``deduplicate`` to queries from outside, without Ray and Kafka."""
 
 from __future__ import annotations
 

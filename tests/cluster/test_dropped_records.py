@@ -1,4 +1,4 @@
-"""What the log says of records that tasks drop."""
+"""The log lines for records that tasks drop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.common.log import logger
 
 
 class Heard:
-    """Actors that report at a time, and the lines that came of it."""
+    """Reports of actors at a given time, and the lines that they lead to."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -1,4 +1,4 @@
-"""Which stream actors end, and what becomes of a drained node: one rule at a time."""
+"""The choice of the stream actors that end, and the draining of nodes: one rule at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cluster.coordinator_play import ALL, TASKS, Play
 
 
 def on_nodes(play: Play, *nodes: str) -> list[str]:
-    """As many actors as nodes are named, each on its node, with all tasks running."""
+    """Starts an actor on each node named, with all tasks running; returns their names."""
     play(ActorsWanted(len(nodes)), ClusterResized(1), GroupAssigned(ALL))
     names = [start.actor_id for start in play.of(StartActor)]
     play(*(ActorUp(name, node) for name, node in zip(names, nodes, strict=True)))
@@ -31,7 +31,7 @@ def on_nodes(play: Play, *nodes: str) -> list[str]:
 
 
 def settle(play: Play) -> None:
-    """Every assignment is taken and its tasks run."""
+    """Confirms every assignment; its tasks run."""
     while given := play.of(AssignTasks):
         said = [ActorReported(it.actor_id, it.tasks, it.epoch) for it in given]
         play(*(ActorAssigned(it.actor_id, it.epoch) for it in given), *said)
@@ -45,7 +45,7 @@ def test_an_actor_that_is_alone_on_its_node_ends_first_so_that_the_node_gets_fre
     assert play.of(StopActor) == [StopActor(names[0])]
     play(ActorStopped(names[0]))
     settle(play)
-    # Of two nodes with two actors each one is emptied, not one actor ended on either.
+    # One of the two nodes with two actors is emptied, instead of one actor ended on either.
     play(ActorsWanted(2))
     ended = {it.actor_id for it in play.of(StopActor)}
     assert ended in ({names[1], names[2]}, {names[3], names[4]})

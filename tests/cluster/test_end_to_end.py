@@ -36,7 +36,7 @@ def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> Non
     assert store.get("nobody") is None
     assert dict(store.all()) == dict(it.sent)
     assert [key for key, _ in store.range("b", "f")] == sorted(w for w in it.sent if "b" <= w <= "f")
-    # A key that is committed and was updated since counts twice.
+    # A committed key that was updated since counts twice.
     assert len(it.sent) <= store.approximate_num_entries() <= 2 * len(it.sent)
     with pytest.raises(UnknownStateStoreError, match="no state store 'count'; its stores: counts"):
         app.store("count").get("the")
@@ -88,7 +88,7 @@ class RestoresInFile(ps.StateRestoreListener):
     def on_batch_restored(
         self, partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
     ) -> None:
-        """Of one file for all batches there is nothing to learn."""
+        """Does nothing: one file for all batches has nothing to check."""
 
     def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
         self._write("end", store_name, total_restored)
@@ -174,7 +174,7 @@ def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_cou
     eventually(lambda: victim.actor_id not in app.status().placement.values(), "the dead actor has no tasks")
     app.wait_until_running()
     eventually(lambda: set(it.written()) == set(it.sent), "all words")
-    # At least once: what the victim had not committed may be counted twice, nothing may be lost.
+    # At least once: what the victim had not committed may be counted twice, but nothing may be lost.
     eventually(lambda: all(it.written()[word] >= count for word, count in it.sent.items()), "nothing lost")
     assert app.close()
 

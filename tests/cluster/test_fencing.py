@@ -1,4 +1,4 @@
-"""How the dispatcher takes an actor's transactional id. No Ray, no Kafka; the clock is virtual."""
+"""The fencing of an actor by the dispatcher, which takes its transactional id. No Ray, no Kafka; virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API under requests of all kinds, valid and not: it never fails, and what it answers is what its description says.
+"""The API under requests of all kinds, valid and not: it never fails, and its answers are those of its description.
 
 The read side is the real one, over stores of every kind; schemathesis makes the requests out of the OpenAPI document.
 """
@@ -46,12 +46,12 @@ WORDS = {"order": ("asc", "desc"), "isolation": ("latest", "committed")}
 NUMBERS = {"limit": (1, 10_000), "wait_ms": (0, 10_000)}
 STORES = {"window": "per-minute", "session": "visits", "version": "prices", "history": "prices"}
 
-# Without tokens: schemathesis would take them away where they are described, and expect a refusal.
+# Without tokens: if they were described, schemathesis would take them away and expect a refusal.
 schema = schemathesis.openapi.from_dict(create_app(FakeReadSide()).openapi())
 
 
 class Api:
-    """The API of the application of docs/QUERIES.md, asked without a socket, and without a client that knows better."""
+    """The API of the application of docs/QUERIES.md, without a socket, and without a client that corrects requests."""
 
     def __init__(self) -> None:
         self._app = create_app(StateQueries(APPLICATION), SETTINGS)
@@ -59,7 +59,7 @@ class Api:
         self.query = ""
 
     def ask(self, case: Case[Any], token: str | None = TOKEN) -> httpx.Response:
-        """The answer to the case as it is."""
+        """Returns the answer to the case as it is."""
         wanted = requests.Request(**case.as_transport_kwargs(base_url="http://localhost")).prepare()
         body = wanted.body.encode() if isinstance(wanted.body, str) else wanted.body or b""
         assert isinstance(body, bytes)
@@ -111,7 +111,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def near_what_there_is(case: Case[Any]) -> Case[Any]:
-    """Made of noise alone, nearly every request would end at an application that is not there."""
+    """Lets most cases name what exists: by chance alone, nearly all would name an application that does not exist."""
     noise = zlib.crc32(repr((case.path_parameters, case.query)).encode())
     if noise % 8 == 0 or not case.path_parameters:
         return case
@@ -138,7 +138,7 @@ def test_whatever_is_asked_the_answer_is_one_of_those_that_are_described(
 
 
 def is_wrong(query: str) -> bool:
-    """Whether it must be refused. (schemathesis' own check goes by what it was before it was sent: a list of one.)"""
+    """Returns True if ``query`` must be refused. (schemathesis' own check sees it before it is sent: a list of one.)"""
     given = parse_qsl(query, keep_blank_values=True)
     wrong = [name for name, value in given if name in WORDS and value not in WORDS[name]]
     wrong += [name for name, value in given if name in NUMBERS and not is_between(value, *NUMBERS[name])]

@@ -1,4 +1,4 @@
-"""Internal topics: counts, configurations, and what is said when topics are missing or do not fit."""
+"""Internal topics: counts, configurations, and messages about topics that are missing or do not fit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sink(topic: str, parent: SourceNode, internal: bool = False) -> SinkNode:
 
 
 def chain(*hops: str, repartition: Mapping[str, int | None], groups: Iterable[Iterable[str]] = ()) -> Topology:
-    """Sub-topologies that each read one topic and write the next; the last one counts."""
+    """Returns sub-topologies that each read one topic and write the next; the last one counts."""
     subs = []
     for number, (read, write) in enumerate(itertools.pairwise(hops)):
         node = source(*read.split("+"), internal=read in repartition)
@@ -239,7 +239,7 @@ def test_a_repartition_topic_that_would_have_to_grow_may_also_be_kept_as_it_is_b
 def warnings(
     topology: Topology, existing: Mapping[str, int], **configs: dict[str, str]
 ) -> Sequence[Mapping[str, object]]:
-    """What is said at the start about topics that are there already."""
+    """Returns the lines that are logged at the start about topics that exist already."""
     with capture_logs() as lines:
         ensure_topics(Topics({"lines": 3, "out": 1, **existing}, **configs), partial(plan_topics, topology, config()))
     return lines

@@ -127,7 +127,7 @@ def test_a_server_that_others_could_reach_without_protection_starts_nothing(
     with pytest.raises(ConfigError, match=r"others can reach 0\.0\.0\.0.* Missing: TLS .* and tokens"):
         app.start()
     assert cluster.calls == []
-    app.start(serve=False)  # nobody listens
+    app.start(serve=False)  # no server listens
 
 
 @pytest.mark.parametrize(("server", "serve"), [("", True), ("127.0.0.1:0", False)])

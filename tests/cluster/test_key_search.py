@@ -1,4 +1,4 @@
-"""No key is called absent that a task has, whichever partitioner placed it; actors are stand-ins, no Ray runs."""
+"""No key that a task has is called absent, for any partitioner that placed it. Actors are stand-ins, no Ray runs."""
 
 from __future__ import annotations
 

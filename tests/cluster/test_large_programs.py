@@ -1,4 +1,4 @@
-"""How a program reaches its coordinator, whatever its size."""
+"""Passing a program of any size to its coordinator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.cluster import starting
 from penstock.common.config import StreamsConfig
 
 OBJECT_STORE_FROM_BYTES = 100 * 1024
-"""Ray's ``max_direct_call_object_size``: what is as large lives as long as the process that called."""
+"""Ray's ``max_direct_call_object_size``: an argument of this size lives as long as the process that called."""
 
 
 def large_program() -> ApplicationSpec:
@@ -52,7 +52,7 @@ def test_a_coordinator_is_given_a_large_program_in_pieces_that_outlive_the_drive
 
 
 def test_what_is_too_large_even_in_pieces_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the arguments of a call Ray takes 10 MiB along (``task_rpc_inlined_bytes_limit``)."""
+    """Ray inlines up to 10 MiB of the arguments of a call (``task_rpc_inlined_bytes_limit``)."""
     starting._pieces(bytes(9 << 20))
     assert "program" not in capsys.readouterr().err
     starting._pieces(bytes((9 << 20) + 1))

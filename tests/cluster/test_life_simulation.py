@@ -17,7 +17,7 @@ from tests.cluster.virtual_time import run
 
 
 def told(world: World) -> set[bool]:
-    """What the actors go by that have work."""
+    """Returns the values of ``paused`` of the living actors that have tasks."""
     return {actor.paused for actor in world.actors.values() if actor.alive and actor.tasks}
 
 
@@ -43,7 +43,7 @@ def test_every_actor_comes_to_know_whether_the_application_is_paused_whatever_ha
         world = kind(seed)
         await troubled(world)
         await at_rest(world)
-        await world.until(lambda: settled(world) and bool(told(world)), "tasks")  # the group tells later
+        await world.until(lambda: settled(world) and bool(told(world)), "tasks")  # the group's assignment comes later
         for paused in (True, False, True):
             dispatcher = world.dispatcher
             assert dispatcher is not None
@@ -102,7 +102,7 @@ def test_a_program_that_fails_each_time_is_started_anew_ever_more_slowly(seed: i
         deadline = asyncio.get_running_loop().time() + 600
         said = set()
         while asyncio.get_running_loop().time() < deadline:
-            # As soon as it has tasks that run: a record that cannot be processed stands first.
+            # As soon as it has running tasks: the first record is one that cannot be processed.
             for actor in [actor for actor in world.actors.values() if actor.alive and actor.running]:
                 actor.fail(UncaughtExceptionResponse.REPLACE_ACTOR)
             assert world.dispatcher is not None

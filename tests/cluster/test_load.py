@@ -1,4 +1,4 @@
-"""What is measured of stream actors between two looks."""
+"""The load of stream actors, measured between two looks."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def test_rates_are_those_between_the_first_and_the_last_look_of_the_window() -> 
     loads = window.look(10.0, [actor(10, task(A, 500, 150, busy_s=4.0), task(B, 300, busy_s=2.0), idle_s=4.0)])
     assert loads is not None
     assert loads[A].processed == 50
-    assert loads[A].arrivals == 60  # what was processed, and what the lag has grown by
+    assert loads[A].arrivals == 60  # those processed, and those by which the lag has grown
     assert loads[A].lag == 150
     assert loads[B].arrivals == loads[B].processed == 20
-    # All of the 6 s in which the actor was busy were its tasks'.
+    # The actor's tasks took all of the 6 s in which it was busy.
     assert loads[A].cost_s == pytest.approx(4.0 / 500)
     assert loads[A].demand(catch_up_s=15.0) == pytest.approx((60 + 10) * 4.0 / 500)
 

@@ -1,4 +1,4 @@
-"""A process that died alone is told from one that was lost with its node."""
+"""A process that died alone is distinguished from one that was lost with its node."""
 
 from __future__ import annotations
 

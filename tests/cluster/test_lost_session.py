@@ -19,7 +19,7 @@ LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 
 
 class Frozen:
-    """A broker of this test's own, which SIGSTOP takes away without a word: its connections stay."""
+    """A broker of this test's own, which SIGSTOP takes away silently: its connections stay."""
 
     def __init__(self, broker: LocalBroker) -> None:
         status = broker.status()
@@ -42,7 +42,7 @@ def own_broker(tmp_path: Path) -> Iterator[Frozen]:
         try:
             yield frozen
         finally:
-            frozen.thaw()  # or it could not be stopped in good order
+            frozen.thaw()  # otherwise it could not be stopped in good order
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def application(
     own_broker: Frozen, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[tuple[WordCount, KafkaStreams]]:
     it = WordCount(own_broker.address, topic_name("wc"), tmp_path)
-    # The shortest session that a broker allows; one actor: once it runs nothing moves by itself.
+    # The shortest session that a broker allows. One actor: once it runs, nothing moves by itself.
     app = it.app(tasks_per_actor=4, consumer_session_timeout_ms=6_000)
     yield it, app
     own_broker.thaw()  # what has not been committed can be now
@@ -95,6 +95,6 @@ def test_it_is_not_ready_and_says_why_and_goes_on_when_the_broker_is_back(
 
 
 def all_committed(it: WordCount) -> bool:
-    """Of the lines, and of the words behind the repartition."""
+    """Returns True if all lines, and all words behind the repartition, are committed."""
     committed = {tp: offset.offset for tp, offset in it.admin.committed(it.application_id).items()}
     return len(committed) == 4 and committed == it.admin.end_offsets(committed)

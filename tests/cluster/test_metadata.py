@@ -1,4 +1,4 @@
-"""Metadata by which readers find the keys of a store: the topics that feed it tell the partitioner."""
+"""Metadata by which readers find the keys of a store: the partitioner follows from the topics that feed it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ray says of an actor to itself."""
+"""An actor's question to Ray about itself."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
     eventually(lambda: app.state() is ApplicationState.RUNNING, "RUNNING again")
     assert set(app.status().placement) == {TaskId(0, 0), TaskId(0, 1)}
     assert app.store("counts").get("k") == 2, "by the task and the store that the key had before"
-    # The one with most partitions goes, and with it a task; the other goes on with its state.
+    # The topic with most partitions goes, and with it a task; the other task continues with its state.
     clients.admin().delete_topics([first])
     send(later, b"goes on")
     eventually(lambda: set(app.status().placement) == {TaskId(0, 0)}, "what read only the topic that is gone is gone")

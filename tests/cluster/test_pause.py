@@ -1,4 +1,4 @@
-"""Pause, resume, and who hears of errors, as a program sees it: stand-ins for the cluster, no Ray runs."""
+"""Pause, resume, and the handlers of errors, as a program sees them: stand-ins for the cluster, no Ray runs."""
 
 from __future__ import annotations
 

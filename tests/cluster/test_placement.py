@@ -38,7 +38,7 @@ CAUGHT_UP, BEHIND = 10_000, 10_001
 
 
 class Cluster:
-    """A coordinator over actors that do at once what they are told, but restore only when the test says so."""
+    """A coordinator over actors that carry out orders at once, but restore only when the test says so."""
 
     def __init__(self, policy: StandbyPolicy, plan: TaskPlan = PLAN, exactly_once: bool = False) -> None:
         self.machine = Coordinator(plan, None, 10, exactly_once, policy)
@@ -75,7 +75,7 @@ class Cluster:
         return names
 
     def report(self, lag: int = 0) -> None:
-        """All say what they have, standbys this much behind."""
+        """Lets all actors report what they have, with standbys this many offsets behind."""
         for name, actor in list(self.machine._actors.items()):
             lags = dict.fromkeys(self.standbys.get(name, ()), lag)
             self(ActorReported(name, self.tasks.get(name, frozenset()), actor.epoch, lags))
@@ -86,13 +86,13 @@ class Cluster:
         self(ActorLost(name))
 
     def confirm_late(self) -> list[str]:
-        """The actors that take their time confirm their last assignments."""
+        """Lets the slow actors confirm their last assignments; returns their names."""
         waiting, self.unconfirmed = self.unconfirmed, []
         self(*waiting)
         return [it.actor_id for it in waiting]
 
     def end_those_that_stop(self) -> list[str]:
-        """Those that are told to stop have committed and closed all."""
+        """Lets the actors that have the order to stop end, committed and closed; returns their names."""
         names = [it.actor_id for it in self.told if isinstance(it, StopActor) and it.actor_id in self.tasks]
         for name in names:
             del self.tasks[name], self.standbys[name]
@@ -215,7 +215,7 @@ def test_exactly_once_a_replacement_that_is_up_before_the_fence_takes_nothing_fr
 
 
 def test_standbys_of_tasks_that_are_planned_no_more_are_not_told_of_without_a_session() -> None:
-    """The dispatcher says with each what it reads: of these nobody knows."""
+    """The dispatcher names with each standby the partitions that it reads: those of such a task are not known."""
     cluster = Cluster(StandbyPolicy(replicas=1))
     gone = TaskId(7, 0)
     cluster(ActorRecovered("stream/1", 5, frozenset(), False, 1, "a", frozenset({gone, TaskId(0, 0)})))
@@ -354,7 +354,7 @@ def test_the_labels_of_nodes_decide_where_tags_are_given(tags: tuple[str, ...], 
 
 
 def test_what_a_copy_lacked_is_forgotten_with_it() -> None:
-    """There may be one again on that actor, which has to begin anew."""
+    """There may be another standby on that actor later, which has to begin again."""
     cluster = Cluster(StandbyPolicy(replicas=1))
     first, second = cluster.on("a", "b")
     cluster.report(lag=7)

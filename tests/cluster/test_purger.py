@@ -1,4 +1,4 @@
-"""What is committed of repartition topics is deleted, however often the broker is away meanwhile."""
+"""Committed records of repartition topics are deleted, however often the broker is away meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MADE, OTHER, INPUT = TopicPartition("made", 0), TopicPartition("made", 1), Topic
 
 
 class Kafka:
-    """Says which clients deleted what. One that was without an answer once is never answered again."""
+    """Keeps the deletions of each client. A client that was without an answer once never gets one again."""
 
     def __init__(self) -> None:
         self.away = False

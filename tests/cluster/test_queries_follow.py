@@ -1,4 +1,4 @@
-"""Queries while the application gets partitions: nobody tells the reader, it must find out."""
+"""Queries while the application gets partitions: the reader gets no notice, and must find out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/QUERIES.md shows is what is answered: its topology, its records, its questions."""
+"""The answers that docs/QUERIES.md shows are the real ones, for its topology, records and questions."""
 
 from __future__ import annotations
 

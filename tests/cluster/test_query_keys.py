@@ -33,7 +33,7 @@ def test_a_key_that_the_serde_refuses_names_store_and_serde(coordinator: FakeCoo
 
 
 def test_a_key_is_read_where_the_program_cannot_be(coordinator: FakeCoordinator) -> None:
-    """The serde alone travels: no code of the user's is needed for a serde that comes with penstock."""
+    """Only the serde is sent: a serde that comes with penstock needs none of the user's code."""
     assert b"fake_actors" not in coordinator.pickled_serdes["counts"]
     assert ask(lambda queries: queries.key_serde("counts")) is Serdes.string()
 
@@ -62,7 +62,7 @@ class OfItsTopic(Serde[str]):
 def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topic_says(
     coordinator: FakeCoordinator,
 ) -> None:
-    """As Kafka Streams: producers of the source topic have placed the key by the bytes that it has there."""
+    """Producers of the source topic have placed the key by the bytes that it has there, as in Kafka Streams."""
     coordinator.pickled_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
     for word in WORDS:
         ask(lambda queries, word=word: queries.one("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default

@@ -1,4 +1,4 @@
-"""Commands find an application in whichever Ray cluster it runs, and say within seconds why they cannot."""
+"""Commands find an application in any Ray cluster in which it runs, or report within seconds why they cannot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.cluster.ray_clusters import RayCluster
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 ROOT = Path(__file__).parents[2]
-# A Ray cluster of its own with a coordinator that only says that it runs; it ends when its standard input does.
+# A Ray cluster of its own with a coordinator that only reports that it runs; it ends when its standard input does.
 HOLDER = """
 import sys, ray
 from penstock.actors.messages import ApplicationState, ApplicationStatus
@@ -46,14 +46,14 @@ sys.stdin.read()
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """As of a new shell: what Ray sets in the process that starts it is not there."""
+    """Returns the environment of a new shell, without what Ray sets in the process that starts it."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     return {**inherited, "HOME": str(home), "PYTHONPATH": str(ROOT), "COLUMNS": "200", **more}
 
 
 @contextmanager
 def ray_with(application_id: str, home: Path) -> Iterator[str]:
-    """A Ray cluster with an application; its address."""
+    """Runs a Ray cluster with an application; yields its address."""
     command = [sys.executable, "-c", HOLDER, application_id]
     with subprocess.Popen(
         command, env=environment(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -76,7 +76,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two(home: Path) -> Iterator[dict[str, str]]:
-    """Two clusters of one user on this machine: application to address."""
+    """Yields two clusters of one user on this machine, as application to address."""
     with ray_with("one", home) as one, ray_with("two", home) as two:
         yield {"one": one, "two": two}
 
@@ -173,7 +173,7 @@ def test_an_address_that_is_not_a_clusters_is_refused_with_what_is_wanted(
 
 @pytest.fixture
 def disconnected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """``connect_to`` with these clusters instead of the machine's; gives back the addresses it connects to."""
+    """Makes ``connect_to`` find the given clusters instead of the machine's; returns the addresses it connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
 
@@ -273,7 +273,7 @@ def test_the_token_is_not_shown_unasked_to_another_machine(
 
 @pytest.fixture
 def start_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Start ``app`` where no ``ray start`` was, with these clusters on the machine; gives back whom Ray connects to."""
+    """Starts ``app`` without a ``ray start``, with these clusters on the machine; returns what Ray connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
     monkeypatch.setattr(connections, "started_here", lambda: None)

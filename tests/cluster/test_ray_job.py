@@ -25,7 +25,7 @@ RAY = str(Path(sys.executable).with_name("ray"))
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Returns ports on which nothing listens."""
     sockets = [socket.socket() for _ in range(count)]
     for it in sockets:
         it.bind(("127.0.0.1", 0))
@@ -47,7 +47,7 @@ class Head:
             "metrics-export-port",
             "ray-client-server-port",
         )
-        # `ray start` asks for a token, the other commands only send one when told to: this cluster has its own.
+        # `ray start` asks for a token, the other commands send one only if configured: this cluster has its own.
         self.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self.dashboard = f"http://127.0.0.1:{dashboard}"
         command = [
@@ -68,38 +68,38 @@ class Head:
 
     @property
     def log(self) -> str:
-        """What ``ray start`` wrote."""
+        """The output of ``ray start``."""
         return self._log.read_text()
 
     @property
     def address(self) -> str:
-        """For RAY_ADDRESS: Ray chooses the host itself."""
+        """The address for RAY_ADDRESS, whose host Ray chooses itself."""
         found = re.search(r"--address='([^']+)'", self.log)
         assert found is not None, self.log
         return found[1]
 
     def answers(self) -> bool:
-        """Whether jobs can be submitted."""
+        """Returns True if jobs can be submitted."""
         result = self.job("list")
         if result.returncode:
             print(result.stderr.strip().splitlines()[-1:])
         return result.returncode == 0
 
     def job(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """One ``ray job`` command."""
+        """Runs one ``ray job`` command."""
         command = [RAY, "job", verb, "--address", self.dashboard, *arguments]
         env = environment(**self.environment)
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
 
     def status(self, job: str) -> str:
-        """What Ray says of a job."""
+        """Returns the output of ``ray job status`` for a job."""
         result = self.job("status", job)
         return result.stdout + result.stderr
 
     def end(self) -> None:
         os.killpg(self.process.pid, signal.SIGTERM)
         try:
-            self.process.wait(5)  # with its processes told all at once it mostly hangs, and nothing of it is wanted
+            self.process.wait(5)  # it mostly hangs if all its processes get the signal at once; nothing of it is needed
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
         shutil.rmtree(self.temp_dir, ignore_errors=True)

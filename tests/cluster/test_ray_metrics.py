@@ -1,4 +1,4 @@
-"""What is handed to Ray's endpoint."""
+"""The metrics that are passed to Ray's endpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Series = tuple[str, frozenset[tuple[str, str]]]
 
 
 class Gauges:
-    """Stands for Ray: what each series was set to last."""
+    """Stands in for Ray: the value to which each series was set last."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, tuple[str, ...]]] = []

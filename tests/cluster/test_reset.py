@@ -47,7 +47,7 @@ def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
     other = f"{name}-b-counts-changelog"  # of an application whose id begins as this one's
     it.admin.create_topics([NewTopic(other, 1)])
     reset = Reset(it, tmp_path, monkeypatch)
-    monkeypatch.setattr(group_tools, "_BACK_S", 0.2)  # nobody comes back
+    monkeypatch.setattr(group_tools, "_BACK_S", 0.2)  # no member comes back
     it.send(["a b a", "c a"])
     app = it.app()
     app.start()

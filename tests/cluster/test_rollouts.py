@@ -1,4 +1,4 @@
-"""A new version of the program takes the place of the old one: one rule at a time."""
+"""Roll-outs, in which a new version of the program replaces the old one: one rule at a time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.cluster.coordinator_play import ALL, TASKS, Play
 
 
 def on_nodes(play: Play, *nodes: str) -> list[str]:
-    """As many actors as nodes are named, each on its node, with all tasks running."""
+    """Starts an actor on each node named, with all tasks running; returns their names."""
     play(ActorsWanted(len(nodes)), ClusterResized(len(nodes)), GroupAssigned(ALL))
     names = [start.actor_id for start in play.of(StartActor)]
     play(*(ActorUp(name, node) for name, node in zip(names, nodes, strict=True)))
@@ -46,7 +46,7 @@ def on_nodes(play: Play, *nodes: str) -> list[str]:
 
 
 def moves(play: Play) -> int:
-    """Carry out all assignments and stops; the most tasks that were silent at a time, once all had run."""
+    """Carries out all assignments and stops. Returns the most tasks that did not run at a time, once all had run."""
     silent, once_all = 0, play.machine.state is ApplicationState.RUNNING
     while any(isinstance(it, AssignTasks | StopActor) for it in play.last):
         given, stopped = play.of(AssignTasks), play.of(StopActor)
@@ -60,7 +60,7 @@ def moves(play: Play) -> int:
 
 
 def deployed(play: Play, *nodes: str) -> list[str]:
-    """Version 2 is rolled out, and its actors are up on these nodes."""
+    """Rolls version 2 out, whose actors are up on these nodes; returns their names."""
     play(Deploy(2, 60.0))
     names = [start.actor_id for start in play.of(StartActor)]
     play(*(ActorUp(name, node) for name, node in zip(names, nodes, strict=True)))
@@ -292,14 +292,14 @@ def test_a_version_that_is_deployed_during_a_roll_out_replaces_the_one_on_trial(
 
 
 def without_tasks(play: Play) -> None:
-    """The group takes all tasks from this cluster, and its actors end."""
+    """Lets the group take all tasks from this cluster; its actors end."""
     play(GroupAssigned(frozenset()))
     moves(play)
     assert not play.machine.actors
 
 
 def tasks_come(play: Play) -> None:
-    """The group gives all tasks to this cluster, and they run."""
+    """Lets the group give all tasks to this cluster; they run."""
     play(GroupAssigned(ALL))
     play(*(ActorUp(start.actor_id) for start in play.of(StartActor)))
     given = play.of(AssignTasks)

@@ -1,4 +1,4 @@
-"""How many stream actors there should be: traces that are told as stories. Each second of a story is one look."""
+"""The advised number of stream actors, for traces that read as stories. Each second of a story is one look."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WINDOW_S = 10.0
 
 @dataclass
 class Application:
-    """Actors that process as fast as they can, and a coordinator that does what is advised.
+    """Actors that process as fast as they can, and a coordinator that follows the advice.
 
-    ``cost_s`` is what a record takes of an actor; ``sink_rate``, if any, bounds what all of them get rid of together.
+    ``cost_s`` is the time that a record takes an actor; ``sink_rate``, if any, limits what they all send together.
     """
 
     tasks: int = 12
@@ -38,7 +38,7 @@ class Application:
     cost_s: float = 0.001
     sink_rate: float | None = None
     places: int = 100
-    """So many actors find a CPU."""
+    """Number of actors for which there is a CPU."""
     move_s: int = 3
     now_s: float = 0.0
     restoring: bool = False
@@ -61,12 +61,12 @@ class Application:
             self._measured_since = self.now_s + self.move_s
 
     def comes(self, rate: float | Mapping[int, float]) -> None:
-        """So many records per second: of all tasks alike, or of each."""
+        """Sets the records that come per second: in total, shared equally by all tasks, or for each task."""
         each = rate if isinstance(rate, Mapping) else dict.fromkeys(range(self.tasks), rate / self.tasks)
         self.arrivals = dict(each)
 
     def _second(self) -> dict[int, float]:
-        """What each task processes in this second."""
+        """Returns the number of records that each task processes in this second."""
         done: dict[int, float] = {}
         for actor in set(self.placement.values()):
             mine = [task.partition for task, name in self.placement.items() if name == actor]
@@ -80,13 +80,13 @@ class Application:
 
     @property
     def cost_now(self) -> float:
-        """Who waits for a sink is busy."""
+        """Seconds that a record takes an actor now: waiting for the sink counts."""
         if self.sink_rate is None:
             return self.cost_s
         return max(self.cost_s, len(set(self.placement.values())) / self.sink_rate)
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-        """Let time pass; every number of actors that is advised is what there is from then on."""
+        """Lets time pass; the number of actors follows each advice at once."""
         end_s = self.now_s + seconds
         while self.now_s < end_s and not until():
             self.now_s += 1
@@ -105,7 +105,7 @@ class Application:
         self._place()
 
     def look(self, done: Mapping[int, float]) -> Advice:
-        """One look; ``last`` keeps it."""
+        """Takes one look; ``last`` keeps its advice."""
         loads = None
         if not self.restoring and self.now_s - self._measured_since >= WINDOW_S:
             loads = {
@@ -137,7 +137,7 @@ class Application:
         (16, 1, None, [1, 2, 3, 4, 6, 8, 16]),
         (12, 1, 8, [1, 2, 3, 4, 6]),
         (12, 2, 3, [2, 3]),
-        (16, 9, 12, [9]),  # none of them is better than the least
+        (16, 9, 12, [9]),  # none of them is better than the smallest
         (3, 5, 8, [3]),  # never more than tasks
         (1, 1, None, [1]),
         (200, 1, 10, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),

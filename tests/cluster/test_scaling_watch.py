@@ -33,7 +33,7 @@ TASKS = 4
 
 
 class Handle:
-    """An actor that does at once what it is told, and says of itself what the test wants."""
+    """An actor that carries out orders at once, and reports of itself what the test wants."""
 
     def __init__(self, actor_id: str) -> None:
         self.actor_id = actor_id

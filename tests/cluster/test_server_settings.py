@@ -1,4 +1,4 @@
-"""How the HTTP server is to listen, as configuration, files and environment say."""
+"""The settings of the HTTP server, from configuration, files and environment."""
 
 from __future__ import annotations
 

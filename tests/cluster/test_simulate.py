@@ -1,4 +1,4 @@
-"""``make simulate-coordinator`` counts what it plays, and tells the seed of what breaks."""
+"""``make simulate-coordinator`` counts what it plays, and reports the seeds of what breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what may lack the newest: whom the read side asks, and for how long it waits."""
+"""Reading what may lack the newest: the actors that the read side asks, and the time for which it waits."""
 
 from __future__ import annotations
 

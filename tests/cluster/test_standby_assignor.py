@@ -1,4 +1,4 @@
-"""Where standbys go."""
+"""The placement of standbys on actors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TASKS = [TaskId(0, number) for number in range(24)]
 
 
 def on(*nodes: str) -> dict[str, Place]:
-    """An actor on each of these nodes."""
+    """Returns an actor on each of these nodes."""
     return {f"stream/{number}": Place(node) for number, node in enumerate(nodes, 1)}
 
 
@@ -71,7 +71,7 @@ def test_8_tasks_on_3_nodes_are_spread_evenly_though_two_nodes_had_all_standbys(
 
 
 def test_a_copy_moves_on_to_make_room_for_another() -> None:
-    """Those of the tasks in the west may only be at the one actor in the middle, or in the east."""
+    """The standbys of the tasks in the west may only be on the one actor in the middle, or in the east."""
     places = {"w": Place("w", ("1",)), "m": Place("m", ("2",)), "e": Place("e", ("3",)), "x": Place("x", ("2",))}
     active = {TASKS[0]: "x", TASKS[1]: "w", TASKS[2]: "w", TASKS[3]: "x"}
     current = {TASKS[0]: ["w"], TASKS[1]: ["e"], TASKS[2]: ["e"], TASKS[3]: ["w"]}

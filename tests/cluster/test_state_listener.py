@@ -1,4 +1,4 @@
-"""What a state listener hears, with stand-ins for the cluster: no Ray runs."""
+"""The calls of a state listener, with stand-ins for the cluster: no Ray runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cluster.fake_cluster import cluster as cluster
 
 
 class Heard:
-    """A state listener; wait for what it should hear."""
+    """A state listener whose calls a test can wait for."""
 
     def __init__(self) -> None:
         self.changes: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
@@ -28,7 +28,7 @@ class Heard:
         self.changes.put((new.value, old.value))
 
     def started(self) -> bool:
-        """Whether it heard how an application starts."""
+        """Returns True if the next two calls are those of an application that starts."""
         return [self.next(), self.next()] == [("REBALANCING", "CREATED"), ("RUNNING", "REBALANCING")]
 
     def next(self) -> tuple[str, str]:
@@ -151,7 +151,7 @@ def test_a_state_listener_hears_only_of_changes_that_the_drawing_has_whatever_wa
     app.set_state_listener(heard)
     app.start()
     assert heard.started(), "REBALANCING was over before anybody looked"
-    cluster.now = ApplicationState.CREATED  # its coordinator was restarted, and begins anew
+    cluster.now = ApplicationState.CREATED  # its coordinator was restarted, and begins again
     monkeypatch.setattr(control, "status_of", look)
     assert {looks.get(timeout=10), looks.get(timeout=10)} == {ApplicationState.CREATED}
     cluster.now = ApplicationState.REBALANCING

@@ -1,4 +1,4 @@
-"""Positions (KIP-796): each answer tells how far its stores have come, and a caller may demand as much."""
+"""Positions (KIP-796): each answer has the positions of its stores, and a caller may demand as much."""
 
 from __future__ import annotations
 

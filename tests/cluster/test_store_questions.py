@@ -1,6 +1,6 @@
-"""Answers of stores of every kind from outside: over HTTP and by Python's views, against what the test driver has.
+"""Answers of stores of every kind from outside, over HTTP and by Python's views, compared with the test driver's.
 
-All of it is real but Ray and Kafka: stores, tasks, stream loops, the read side, the HTTP API.
+All of it except Ray and Kafka is real: stores, tasks, stream loops, the read side, the HTTP API.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def topology() -> ps.Topology:
 
 
 def records(random: Random, count: int) -> list[tuple[str, str, str, int]]:
-    """(topic, key, value, timestamp): late ones among them, but none that the windows do not take."""
+    """Returns records as (topic, key, value, timestamp), some late, but none too late for the windows."""
     made, now = [], 100_000
     for number in range(count):
         now += random.randrange(3000)
@@ -90,7 +90,7 @@ class Both:
         self.application, self.reader = application, reader
         self.driver = ps.TopologyTestDriver(topology())
         made = records(self.random, 120)
-        # Each partition has a stream time of its own: so records that are late for one key are not for another.
+        # Each partition has a stream time of its own, so records that are late for one key are not for another.
         for number, (topic, key, value, timestamp) in enumerate(made):
             application.write(topic, key, value, timestamp)
             self.driver.pipe(topic, key.encode(), value.encode(), timestamp)
@@ -109,7 +109,7 @@ class Both:
 
 
 def by_bytes(rows: Iterator[tuple[ps.Windowed[str], Any]]) -> list[tuple[ps.Windowed[str], Any]]:
-    """As they stand from outside: by the bytes of key and window, here start and end have the same order."""
+    """Sorts rows as queries do: by the bytes of key and window. Here start and end have the same order."""
     return sorted(rows, key=lambda row: row[0].key.encode() + row[0].window.end.to_bytes(8, "big"))
 
 
@@ -209,7 +209,7 @@ def test_entries_from_outside_are_those_that_a_processor_sees(
 
 
 def pages(client: httpx.Client, path: str, **parameters: Any) -> list[Any]:
-    """All rows, three at a time."""
+    """Returns all rows, read three at a time."""
     rows: list[Any] = []
     asked = {"limit": 3, **parameters}
     while True:

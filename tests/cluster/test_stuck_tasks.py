@@ -1,4 +1,4 @@
-"""Which tasks stand still although there is something to do; time is what the test says."""
+"""Tasks that are stuck although they have records to read; the test sets the time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_task_that_lags_and_comes_no_further_is_stuck_after_its_time_and_is_to
     "further",
     [
         replace(TASK, records_processed=41),
-        replace(TASK, positions={LINES: 41}),  # it has skipped what is gone
+        replace(TASK, positions={LINES: 41}),  # it has skipped records that are gone
     ],
     ids=["a record", "a position"],
 )

@@ -56,13 +56,13 @@ class Play:
         return {at.topic: len(offset.metadata.split()) for at, offset in offsets.items()}
 
     def delete(self, topic: str) -> None:
-        """As Kafka does, which deletes the offsets of all groups along."""
+        """Deletes ``topic`` as Kafka does: with its offsets in all groups."""
         self.broker.delete_topic(topic)
         self.forget(topic)
         self.tasks = self.tasks.without({topic})
 
     def forget(self, topic: str) -> None:
-        """The note beside ``topic`` expires."""
+        """Lets the note beside ``topic`` expire."""
         with self.broker.changed:
             del self.broker.group(topics_group("app")).offsets[TopicPartition(topic, 0)]
 

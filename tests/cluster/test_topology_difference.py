@@ -1,4 +1,4 @@
-"""What is said when an application runs already, with another topology."""
+"""The message about an application that runs already, with another topology."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps to what comes next: hours of timers in no time, and always in the same order."""
+"""An event loop whose clock jumps to the next timer: hours of timers in no time, and always in the same order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _Call:
-    """What is to be called, unless it is cancelled before: all that ``asyncio`` asks of a handle."""
+    """A callback that is due, unless it is cancelled before: all that ``asyncio`` asks of a handle."""
 
     __slots__ = ("args", "callback", "gone", "time")
 
@@ -31,10 +31,10 @@ class _Call:
 
 
 class VirtualTimeLoop:
-    """For code that waits only by ``asyncio``'s own means: no threads, no sockets, no variables of a context.
+    """A loop for code that waits only by ``asyncio``'s own means: no threads, no sockets, no context variables.
 
-    Of a simulation half the time went into ``asyncio``'s own loop, which looks for sockets at each turn. An error of a
-    callback ends it.
+    A simulation spent half of its time in ``asyncio``'s own loop, which looks for sockets at each turn. An error of a
+    callback ends this loop.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class VirtualTimeLoop:
         self._later: list[tuple[float, int, _Call]] = []
         self._loop: Any = self  # to asyncio
 
-    # What asyncio's tasks, futures and timers ask of a loop: far less than its own class wants to be overridden.
+    # The methods that asyncio's tasks, futures and timers call: far fewer than its own class wants to be overridden.
 
     def time(self) -> float:
         return self._now
@@ -85,7 +85,7 @@ class VirtualTimeLoop:
         logging.getLogger("asyncio").error(context["message"], exc_info=context.get("exception"))
 
     def run_until_complete(self, future: Any) -> Any:
-        """What the task, or coroutine, returns. Raises RuntimeError if nothing would ever happen again."""
+        """Returns the result of the task, or coroutine. Raises RuntimeError if nothing would ever happen again."""
         asyncio._set_running_loop(self._loop)
         try:
             awaited = asyncio.ensure_future(future, loop=self._loop)
@@ -109,7 +109,7 @@ class VirtualTimeLoop:
             ready.append(call)
 
     def close(self) -> None:
-        """Cancel what is left, and what that begins at its end, and let it end."""
+        """Cancel all tasks that are left, and those that they begin as they end, and let them end."""
         while left := asyncio.all_tasks(self._loop):
             for task in left:
                 task.cancel()
@@ -121,7 +121,7 @@ async def _end(tasks: set[asyncio.Task[Any]]) -> None:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """What ``work`` returns, without waiting a moment."""
+    """Returns the result of ``work``, without waiting a moment."""
     loop = VirtualTimeLoop()
     try:
         result: T = loop.run_until_complete(work)

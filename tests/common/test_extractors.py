@@ -1,4 +1,4 @@
-"""What each timestamp extractor makes of a record with a timestamp, and of one without."""
+"""The answer of each timestamp extractor for a record with a timestamp, and for one without."""
 
 from __future__ import annotations
 

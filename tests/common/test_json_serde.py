@@ -1,4 +1,4 @@
-"""What the json serde keeps of a number, and what it takes for JSON."""
+"""The precision with which the json serde keeps numbers, and the input that it accepts as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which entries of a configuration are shown to nobody."""
+"""The entries of a configuration that are never shown."""
 
 from __future__ import annotations
 

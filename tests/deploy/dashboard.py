@@ -18,20 +18,20 @@ _SHOWN = re.compile(r"\{\{\s*([a-z_]+)\s*\}\}")
 
 
 def dashboard() -> dict[str, Any]:
-    """The file."""
+    """Returns the content of the file."""
     loaded: dict[str, Any] = json.loads(FILE.read_text())
     return loaded
 
 
 def targets(board: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The title of a panel, and one of its questions."""
+    """Yields the title of a panel, and one of its queries."""
     for panel in board["panels"]:
         for target in panel.get("targets", ()):
             yield panel["title"], target
 
 
 def labels_in(scrape: str) -> dict[str, set[str]]:
-    """Which labels each name of a scrape has, as it stands there: a histogram's with ``_bucket``."""
+    """Returns the labels of each name in a scrape, with the name as it is there: a histogram's with ``_bucket``."""
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(scrape):
         for sample in family.samples:
@@ -40,7 +40,7 @@ def labels_in(scrape: str) -> dict[str, set[str]]:
 
 
 def missing_from(scrape: str, board: dict[str, Any], names: str = "kafka") -> list[str]:
-    """What the dashboard names and ``scrape`` does not have: a metric, or a label of one. ``names``: the variable."""
+    """Returns what the dashboard names and ``scrape`` lacks: a metric, or a label of one. ``names``: the variable."""
     exported, missing = labels_in(scrape), []
     for title, target in targets(board):
         asked = _METRIC.findall(target["expr"])

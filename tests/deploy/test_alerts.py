@@ -168,7 +168,7 @@ def test_an_alert_names_metrics_that_there_are_and_labels_that_it_has(name: str)
 
 
 def ordinary_day(time_s: float) -> ApplicationStatus | None:
-    """Work, a lag that comes and goes, a deploy with a rebalance and a restore, a short outage, a short pause."""
+    """Work, a temporary lag, a deploy with a rebalance and a restore, a short outage, a short pause."""
     minute = time_s / MINUTE
     if 10 <= minute < 11:  # a restart of the coordinator
         return None
@@ -201,7 +201,7 @@ def test_an_application_that_was_stopped_is_no_alarm() -> None:
 
 
 def test_through_rays_endpoint_the_same_rules_hold_with_a_prefix() -> None:
-    """As the file says: each metric is found by its prefix, and nothing else begins so."""
+    """Each metric is found by its prefix, as the file says, and nothing else begins with it."""
     rewritten = [re.sub(r"\bkafka_", "ray_kafka_", rule["expr"]) for rule in RULES.values()]
     before = [metrics_of(promql.parse(rule["expr"])) for rule in RULES.values()]
     assert [metrics_of(promql.parse(text)) for text in rewritten] == [

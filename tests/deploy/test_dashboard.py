@@ -1,4 +1,4 @@
-"""``deploy/grafana-dashboard.json``, held against what penstock exports; against a running one: ``tests/cluster``."""
+"""``deploy/grafana-dashboard.json`` asks only for what penstock exports; for a running one, see ``tests/cluster``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.deploy.dashboard import dashboard, missing_from, targets
 
 @pytest.fixture(scope="module")
 def status(tmp_path_factory: pytest.TempPathFactory) -> ApplicationStatus:
-    """Of an application that has counted some records."""
+    """The status of an application that has counted some records."""
     rig = Rig(tmp_path_factory.mktemp("state"))
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("b", "x", 2))

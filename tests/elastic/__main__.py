@@ -57,7 +57,7 @@ def _scales_up(cluster: Any, it: SlowCount, name: str) -> None:
     say("load: four actors are wanted; three of them wait for a CPU")
     assert len(find_stream_actors(name)) == 4, "those that wait are demand that Ray's autoscaler sees"
     assert hosting(it) == 1
-    # On the head: a node that goes must not take it along.
+    # On the head: a node that ends must not end it, too.
     coordinator: Any = find_coordinator(name)
     lives_on = coordinator.__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id())
     assert ray.get(lives_on) == cluster.head_node.node_id

@@ -32,13 +32,13 @@ COMMANDS = (
     "initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
     "head_start_ray_commands", "worker_start_ray_commands", "cluster_synced_files", "rsync_exclude", "rsync_filter",
 )  # fmt: skip
-"""There is nobody to run them."""
+"""Commands of a cluster's configuration. All are empty: there is nothing that could run them."""
 RECORD_S = 0.002
 RECORDS = 20_000
 
 
 def config(address: str) -> dict[str, Any]:
-    """As ``deploy/ray-cluster.yaml``: a head without CPUs, and workers that come and go."""
+    """Returns a configuration like ``deploy/ray-cluster.yaml``: a head without CPUs, and workers that come and go."""
     # Ray's ``fake_multinode`` under another name: by its own the autoscaler wants a file that the wheel does not have.
     provider = {
         "type": "external", "module": f"{node_provider.__name__}.FakeMultiNodeProvider",
@@ -59,7 +59,7 @@ def config(address: str) -> dict[str, Any]:
 
 @contextmanager
 def autoscaled(folder: Path) -> Iterator[None]:
-    """Connected to such a cluster."""
+    """Starts such a cluster, and connects to it."""
     port = free_port()
     address = f"{services.get_node_ip_address()}:{port}"  # type: ignore[no-untyped-call]  # untyped in Ray
     (folder / "cluster.json").write_text(json.dumps(config(address)))
@@ -96,7 +96,7 @@ def _connect(address: str, started: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def nodes() -> int:
-    """Workers that live."""
+    """Returns the number of workers that are alive."""
     found: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
     return sum(node["Alive"] and node["NodeID"] != HEAD_ID for node in found)
 

@@ -1,4 +1,4 @@
-"""A Ray cluster of several nodes on this machine, and a program whose records take the time that they are told to."""
+"""A Ray cluster of several nodes on this machine, and a program whose records take a given time."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _BEGUN_S = time.monotonic()
 
 
 def head_without_cpus() -> Any:
-    """A Ray cluster, of which this process is no driver."""
+    """Starts a Ray cluster with a head without CPUs; this process is no driver of it."""
     args = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES}
     return Cluster(initialize_head=True, head_node_args=args)
 
 
 def say(what: str) -> None:
-    """One line of the story that a process tells, with the time since it began."""
+    """Prints one line of a process's story, with the seconds since it began."""
     print(f"{time.monotonic() - _BEGUN_S:6.1f} s  {what}", flush=True)
 
 
 @contextmanager
 def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
-    """A head without CPUs, and a node for each of these numbers of CPUs."""
+    """Runs a head without CPUs, and a node for each of these numbers of CPUs."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     cluster = head_without_cpus()
@@ -61,12 +61,12 @@ def ray_nodes(*cpus: int) -> Iterator[tuple[Cluster, list[Any]]]:
 
 
 def add_node(cluster: Any, cpus: int) -> Any:
-    """One more node; returns when Ray knows it."""
+    """Adds a node; returns when Ray knows it."""
     return cluster.add_node(num_cpus=cpus, object_store_memory=STORE_BYTES)
 
 
 def drain(cluster: Any, node_id: str, seconds: int) -> None:
-    """As ``ray drain-node --reason PREEMPTION`` does, and a cloud that takes a node back."""
+    """Drains a node, as ``ray drain-node --reason PREEMPTION`` does, or a cloud that takes a node back."""
     deadline_ms = time.time_ns() // 1_000_000 + seconds * 1000
     untyped: Any = ray
     gcs = untyped._raylet.GcsClient(address=cluster.address)
@@ -100,11 +100,11 @@ class SlowCount:
         self.app = self.another()
 
     def another(self) -> ps.KafkaStreams:
-        """The same application, to be started when this one has ended."""
+        """Makes the application again, to be started when this one has ended."""
         return ps.KafkaStreams(self._topology, self._config)
 
     def send(self, records: int) -> None:
-        """So many records, of all keys and partitions alike."""
+        """Sends this many records, evenly over all keys and partitions."""
         producer = self.clients.producer()
         first = sum(self.sent.values())
         for number in range(first, first + records):
@@ -116,7 +116,7 @@ class SlowCount:
 
     @contextmanager
     def fed(self) -> Iterator[None]:
-        """A few records come all the time."""
+        """Sends a few records all the time."""
         ending = threading.Event()
 
         def feed() -> None:
@@ -132,7 +132,7 @@ class SlowCount:
             thread.join()
 
     def counts(self) -> Mapping[str, list[int]]:
-        """Of each key all counts that were written, in their order."""
+        """Returns all counts that were written of each key, in their order."""
         consumer = self.clients.consumer()
         here = TopicPartition(self.output, 0)
         # After a leader has died, a broker of another epoch may answer.
@@ -149,16 +149,16 @@ class SlowCount:
         return found
 
     def processed(self) -> int:
-        """How many records are counted."""
+        """Returns the number of records that are counted."""
         return sum(counts[-1] for counts in self.counts().values())
 
     def is_exact(self) -> bool:
-        """Whether each count was written once, in order, up to what was sent: nothing is lost or counted twice."""
+        """Returns True if each count was written once, in order, up to what was sent: nothing is lost or doubled."""
         return self.counts() == {key: list(range(1, count + 1)) for key, count in self.sent.items()}
 
 
 def taking(seconds: float) -> Callable[[str], str]:
-    """Work that takes time and does nothing."""
+    """Returns a function that takes time and does nothing."""
 
     def take_time(value: str) -> str:
         time.sleep(seconds)
@@ -168,7 +168,7 @@ def taking(seconds: float) -> Callable[[str], str]:
 
 
 def topology(source: str, sink: str, work: Callable[[str], str]) -> ps.Topology:
-    """The program."""
+    """Returns the counting program."""
     builder = ps.StreamsBuilder()
     string = ps.Serdes.string()
     (

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 
 
 def copies(status: ApplicationStatus) -> dict[str, set[str]]:
-    """For each actor the tasks whose stores it keeps a copy of, caught up."""
+    """Returns by actor the tasks of its standbys that are caught up."""
     return {
         actor.actor_id: {str(standby.task_id) for standby in actor.standbys if standby.lag <= 10}
         for actor in status.actors
@@ -70,20 +70,20 @@ def _lose(cluster: Any, it: SlowCount, lost: ActorStatus, other: ActorStatus) ->
 
 
 def running(it: SlowCount) -> set[str]:
-    """The actors that are said to work."""
+    """Returns the actors, if the application is RUNNING; otherwise none."""
     status = it.app.status()
     return set() if status.state is not ApplicationState.RUNNING else {actor.actor_id for actor in status.actors}
 
 
 def seconds_until(condition: Callable[[], bool], since_s: float) -> float:
-    """Waits for it; returns the seconds since then."""
+    """Waits for ``condition``; returns the seconds since ``since_s``."""
     eventually(condition, "the loss is noticed", look_each_s=0.02)
     return time.monotonic() - since_s
 
 
 @contextmanager
 def committed_results(it: SlowCount) -> Iterator[list[float]]:
-    """A reader of the output, which has one partition for all tasks; the times at which it got committed results."""
+    """Reads the output, which has one partition for all tasks; yields the times at which committed results came."""
     times: list[float] = []
     ending = threading.Event()
 

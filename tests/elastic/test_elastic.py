@@ -1,4 +1,4 @@
-"""Stream actors come and go on a Ray cluster of several nodes, and nothing is lost."""
+"""Stream actors start and end on a Ray cluster of several nodes, and nothing is lost."""
 
 from __future__ import annotations
 

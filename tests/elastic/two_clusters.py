@@ -23,7 +23,7 @@ def hosted(it: SlowCount) -> int:
 
 
 def work(it: SlowCount, name: str) -> None:
-    """A cluster of its own, until the standard input ends."""
+    """Runs the application on a cluster of its own, until the standard input ends."""
     with ray_nodes(1):
         it.app.start()
         it.app.wait_until_running()
@@ -42,7 +42,7 @@ def main(broker: str, folder: Path) -> None:
         it.app.wait_until_running()
         assert hosted(it) == PARTITIONS
         say("the first cluster has all tasks")
-        with subprocess.Popen(command, stdin=subprocess.PIPE):  # whose end closes the second one's input
+        with subprocess.Popen(command, stdin=subprocess.PIPE):  # at its end the second one's input is closed
             with it.fed():
                 eventually(lambda: hosted(it) == PARTITIONS // 2, "half of the tasks given up")
                 it.app.wait_until_running()

@@ -1,4 +1,4 @@
-"""The programs of the pages in docs/ run, and what they assert of themselves holds."""
+"""The programs of the pages in docs/ run, and their own assertions hold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``python -m tests.faults``: each row of the fault matrix alone, in a process of its own, and a table of what held.
 
-``--only 12,13`` plays some. Whatever does not hold is shown with what pytest says of it, and the exit code is 1.
+``--only 12,13`` plays some. The output of pytest is shown for each row that does not hold, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PYTEST = (sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovid
 
 
 def named_by_the_page(pattern: str) -> list[tuple[int, str]]:
-    """What is named like that as playing a row, in the table of docs/FAULT_RUNS.md."""
-    found, row = [], 0  # a line without a number goes on with the row above it
+    """Returns what matches ``pattern`` in the table of docs/FAULT_RUNS.md, each with the row that it plays."""
+    found, row = [], 0  # a line without a number continues the row above it
     for number, played in _ROW_OF_THE_PAGE.findall(PAGE.read_text()):
         row = int(number or row)
         found += [(row, test) for test in re.findall(pattern, played)]
@@ -32,13 +32,13 @@ def named_by_the_page(pattern: str) -> list[tuple[int, str]]:
 
 
 def rows(collected: str) -> list[tuple[int, str]]:
-    """Every test with its row: of those here it is in the name, or in the parameters of one that plays several."""
+    """Returns every test with its row, which is in its name, or in its parameters if the test plays several rows."""
     here = [line for line in collected.splitlines() if _ROW.search(line.partition("::")[2])]
     return sorted([(int(_ROW.findall(test)[-1]), test) for test in here] + named_by_the_page(r"`(tests/[^`]+)`"))
 
 
 def told(test: str) -> str:
-    """What happens in it, in words; of another folder its file."""
+    """Returns what happens in a test, in words; a test of another folder is shown with its file."""
     file, _, name = test.partition("::")
     if _ROW.search(name):
         return _ROW.sub("", name.removeprefix("test_")).replace("rows_10_and_11_", "").replace("_", " ")
@@ -46,7 +46,7 @@ def told(test: str) -> str:
 
 
 def play(test: str) -> tuple[str, float, str]:
-    """Whether it held, how long it took, and what was said."""
+    """Plays a test; returns its outcome in a word or two, the seconds it took, and its output."""
     began = time.monotonic()
     try:
         done = subprocess.run([*_PYTEST, test], cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT_S)
@@ -57,7 +57,7 @@ def play(test: str) -> tuple[str, float, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play them; how it went, as an exit code."""
+    """Plays the rows; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--only", default="", metavar="12,13", help="rows to play")
     only = parser.parse_args(arguments).only

@@ -13,7 +13,7 @@ from tests.faults.rig import Counting, Kafka, kafka_behind_a_proxy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All here are rows: ``make faults`` runs them, ``make test`` those alone that are said to be cheap."""
+    """Marks all tests here as rows: ``make faults`` runs them, ``make test`` only those that are marked as cheap."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("cheap") is None:
             item.add_marker(pytest.mark.faults)
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """The same for all rows that do not hurt it for good."""
+    """A broker behind a proxy, shared by all rows that do not hurt it for good."""
     with kafka_behind_a_proxy(tmp_path_factory.mktemp("faults")) as it:
         yield it
 

@@ -1,7 +1,7 @@
 """A driver in a process of its own: ``python -m tests.faults.driver RAY NAME FOLDER CONFIG WORK``.
 
-It starts the application and then does what it is told by lines on its standard input, each answered by one line: the
-rows in which Ray itself is hurt may end it.
+It starts the application and then obeys lines on its standard input, each of which it answers by one line. The rows in
+which Ray itself is hurt may end it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.faults.planted import gigabytes, once
 
 
 def said(app: Any) -> dict[str, Any]:
-    """What a user is told of the application."""
+    """Returns what a user sees of the application."""
     try:
         status = app.status()
     except (StreamsError, ray.exceptions.RayError) as error:

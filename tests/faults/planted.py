@@ -1,4 +1,4 @@
-"""Faults inside of the application's processes: what a program brings along is unpickled in each of them."""
+"""Faults inside of the application's processes: objects of a program are unpickled in each of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _arrived(plant: Callable[[], None]) -> Planted:
 
 
 class Impatient:
-    """An actor that says nothing for so long counts as lost, instead of after 45 s."""
+    """Lets an actor count as lost after ``silent_s`` of silence, instead of after 45 s."""
 
     def __init__(self, silent_s: float) -> None:
         self._silent_s = silent_s
@@ -40,7 +40,7 @@ class Impatient:
 
 
 class Watchful:
-    """A coordinator, or HTTP server, that says nothing for so long is ended, instead of after 45 s."""
+    """Lets a coordinator, or HTTP server, be ended after ``silent_s`` of silence, instead of after 45 s."""
 
     def __init__(self, silent_s: float) -> None:
         self._silent_s = silent_s
@@ -52,8 +52,8 @@ class Watchful:
 
 
 class CrashesAfterSaving:
-    """The coordinator's process ends at once when it has written down how many actors are wanted; as often as there
-    are files in ``armed``."""
+    """Ends the coordinator's process as soon as it has written down how many actors are wanted; as often as there are
+    files in ``armed``."""
 
     def __init__(self, armed: Path) -> None:
         self._armed = armed
@@ -74,7 +74,7 @@ class CrashesAfterSaving:
 
 
 def disarmed(armed: Path) -> bool:
-    """True if something was armed; it is not any more. True for one process alone."""
+    """Removes a file from ``armed``; returns True if there was one. Each file makes it True for one process only."""
     for file in armed.iterdir():
         try:
             file.unlink()
@@ -85,7 +85,7 @@ def disarmed(armed: Path) -> bool:
 
 
 def once(armed: Path, do: Callable[[], object]) -> Callable[[str], str]:
-    """Work of a program that does this at the next record once ``armed`` has a file."""
+    """Returns work of a program that calls ``do`` at the next record once ``armed`` has a file."""
 
     def work(value: str) -> str:
         if any(armed.iterdir()) and disarmed(armed):
@@ -96,12 +96,12 @@ def once(armed: Path, do: Callable[[], object]) -> Callable[[str], str]:
 
 
 def sleep_for(seconds: float) -> Callable[[], None]:
-    """The thread that runs the tasks stands still."""
+    """Returns a function that blocks the thread that runs the tasks."""
     return lambda: time.sleep(seconds)
 
 
 def gigabytes(many: int) -> Callable[[], None]:
-    """Memory that is really taken, for a while."""
+    """Returns a function that allocates and fills this much memory for a while."""
 
     def allocate() -> None:
         taken = []

@@ -42,7 +42,7 @@ class Driver:
         self.started = self._answer()
 
     def ask(self, command: str) -> dict[str, Any]:
-        """One command; ``{"ended": code}`` if there is nobody any more who could carry it out."""
+        """Sends one command; returns its answer, or ``{"ended": code}`` if the process has ended."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(f"{command}\n")
@@ -62,7 +62,7 @@ class Driver:
 
 @dataclass
 class RayCluster:
-    """``cluster`` is what Ray calls so: it starts and ends the nodes."""
+    """A Ray cluster with its drivers. ``cluster``: Ray's own object, which starts and ends the nodes."""
 
     cluster: Any
     environment: dict[str, str]
@@ -70,11 +70,11 @@ class RayCluster:
 
     @property
     def address(self) -> str:
-        """For ``ray.init`` and RAY_ADDRESS."""
+        """The address for ``ray.init`` and RAY_ADDRESS."""
         return str(self.cluster.address)
 
     def start(self, it: Counting, folder: Path, work: str = "") -> Driver:
-        """A driver, once the application runs and has counted all that was sent."""
+        """Starts a driver; returns it when the application runs and has counted all that was sent."""
         self.drivers.append(Driver(self, it, folder, work))
         assert self.drivers[-1].started.get("state") == "RUNNING", self.drivers[-1].started
         it.send(100)
@@ -82,19 +82,19 @@ class RayCluster:
         return self.drivers[-1]
 
     def penstock(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """One command, to its end."""
+        """Runs one command of penstock to its end."""
         command = [sys.executable, "-m", "penstock.cli.main", *arguments]
         env = self.environment | {"RAY_ADDRESS": self.address}
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
 
     def processes(self, title: str) -> list[psutil.Process]:
-        """Those of Ray's that live and are called so: ``ray::StreamActor``."""
+        """Returns Ray's living processes whose title begins with ``title``, such as ``ray::StreamActor``."""
         return called(title, psutil.Process())
 
 
 @contextmanager
 def ray_cluster(cpus: Sequence[int], **settings: str) -> Iterator[RayCluster]:
-    """A head without CPUs and a node for each number of ``cpus``. ``settings``: of the environment of all."""
+    """Runs a head without CPUs and a node for each of ``cpus``. ``settings``: environment variables of all."""
     shared = {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", **settings}
     before = {key: os.environ.get(key) for key in shared}
     os.environ.update(shared)

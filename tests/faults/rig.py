@@ -1,4 +1,4 @@
-"""What a row is played on: a broker behind a proxy, a counting application on Ray, and what must hold in the end."""
+"""The parts of a row: a broker behind a proxy, a counting application on Ray, and what must hold in the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TRANSACTIONS = "__transaction_state"
 
 @dataclass(frozen=True)
 class Kafka:
-    """A broker; tests look at it directly, the application comes by the proxy."""
+    """A broker; tests connect to it directly, the application by the proxy."""
 
     broker: LocalBroker
     address: str
@@ -41,7 +41,7 @@ class Kafka:
 
 @contextmanager
 def kafka_behind_a_proxy(folder: Path, properties: dict[str, str] | None = None) -> Iterator[Kafka]:
-    """One node."""
+    """Runs a broker of one node behind a proxy."""
     port = free_port()
     inner = free_port(avoid=[port])
     outer = free_port(avoid=[port, inner])
@@ -49,11 +49,11 @@ def kafka_behind_a_proxy(folder: Path, properties: dict[str, str] | None = None)
     broker = LocalBroker(folder / "broker", port, listeners=[listener], properties=properties)
     with Proxy(inner, outer) as proxy, broker:
         yield Kafka(broker, f"{HOST}:{port}", proxy)
-        proxy.heal()  # so that who still works can end
+        proxy.heal()  # so that what still works can end
 
 
 class Counting(SlowCount):
-    """The counting program, exactly once if nothing else is said, on two actors."""
+    """The counting program, exactly once by default, on two actors."""
 
     def __init__(
         self, kafka: Kafka, name: str, state_dir: Path, work: Callable[[str], str] | None = None, /, **entries: Any
@@ -70,25 +70,25 @@ class Counting(SlowCount):
         super().__init__(kafka.address, name, state_dir, 0.0, work, **self.settings)
 
     def start(self) -> None:
-        """Until it runs and has counted something."""
+        """Starts the application; returns when it has counted something."""
         self.app.start()
         self.app.wait_until_running()
         self.send(100)
         eventually(lambda: self.processed() == sum(self.sent.values()), "the first records are counted")
 
     def goes_on(self, records: int = 100, timeout_s: float = 120.0) -> None:
-        """Return when so many more have been counted."""
+        """Returns when ``records`` more have been counted."""
         before = self.processed()
         self._eventually(lambda: self.processed() >= before + records, f"{records} more are counted", timeout_s)
 
     def all_is_counted_once(self, timeout_s: float = 120.0) -> None:
-        """Comes about, and then no transaction is open."""
+        """Waits until all is counted; asserts that it is counted once, and that then no transaction is open."""
         self._eventually(lambda: self.processed() >= sum(self.sent.values()), "all is counted", timeout_s)
         assert self.is_exact(), "something was lost, or counted twice"
         self._eventually(lambda: not self.open_at(), "no transaction is open", 30)
 
     def nothing_is_lost(self, timeout_s: float = 120.0) -> None:
-        """Comes about: at least once, so counts may be too high."""
+        """Waits until all is counted; at least once, so counts may be too high."""
 
         def counted() -> bool:
             counts = self.counts()
@@ -110,7 +110,7 @@ class Counting(SlowCount):
             raise
 
     def open_at(self) -> dict[str, tuple[int, int]]:
-        """Partitions with a transaction that has not ended: their last stable offset and high watermark."""
+        """Returns the partitions with an open transaction: their last stable offset and high watermark."""
         admin = self.clients.admin()
         found = [TopicPartition(name, each) for name, count in admin.topics().items() for each in range(count)]
         mine = [tp for tp in found if tp.topic.startswith(self.application_id)]
@@ -118,16 +118,16 @@ class Counting(SlowCount):
         return {str(tp): (stable[tp], high[tp]) for tp in mine if stable[tp] != high[tp]}
 
     def actors(self) -> list[ActorStatus]:
-        """By name."""
+        """Returns the actors, ordered by name."""
         return sorted(self.app.status().actors, key=lambda actor: actor.actor_id)
 
     def aborted(self) -> int:
-        """Transactions that its actors have seen aborted."""
+        """Returns the number of transactions that its actors have seen aborted."""
         return sum(actor.aborted_transactions for actor in self.actors())
 
 
 def called(title: str, family: psutil.Process) -> list[psutil.Process]:
-    """Living processes below this one whose title begins so."""
+    """Returns the living processes below ``family`` whose title begins with ``title``."""
     found = []
     for process in family.children(recursive=True):
         try:
@@ -139,22 +139,22 @@ def called(title: str, family: psutil.Process) -> list[psutil.Process]:
 
 
 def coordinator() -> psutil.Process:
-    """The youngest coordinator's process among our children: rows of a session run one after another."""
+    """Returns the youngest coordinator's process among our children: rows of a session run one after another."""
     return max(called("ray::CoordinatorActor", psutil.Process()), key=lambda process: process.create_time())
 
 
 def ends_a_transaction(piece: bytes) -> bool:
-    """Whether an EndTxn is among the requests of what a client has written at once."""
+    """Returns True if an EndTxn is among the requests that a client has written at once."""
     return _END_TXN in requests_in(piece)
 
 
 def commits_offsets(piece: bytes) -> bool:
-    """The same for the offsets of a transaction, which is open then."""
+    """Returns True if a TxnOffsetCommit is among the requests: then the transaction is open."""
     return _TXN_OFFSET_COMMIT in requests_in(piece)
 
 
 def requests_in(piece: bytes) -> Iterator[int]:
-    """Of what kind each request is that begins in a piece of a connection's bytes, by Kafka's numbers."""
+    """Yields the API key of each request that begins in a piece of a connection's bytes."""
     at = 0
     while at + 6 <= len(piece):
         size, kind = struct.unpack_from(">ih", piece, at)
@@ -163,7 +163,7 @@ def requests_in(piece: bytes) -> Iterator[int]:
 
 
 def transactional_ids(address: str) -> dict[str, bool]:
-    """Those that the brokers have ever known, and whether they still do: their own topic tells it."""
+    """Returns the ids that the brokers' own topic has ever had; True for those that the brokers still know."""
     settings = {"bootstrap.servers": address, "group.id": "test", "enable.partition.eof": True}
     consumer = Consumer(settings)
     metadata = consumer.list_topics(_TRANSACTIONS, timeout=30)
@@ -184,7 +184,7 @@ def transactional_ids(address: str) -> dict[str, bool]:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Also one that nobody has asked yet how it ended."""
+    """Returns True if the process has ended, even if nobody has collected its exit code yet."""
     try:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -192,7 +192,7 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 def lasts(seconds: float) -> None:
-    """How long a fault lasts: it is part of the row, nobody waits here for anything."""
+    """Waits for the duration of a fault. It is part of the row: the wait is not for any event."""
     threading.Event().wait(seconds)
 
 

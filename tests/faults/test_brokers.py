@@ -1,4 +1,4 @@
-"""Rows 10, 11 and 25: what befalls brokers."""
+"""Rows 10, 11 and 25: faults of brokers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ RECORDS = 300
 
 
 def windows() -> ps.Topology:
-    """Counts of 10 s by event time, each told when its window closes."""
+    """Counts of 10 s by event time, each forwarded when its window closes."""
     builder = ps.StreamsBuilder()
     (
         builder.stream("in", ps.Consumed.with_(STRING, STRING))

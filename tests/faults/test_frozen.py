@@ -1,4 +1,4 @@
-"""Rows 14 and 17: processes that stand still, and go on when others have taken their place."""
+"""Rows 14 and 17: processes that freeze, and continue when others have taken their place."""
 
 from __future__ import annotations
 

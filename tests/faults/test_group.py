@@ -32,8 +32,8 @@ STORM_S = 30.0
 
 @contextmanager
 def strangers(kafka: Kafka, it: Counting, rotate_s: float) -> Iterator[list[int]]:
-    """Another member of the group joins, and another, and the first leaves: they take partitions, and do nothing. How
-    many, each time that they were given some."""
+    """Lets other members join and leave the group in turn: they take partitions, and do nothing. Yields the number of
+    partitions of each of their assignments."""
     ending = threading.Event()
     given: list[int] = []
 
@@ -109,7 +109,7 @@ def test_row_21_a_record_takes_longer_than_its_transaction_lives(
     it = counting(once(armed, sleep_for(TRANSACTION_S * 2)), **{"commit.interval.ms": 2_000})
     with it.fed():
         # A record that is the first of its transaction holds up none that the broker knows: so two, while some is open.
-        # What is counted is seen just behind a commit, where none is.
+        # A count is seen right after a commit, when no transaction is open.
         eventually(lambda: len(it.open_at()) > 1, "transactions are open")
         for each in ("one", "two"):
             (armed / each).touch()

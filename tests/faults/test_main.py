@@ -1,4 +1,4 @@
-"""What runs the rows: which row a test belongs to, and that none is forgotten."""
+"""The program that runs the rows: it finds the row of each test, and forgets no test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 12, 13, 15 and 16: what the network does between the application and Kafka."""
+"""Rows 12, 13, 15 and 16: faults of the network between the application and Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows 4, 7, 8, 18, 31 and 33: what befalls Ray, its nodes, its calls and those who use it."""
+"""Rows 4, 7, 8, 18, 31 and 33: faults of Ray, its nodes, its calls and its drivers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_row_7_the_head_of_ray_is_killed_for_good_and_the_application_starts_on_
         driver = ray.start(it, tmp_path)
         with it.fed():
             ray.cluster.head_node.kill_gcs_server()
-            it.goes_on(20)  # who works needs no head
+            it.goes_on(20)  # a working actor needs no head
             said = driver.ask("status")
             print(said)
             eventually(lambda: not ray.processes("ray::StreamActor"), "Ray ends what has no head", 120)
@@ -116,7 +116,7 @@ def test_row_18_a_node_that_ray_takes_for_dead_works_on(it: Counting, tmp_path: 
                 it.goes_on(200)
             finally:
                 raylet.resume()
-            raylet.wait(60)  # it is our child: while nobody asks how it ended, its own children take it for living
+            raylet.wait(60)  # it is our child: until its exit code is collected, its own children take it for living
             it.goes_on()
         it.all_is_counted_once()
         eventually(lambda: has_ended(zombie), "the zombie has ended", 60)

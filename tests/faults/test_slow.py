@@ -19,12 +19,12 @@ MAY_GROW_BYTES = 120_000_000
 
 
 def taken(it: Counting) -> int:
-    """Memory of its actors."""
+    """Returns the memory of its actors, in bytes."""
     return sum(psutil.Process(actor.pid).memory_info().rss for actor in it.actors())
 
 
 def pile_up(it: Counting) -> None:
-    """Of records that nobody will ever count: far more than an actor may keep."""
+    """Sends records that nobody will ever count: far more than an actor may keep."""
     producer = it.clients.producer()
     value = os.urandom(RECORD_BYTES // 2).hex().encode()
     for number in range(BACKLOG):
@@ -53,7 +53,7 @@ def test_row_28_a_slow_sink_holds_up_what_is_read_and_nothing_is_lost(kafka: Kaf
         sent, counted = sum(it.sent.values()), it.processed()
         lasts(SESSION_S * 2)
         assert (it.processed() - counted) * 2 < sum(it.sent.values()) - sent, "it was not slow"
-        # Transactions that do not come through in time are begun anew: tasks may restore meanwhile.
+        # Transactions that do not come through in time are begun again: tasks may restore meanwhile.
         assert it.app.status().state in (ApplicationState.RUNNING, ApplicationState.REBALANCING)
         kafka.proxy.heal()
         it.goes_on()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cheap
 
 
 def counts(rig: Rig, partition: int) -> dict[str, int | None]:
-    """What the task of a partition says of the keys of all."""
+    """Returns the counts that the task of a partition has for the keys of all partitions."""
     task = TaskId(0, partition)
     loop = rig.running(task)
     found = query(loop, *(key_query(key, partition=partition) for key in ("of 0", "of 1")))

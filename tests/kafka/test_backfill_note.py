@@ -1,4 +1,4 @@
-"""A start of the application while a backfill stands half-done."""
+"""A start of the application while a backfill is half done."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def broker() -> FakeBroker:
 
 
 def attempt(broker: FakeBroker, rows: int) -> None:
-    """What a backfill does until it fails: the note, then rows."""
+    """Does what a backfill does until it fails: writes the note, then rows."""
     admin = FakeClients("app", broker).admin()
     ends = admin.end_offsets([CHANGELOG])
     write_note(admin, "app", ends, fingerprint(LINES, admin.committed("app")))

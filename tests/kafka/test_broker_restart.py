@@ -1,4 +1,4 @@
-"""Clients live on when their broker is restarted: what was true before is asked anew."""
+"""Clients outlive a restart of their broker: what was true before is asked again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
 
 
 def until_answered(ask: Callable[[], T]) -> T:
-    """Any error but that the broker is not ready yet fails the test, as it would end an application."""
+    """Asks until there is an answer. Errors except BrokerUnreachableError fail the test, as they end an application."""
     deadline = time.monotonic() + 30
     while True:
         try:

@@ -10,7 +10,7 @@ from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 
 
 class _Answer:
-    """What librdkafka's answers look like when they read on behind the metadata that the Java client committed."""
+    """An answer of librdkafka that reads past the end of the metadata that the Java client committed."""
 
     offset = 7
 

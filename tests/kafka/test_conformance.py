@@ -1,4 +1,4 @@
-"""What every form of the Kafka clients promises: the fake broker and a real one pass the same tests."""
+"""The promises of every form of the Kafka clients: the fake broker and a real one pass the same tests."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_counting_sender_sends_as_its_producer_does_and_tells_what_and_how_old
     assert sent.records == 4
     assert sent.bytes == 4 * (RECORD_OVERHEAD + len(topic)) + 8 + 0 + 1 + 2 + len("trace") + 3 + len("none")
     places = {bucket: count for bucket, count in enumerate(sent.latency.counts) if count}
-    # Of that without a time nothing is known; that from the future is no younger than the moment.
+    # A record without a time has no latency; one from the future counts as of this moment.
     assert places == {0: 1, LATENCY_BOUNDS_MS.index(5_000): 1, len(LATENCY_BOUNDS_MS): 1}
     assert sent.latency_min_ms == 0
     assert sent.latency_max_ms is not None

@@ -1,4 +1,4 @@
-"""How far the consumer is, from what librdkafka hands over: records and the events between them."""
+"""The positions of the consumer, from what librdkafka hands over: records and the events between them."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_an_open_transaction_is_nothing_to_wait_for_when_only_committed_records_
 
 
 class Ends:
-    """Notes what the broker is asked about, and never answers."""
+    """Keeps the partitions that the broker is asked about, and never answers."""
 
     def __init__(self) -> None:
         self.asked_about: list[list[TopicPartition]] = []

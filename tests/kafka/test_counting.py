@@ -46,6 +46,6 @@ def test_of_few_records_each_is_looked_at_however_many_there_were_before() -> No
     assert seen.latency_min_ms is not None
     assert 70_000 <= seen.latency_min_ms < 120_000
     grown = [after - was for after, was in zip(seen.latency.counts, before.latency.counts, strict=True)]
-    # Some of the hundred before them were not looked at: the first one after stands for them, too.
+    # Some of the hundred before them were not looked at: the first one after counts for them, too.
     assert grown[-3:] == [5 + 1 + 1, 0, 0]
     assert sum(seen.latency.counts) == 103

@@ -17,7 +17,7 @@ FATAL = {
 }
 """Every admin operation that goes to a group's coordinator."""
 DELETES_A_GROUP = ROOT / "tests" / "faults" / "test_group.py"
-"""The row in which somebody deletes the group: its broker stays, and no other call does it."""
+"""The test that deletes the group on purpose: its broker stays, and no other call does it."""
 _NOT_OURS = {".venv", "penstock", "dist", "build"}
 
 

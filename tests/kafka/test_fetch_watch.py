@@ -1,4 +1,4 @@
-"""A partition that gives nothing although the broker has more is found, and fetched anew."""
+"""A partition that gives nothing although the broker has more is found, and fetched again."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.kafka.conftest import Rig
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 Look = tuple[float, int, int | None]
-"""When, the position, and the end that the broker says; None when it does not answer."""
+"""Time (seconds), position, and the end that the broker reports, None if it does not answer."""
 
 
 def looks(watch: FetchWatch, *taken: Look) -> list[list[Stall]]:
-    """What each look finds."""
+    """Returns the stalls that each look finds."""
     found = []
     for now_s, position, end in taken:
         silent = watch.silent({TP: position})
@@ -135,8 +135,8 @@ def test_while_others_give_it_may_take_six_times_as_long() -> None:
 
 
 def catch_up(partitions: int, each_s: float, for_s: float = 3600) -> tuple[int, int]:
-    """How often a consumer is restarted that is well, but far behind, and what it has got of the partition of which it
-    has least. A fetch, which takes ``each_s``, brings records of 12 partitions, and the next one begins one further."""
+    """Returns how often a healthy consumer that is far behind is restarted, and its smallest position in a partition.
+    A fetch takes ``each_s`` and brings one record of each of 12 partitions; the next one begins one partition later."""
     watch, positions = FetchWatch(), {TopicPartition("t", number): 0 for number in range(partitions)}
     ends = dict.fromkeys(positions, 1 << 62)
     restarts, first, answer_s, look_s = 0, 0, each_s, N
@@ -206,7 +206,7 @@ def consumer(real: Rig) -> Iterator[ConfluentConsumer]:
 
 @pytest.fixture
 def hurry(consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """From now on a second of silence is much. Not before the consumer has connected, which takes its time."""
+    """Returns a function after which a second of silence is a stall. Call it after the consumer has connected."""
 
     def begin() -> None:
         for module in ("fetch_watch", "consumer"):
@@ -224,7 +224,7 @@ def write(rig: Rig, topic: str, count: int, partition: int) -> None:
 
 
 def poll_until(consumer: ConfluentConsumer, ends: dict[TopicPartition, int]) -> dict[TopicPartition, list[int]]:
-    """The offsets that come until ``ends`` are reached."""
+    """Returns the offsets that come until ``ends`` are reached."""
     read: dict[TopicPartition, list[int]] = {tp: [] for tp in ends}
     deadline = time.monotonic() + 20
     while any(consumer.position(tp) < end for tp, end in ends.items()):
@@ -235,7 +235,7 @@ def poll_until(consumer: ConfluentConsumer, ends: dict[TopicPartition, int]) -> 
 
 
 def stop_giving(consumer: ConfluentConsumer, tp: TopicPartition) -> None:
-    """Behind the consumer's back, as librdkafka does when it forgets a partition: ends are not updated either."""
+    """Stops a partition unseen, as librdkafka does when it forgets one: its end is not updated either."""
     consumer._client.pause([Tpo(*tp)])
 
 

@@ -79,7 +79,7 @@ def test_without_a_session_nothing_is_sent(member: ConfluentGroupMember) -> None
 
 
 class Client:
-    """Says once that the topic is unknown, like librdkafka."""
+    """Reports once that the topic is unknown, like librdkafka."""
 
     def __init__(self, code: int, topic: str | None) -> None:
         self.said: list[Message] = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
@@ -196,7 +196,7 @@ def test_who_gets_no_seat_for_a_minute_makes_room_for_another_client(
 
 
 class Stuck:
-    """As librdkafka while it has no broker: a commit waits for one, and the end of the client for the commit."""
+    """Acts like librdkafka without a broker: a commit waits for one, and the end of the client for the commit."""
 
     def __init__(self) -> None:
         self.returned = threading.Event()

@@ -1,4 +1,4 @@
-"""Who is in a group, and how seats are freed, on a real broker."""
+"""The members of a group, and the freeing of seats, on a real broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tools(broker: str) -> GroupTools:
 
 
 def seated(broker: str, group: str, topic: str, eventually: Eventually) -> GroupMember:
-    """A member that has joined."""
+    """Returns a member that has joined."""
     member = ConfluentClients(broker, group).group_member("seat")
     told: list[object] = []
     member.subscribe([topic], told.append)

@@ -1,4 +1,4 @@
-"""Where a partition ends while a stranger's transaction is open, as Kafka Streams sees it."""
+"""The end of a partition while a stranger's transaction is open, as Kafka Streams sees it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def broker() -> FakeBroker:
 
 
 def start(broker: FakeBroker, *internal: str) -> None:
-    """As a start of the application does."""
+    """Checks, creates and notes the internal topics, as a start of the application does."""
     admin = FakeClients("app", broker).admin()
     refuse_lost_topics(admin, "app", internal, admin.topics())
     for topic in internal:
@@ -120,8 +120,8 @@ def test_the_note_of_many_topics_is_spread_over_the_source_partitions(broker: Fa
 
 
 def test_the_note_outlives_a_source_topic_that_is_deleted(broker: FakeBroker) -> None:
-    """A program that reads a pattern continues without one that matched. Kafka deletes its offsets, and those of the
-    note."""
+    """A program that reads a pattern continues without a deleted topic. Kafka deletes its offsets, and the note beside
+    them."""
     broker.create_topic(NewTopic("a-first", 1))
     admin = FakeClients("app", broker).admin()
     note_topics(admin, "app", INTERNAL, [TopicPartition("a-first", 0), *LINES])

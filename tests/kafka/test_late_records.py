@@ -57,7 +57,7 @@ def test_a_late_record_is_not_written_behind_later_ones(make: Callable[[str], Re
             assert producer.give_up(5)
             for again in (b"5", b"6", b"7"):
                 send(again)
-            kafka.proxy.heal()  # what was held goes on
+            kafka.proxy.heal()  # what was held continues
             eventually(lambda: producer.flush(0.1), "what came later is written")
         with closing(clients.consumer()) as consumer:
             consumer.assign({LOG: BEGINNING})

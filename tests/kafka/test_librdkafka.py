@@ -1,4 +1,4 @@
-"""Knowledge that only librdkafka has, in both forms that penstock has of it; and which form is chosen."""
+"""Knowledge that only librdkafka has, in both forms that penstock has of it; and the choice of the form."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def fresh_binding() -> Iterator[None]:
 
 
 def producer_with(rig: Rig, **overrides: object) -> RecordProducer:
-    """``queue_buffering_max_messages`` means ``producer.queue.buffering.max.messages``."""
+    """Makes a producer. ``queue_buffering_max_messages`` means ``producer.queue.buffering.max.messages``."""
     assert isinstance(rig.clients, ConfluentClients)
     named = {name.replace("_", "."): value for name, value in overrides.items()}
     return replace(rig.clients, producer_overrides=named).producer()
@@ -163,7 +163,7 @@ def test_nobody_at_the_address_is_nothing_to_die_of(real: Rig) -> None:
 
 
 def test_errors_that_came_before_the_fetcher_are_nothing_to_die_of() -> None:
-    """The consumer connects as soon as it is made; where nobody answers, its error may be faster than the fetcher."""
+    """The consumer connects as soon as it is made. If nothing answers, its error may come before the fetcher."""
     program = """if True:
         from confluent_kafka import Consumer, KafkaException
         from penstock.kafka.fetcher import open_fetcher
@@ -181,7 +181,7 @@ def test_errors_that_came_before_the_fetcher_are_nothing_to_die_of() -> None:
 
 
 def test_a_topic_that_librdkafka_gives_up_is_nothing_to_die_of(real: Rig, request: pytest.FixtureRequest) -> None:
-    """It says so among the records, by the callback for errors, when the topic has been away for long enough."""
+    """librdkafka reports it among the records, by the callback for errors, when the topic was away for long enough."""
     topic = real.topic(partitions=2)
     program = """if True:
         import sys
@@ -226,7 +226,7 @@ def test_a_producer_that_came_to_its_end_says_why(real: Rig, call: str, sent_bef
 
 
 def make_fatal(producer: RecordProducer) -> None:
-    """As if the broker had refused a sequence number."""
+    """Makes the producer fail as if the broker had refused a sequence number."""
     client = producer._client if isinstance(producer, ConfluentProducer) else producer
     start = object.__basicsize__
     # Both forms begin with librdkafka's handle; a class of Cython's with methods of its own has a table before it.
@@ -257,7 +257,7 @@ def test_closing_twice_is_allowed_and_gives_up_what_is_queued(real: Rig) -> None
 
 
 class InterruptedHereError(Exception):
-    """As KeyboardInterrupt, which would end the tests."""
+    """Stands in for KeyboardInterrupt, which would end the tests."""
 
 
 def test_a_flush_can_be_interrupted(real: Rig) -> None:
@@ -324,7 +324,7 @@ def test_marks_are_many_and_outlive_their_producer(real: Rig) -> None:
     del producer
     gc.collect()
     assert [mark.ends() for mark in marks] == [{TopicPartition(topic, 0): number + 1} for number in range(300)]
-    # Nobody takes its report any more, unless the end of the producer did.
+    # Its report is not taken any more, unless the end of the producer took it.
     assert unfinished.ends() == ({TopicPartition(topic, 0): 301} if unfinished.delivered() else {})
 
 
@@ -413,7 +413,7 @@ def test_where_there_is_a_compiler_the_binding_is_in_use() -> None:
 
 
 def _threads_of_librdkafka() -> int:
-    """Their number. Ray, which other tests start in this process, has threads of its own that come and go."""
+    """Returns their number. Ray, which other tests start in this process, has threads of its own that come and go."""
     number = 0
     for thread in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # it has ended
@@ -425,7 +425,7 @@ def _threads_of_librdkafka() -> int:
 def test_a_transactional_producer_that_is_given_up_leaves_no_threads_behind(
     compiled: bool, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a broker is away there is one after the other, and collections of the interpreter's garbage are rare."""
+    """While a broker is away there is one producer after the other, and Python's garbage is rarely collected."""
     if compiled and binding() is None:
         pytest.skip("the binding is not compiled")
     monkeypatch.setattr("penstock.kafka.transactions._INIT_S", 0.2)

@@ -1,4 +1,4 @@
-"""What a producer does with records that wait for their turn, while the broker has not answered the last request."""
+"""A producer with records that wait for their turn while the broker has not answered the last request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MORE_THAN_A_BATCH = 10  # idempotent producers of librdkafka send on while fewer
 
 
 def cpu_of_clients_s() -> float:
-    """What librdkafka's threads in this process have used."""
+    """Returns the CPU time (seconds) that librdkafka's threads in this process have used."""
     ticks = 0
     for task in Path("/proc/self/task").iterdir():
         name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
@@ -36,7 +36,7 @@ def cpu_of_clients_s() -> float:
 @pytest.mark.skipif(binding() is None, reason="the binding is not compiled")
 @pytest.mark.parametrize("flushed", [False, True], ids=["left alone", "flushed"])
 def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp_path: Path) -> None:
-    """librdkafka's own ``linger.ms`` makes it poll without a pause: a core, which the broker may need to answer."""
+    """librdkafka's own ``linger.ms`` makes it poll without a pause, on a core that the broker may need to answer."""
     with kafka_behind_a_proxy(tmp_path) as kafka:
         ConfluentClients(kafka.proxy.address, "g").admin().create_topics([NewTopic("log", 1)])
         with closing(open_producer(kafka.proxy.address, {"linger.ms": 5})) as producer:
@@ -65,7 +65,7 @@ def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp
 
 @pytest.mark.skipif(binding() is None, reason="the binding is not compiled")
 def test_a_producer_is_closed_at_once_whatever_it_lingers() -> None:
-    """Its thread may be about to send what waits, which nobody takes."""
+    """Its thread may be about to send waiting records, which no broker takes."""
     linger_s = 1.5
     with closing(open_producer(NOWHERE, {"linger.ms": linger_s * 1000})) as producer:
         producer.send("log", b"k", b"v", 1, None, 0)

@@ -1,4 +1,4 @@
-"""Outages of every length around a session's, and what asks Kafka meanwhile: nothing ends its process."""
+"""Outages of all lengths around that of a session: none ends a process that asks Kafka meanwhile."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from tests.waiting import eventually
 
 SEED = 21
 FEW = (0.5, 1.1, 2.0)
-"""Of the session's length; those that ``make test`` can afford."""
+"""Lengths of the outages that ``make test`` can afford, in sessions."""
 MANY = 50
 BACK_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    """Lets a session be short, so that outages may be."""
+    """A Kafka that allows short sessions, so that outages may be short."""
     shortest = {"group.min.session.timeout.ms": str(SESSION_MS // 2)}
     with kafka_behind_a_proxy(tmp_path_factory.mktemp("outages"), shortest) as it:
         yield it
 
 
 def lengths(request: pytest.FixtureRequest) -> list[float]:
-    """In sessions: from a tenth of one to three, most of them about one."""
+    """The lengths of the outages in sessions: from a tenth of one to three, most of them about one."""
     if request.param == "few":
         return list(FEW)
     drawn = random.Random(SEED)
@@ -51,7 +51,7 @@ def outages(request: pytest.FixtureRequest) -> list[float]:
 
 
 class Program:
-    """One of ``outage_programs.py``; ``said`` is the last line that it has printed."""
+    """A program of ``outage_programs.py``; ``said`` is the last line that it has printed."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self._said, self._errors = folder / "said", folder / "errors"
@@ -65,7 +65,7 @@ class Program:
         return lines[-1] if lines else ""
 
     def await_more(self, than: int, progress: Callable[[], int], what: str) -> None:
-        """Waits for progress beyond ``than``. Fails when the process has ended."""
+        """Waits for progress beyond ``than``. Fails if the process has ended."""
 
         def more() -> bool:
             assert self._process.poll() is None, self._errors.read_text()[-4000:]
@@ -87,7 +87,7 @@ def program(folder: Path, *arguments: str) -> Iterator[Program]:
 
 
 def play(kafka: Kafka, outages: list[float], it: Program, progress: Callable[[], int]) -> None:
-    """After each outage there is progress again."""
+    """Plays the outages, and waits for progress again after each."""
     it.await_more(0, progress, "the program works")
     for length in outages:
         kafka.proxy.cut()
@@ -120,7 +120,7 @@ def test_a_seat_is_kept_or_taken_again_after_every_outage(
 def test_no_question_to_a_broker_that_goes_away_ends_the_process(
     kafka: Kafka, outages: list[float], topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """As DescribeConsumerGroups and AlterConsumerGroupOffsets did within some ten outages (librdkafka 2.16)."""
+    """DescribeConsumerGroups and AlterConsumerGroupOffsets ended it within some ten outages (librdkafka 2.16)."""
     topic = group = topic_name("questions")
     topic_on(kafka, topic)
 

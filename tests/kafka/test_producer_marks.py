@@ -1,4 +1,4 @@
-"""What confluent-kafka's reports come to. Without a broker: none can be had to acknowledge a batch twice."""
+"""Marks made of confluent-kafka's reports. Without a broker: none can be made to acknowledge a batch twice."""
 
 from __future__ import annotations
 

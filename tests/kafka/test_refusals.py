@@ -1,4 +1,4 @@
-"""What librdkafka's refusal of a record means for the transaction, and for the producer."""
+"""The effects of librdkafka's refusal of a record on the transaction, and on the producer."""
 
 from __future__ import annotations
 

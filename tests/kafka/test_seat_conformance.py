@@ -1,4 +1,4 @@
-"""The seat in a group does the same on Kafka, by both bindings, and on the fake broker."""
+"""The seat in a group acts the same on Kafka, by both bindings, and on the fake broker."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]
 SESSION_S = 8.0
-"""More than the least that a broker allows."""
+"""Length of a session, more than the least that a broker allows."""
 
 
 class Seat:
-    """A group member that remembers what it was told."""
+    """A group member that keeps the assignments that it got."""
 
     def __init__(self, rig: Rig, instance: str, *topics: str) -> None:
         self.told: list[frozenset[TopicPartition]] = []
         self.last_commit: dict[TopicPartition, CommittedOffset] = {}
-        """What it commits when the group is about to hand out its partitions anew."""
+        """The offsets that it commits when the group is about to hand out its partitions again."""
         self.member: GroupMember = rig.clients.group_member(instance)
         self.member.subscribe(
             topics,
@@ -115,7 +115,7 @@ def test_a_member_that_closed_keeps_its_seat(rig: Rig, eventually: Eventually) -
 
 
 def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, eventually: Eventually) -> None:
-    """By its own older request, which a broker that was away has found; nobody else has what it never had."""
+    """Its own older request may fence it, found by a broker that was away. No other process has a seat it never had."""
     topic = real.topic(partitions=2)
     neighbour = Seat(real, "two", topic)
     eventually(lambda: neighbour.has(TopicPartition(topic, 0), TopicPartition(topic, 1)), "the first assignment")
@@ -131,7 +131,7 @@ def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, 
 
 
 class SeatOfAProcess:
-    """A seat in a process of its own, which can be made to stand still. ``said``: what it has printed, line by line."""
+    """A seat in a process of its own, which a test can stop and continue. ``said``: the lines that it has printed."""
 
     PROGRAM = """if True:
         import sys
@@ -164,7 +164,7 @@ class SeatOfAProcess:
 def test_a_process_that_stood_still_for_a_session_gives_way_to_who_has_its_seat(
     real: Rig, eventually: Eventually, tmp_path: Path
 ) -> None:
-    """librdkafka forgets its id in the group, and would join as the next one to have the seat."""
+    """librdkafka forgets its id in the group, and would join as the next owner of the seat."""
     topic = real.topic()
     before = SeatOfAProcess(real, topic, tmp_path)
     try:

@@ -342,7 +342,7 @@ def test_an_error_of_one_partition_is_not_taken_for_no_offset() -> None:
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_exactly_once_a_transactional_id_is_tried_out_too(guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what the cluster does not allow is found when the actors start."""
+    """Otherwise, what the cluster does not allow is found only when the actors start."""
     tried: list[str] = []
 
     class Refused:

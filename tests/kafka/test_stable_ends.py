@@ -1,4 +1,4 @@
-"""How old an answer about a last stable offset may be. The test holds the clock and answers for the broker."""
+"""The age that an answer about a last stable offset may have. The test sets the clock and answers for the broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TP = TopicPartition("t", 0)
 
 @dataclass
 class Broker:
-    """Looks like an admin client; ``asked`` are the questions, in their order."""
+    """Stands in for an admin client; ``asked`` are the questions, in their order."""
 
     asked: list[Future[Any]] = field(default_factory=list)
 
@@ -76,7 +76,7 @@ def test_while_others_write_an_answer_counts_for_a_moment(clock: Clock) -> None:
 
 
 def test_while_nothing_is_written_an_answer_counts(clock: Clock) -> None:
-    """Also for a caller that asks once a second, and for a broker that needs longer than 100 ms to answer."""
+    """It also counts for a caller that asks once a second, and if the broker needs longer than 100 ms to answer."""
     ends, broker = opened()
     assert ends.end(TP, 10) is None
     clock.now += 1

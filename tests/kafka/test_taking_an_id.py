@@ -1,4 +1,4 @@
-"""How a ``transactional.id`` is taken while the transaction of whoever had it is open: so is a lost actor fenced."""
+"""Taking a ``transactional.id`` while its last owner's transaction is open: this is how a lost actor is fenced."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Eventually = Callable[[Callable[[], bool], str], None]
 
 
 class Librdkafka:
-    """Its ``init_transactions``, of a broker that says ``answers`` one after the other and then gives the id: it asks
-    once a call, and of itself again only after half a second, which here never passes."""
+    """``init_transactions`` of librdkafka, with a broker that gives ``answers`` one after the other and then the id. It
+    asks once a call, and again by itself only after half a second, which never passes here."""
 
     def __init__(self, *answers: KafkaError) -> None:
         self.answers = [*answers]

@@ -1,4 +1,4 @@
-"""What every form of a transactional producer promises: the fake broker and a real one pass the same tests."""
+"""The promises of every form of a transactional producer: the fake broker and a real one pass the same tests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def seated(rig: Rig, topic: str, eventually: Eventually, instance: str = "seat")
 
 
 class Reader:
-    """Reads what is committed, from the beginning of partition 0."""
+    """Reads committed records, from the beginning of partition 0."""
 
     def __init__(self, rig: Rig, topic: str) -> None:
         self.partition = TopicPartition(topic, 0)

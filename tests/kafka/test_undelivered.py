@@ -1,4 +1,4 @@
-"""A producer whose records nobody takes: after ``message.timeout.ms`` it says that they are not delivered."""
+"""A producer whose records no broker takes: after ``message.timeout.ms`` it reports that they are not delivered."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_fake_producer_tells_it_likewise() -> None:
 
 
 def check(told: UndeliveredError, producer: RecordProducer) -> None:
-    """It is said of which topic, and again by whatever is asked next, until the producer is to give up."""
+    """Asserts that the error names the topic, and that each further call raises it again until ``give_up``."""
     assert "topic 't' within message.timeout.ms" in str(told)
     assert not isinstance(told, TransactionAbortedError)
     assert not told.producer_is_spent

@@ -1,6 +1,6 @@
-"""A leader dies while it is asked for offsets: librdkafka says -1001 and no error, and nobody may take that for an end.
+"""A leader dies while it is asked for offsets: librdkafka returns -1001 and no error, which is no end of a partition.
 
-A store that was compared with such an end was wiped, and restored up to it: its counts began anew.
+A store that was compared with such an end was wiped, and restored up to it: its counts began again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ADDRESS = "127.0.0.1:1"
 
 
 class HalfDead:
-    """Looks like a client of librdkafka; of ``t-1`` it knows nothing. ``looked_up``: how often it was told to look up
-    who leads what."""
+    """Stands in for a client of librdkafka that knows nothing of ``t-1``. ``looked_up``: how often it looked up the
+    leaders of partitions."""
 
     def __init__(self) -> None:
         self.looked_up = 0

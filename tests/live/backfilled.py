@@ -1,4 +1,4 @@
-"""Cases of which Spark plays the history and the live application what follows."""
+"""Cases whose history is played by Spark, and the rest by the live application."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.parity.ops_own import IDLE
 
 
 def excluded_from_backfill(case: Case) -> str | None:
-    """Why a case cannot be compared."""
+    """Returns the reason why a case cannot be compared; None if it can."""
     if IDLE in case["config"]:
         return "goes on by the wall clock, which history has not"
     return excluded(case)
 
 
 def play_backfilled(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
-    """The first half by Spark, the second one live.
+    """Plays the first half by Spark, the second one live.
 
-    Spark takes the records of repartition topics by their times, and so do cases whose records come in order."""
+    Spark takes the records of repartition topics by their times, as a case does whose records come in order."""
     cut = [halves(bunch, case, in_order=True) for case in bunch.cases]
     expected = Expected(bunch, application_id, cut)
     with closing(LiveBunch(bunch, broker, application_id)) as live:

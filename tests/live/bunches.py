@@ -34,7 +34,7 @@ _OF_CHILDREN = ("to_child", "each_child")
 
 @dataclass(frozen=True)
 class Input:
-    """A record of a case, as bytes. ``partition`` is where the producer puts it: by its key, else in turn."""
+    """A record of a case, as bytes. ``partition``: the one that the producer chooses, by key or else in turn."""
 
     topic: str
     partition: int
@@ -48,7 +48,7 @@ class Input:
 class Bunch:
     """Cases that run as one application. ``paced``: some of them look for closed windows once a second at most.
 
-    Without ``caching`` every update goes downstream, so that all records can be compared, and not the last ones alone.
+    Without ``caching`` every update goes downstream, so that all records can be compared, not only the last ones.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Bunch:
 
     @property
     def idle(self) -> bool:
-        """Whether time goes on in it while no records come."""
+        """True if time advances in it while no records come."""
         return IDLE in self.config
 
     @cached_property
@@ -68,7 +68,7 @@ class Bunch:
         return build({"config": self.config, "topology": [step for case in self.cases for step in _renamed(case)]})
 
     def inputs(self, case: Case) -> list[Input]:
-        """The records of a case in their order. What moves the wall clock is left out."""
+        """Returns the records of a case in order, without the advances of the wall clock."""
         records = (record for record in case["input"] if "topic" in record)
         return [self._input(case, number, record) for number, record in enumerate(records)]
 
@@ -85,7 +85,7 @@ class Bunch:
 
     @cached_property
     def topics(self) -> set[str]:
-        """What the application reads and writes, without internal topics."""
+        """The topics that the application reads and writes, without internal topics."""
         return {*self.built.inputs, *(topic for topic, _, _ in self.built.sinks)}
 
     @property
@@ -95,7 +95,7 @@ class Bunch:
 
 
 def prefixed(case: Case, name: str) -> str:
-    """A name of ``case`` as it is in its bunch."""
+    """Returns a name of ``case`` as it is in its bunch."""
     return f"{case['name']}_{name}"
 
 
@@ -117,7 +117,7 @@ def _renamed(case: Case) -> Iterator[dict[str, Any]]:
 
 
 def paced(case: Case) -> bool:
-    """Whether the case has an operator that looks for closed windows only once in a second of the wall clock."""
+    """Returns True if an operator of the case looks for closed windows only once in a second of the wall clock."""
     return any(
         step.get("emit_final") or (step["op"] == "stream_stream" and step["kind"] != "inner")
         for step in case["topology"]
@@ -125,13 +125,13 @@ def paced(case: Case) -> bool:
 
 
 def shape_of(case: Case) -> str:
-    """The shape is the beginning of a case's name."""
+    """Returns the shape of a case: the beginning of its name."""
     shape: str = case["name"].rsplit("-", 2)[0]
     return shape
 
 
 def bunches(cases: Iterable[Case], size: int) -> Iterator[Bunch]:
-    """The cases in applications of about ``size``, apart by configuration, and the paced ones by themselves."""
+    """Yields the cases in applications of about ``size``: separate by configuration, paced cases by themselves."""
     kinds: dict[tuple[str, bool], list[Case]] = defaultdict(list)
     for case in cases:
         kinds[json.dumps(case["config"], sort_keys=True), paced(case)].append(case)
@@ -143,7 +143,7 @@ def bunches(cases: Iterable[Case], size: int) -> Iterator[Bunch]:
 
 
 def owners(topology: Topology, application_id: str, cases: Iterable[Case]) -> dict[str, str]:
-    """Of every topic and internal topic of a bunch: the name of its case."""
+    """Returns the name of the case of every topic and internal topic of a bunch."""
     by_topic: dict[str, str] = {}
     names = [case["name"] for case in cases]
     waiting = list(topology.every_subtopology)

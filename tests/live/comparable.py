@@ -1,4 +1,4 @@
-"""What is in the rows of changelogs that may differ between a live application and the driver, and does not count."""
+"""Rows of changelogs without what may differ between a live application and the driver, and does not count."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Comparable = Callable[[list[Written]], list[Written]]
 def changelogs_made_comparable(
     bunch: Bunch, application_id: str, backfilled: bool, transactional: bool = False
 ) -> dict[str, Comparable]:
-    """What makes the rows of a changelog comparable that have something in them which may differ."""
+    """Returns a function for each changelog whose rows contain something that may differ: it makes them comparable."""
     kinds: list[tuple[type, Comparable]] = [(DeduplicationStoreBuilder, _without_offsets(8, None))]
     if bunch.caching:
         kinds.append((ChangeBufferBuilder, without_old_values))
@@ -45,8 +45,8 @@ def _one_after_the_other(first: Comparable, second: Comparable) -> Comparable:
 
 
 def _without_offsets(begin: int, end: int | None) -> Comparable:
-    """Values without these bytes. Offsets differ because records without a key stand in any partition of a repartition
-    topic, because a backfill writes none, and because the marker of a transaction takes one."""
+    """Removes these bytes from values. Offsets differ because records without a key are in any partition of a
+    repartition topic, because a backfill writes none, and because the marker of a transaction takes one."""
 
     def without(rows: list[Written]) -> list[Written]:
         return [
@@ -58,8 +58,8 @@ def _without_offsets(begin: int, end: int | None) -> Comparable:
 
 
 def without_old_values(rows: list[Written]) -> list[Written]:
-    """Updates of a suppression's buffer with their new values alone. The old one is what a cache in front has let go of
-    last, and that depends on when there was a commit."""
+    """Returns updates of a suppression's buffer without their old values. The old value is the one that a cache
+    upstream has let go of last, which depends on when there was a commit."""
     codec = BufferedChangeCodec("compared", Serdes.bytes())
     found = []
     for row in rows:
@@ -71,8 +71,8 @@ def without_old_values(rows: list[Written]) -> list[Written]:
 
 
 def numbered_anew(rows: list[Written]) -> list[Written]:
-    """Rows of join windows whose sequence number counts those of the same key and time. A backfill does not hand over
-    null values, each of which has taken a number."""
+    """Returns rows of join windows with new sequence numbers, which count the rows of the same key and time. A backfill
+    does not hand over null values, each of which has taken a number."""
     seen: Counter[bytes] = Counter()
     found = []
     for row in rows:
@@ -84,6 +84,6 @@ def numbered_anew(rows: list[Written]) -> list[Written]:
 
 
 def made_comparable(topics: Topics, comparable: Mapping[str, Comparable]) -> dict[str, list[list[Written]]]:
-    """``topics`` with the rows of those changelogs made comparable."""
+    """Returns ``topics`` with the rows of the changelogs in ``comparable`` made comparable."""
     changed = {topic: list(map(comparable[topic], topics[topic])) for topic in comparable.keys() & topics.keys()}
     return {**topics, **changed}

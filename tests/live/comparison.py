@@ -1,4 +1,4 @@
-"""What a live application wrote, held against what was expected, case by case."""
+"""Comparison of what a live application wrote with what was expected, case by case."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Topics = Mapping[str, list[list[Written]]]
 def differences(
     expected: Topics, actual: Topics, topics: set[str], headers: bool = True, ordered: bool = True
 ) -> Iterator[str]:
-    """What differs in ``topics``. In each partition the records of each key must be the same; in the same order, if
-    one task has written them. Among keys the order is open, and so is where the producer puts records without a key.
-    ``headers``, ``ordered``: whether they, and the order, count."""
+    """Yields the differences in ``topics``. In each partition the records of each key must be the same; in the same
+    order if one task has written them. The order among keys is open, and so is the partition of records without a key.
+    ``headers``, ``ordered``: True if they, and the order, count."""
     for topic in sorted(topics):
         left, right = expected.get(topic, []), actual.get(topic, [])
         if not headers:
@@ -41,10 +41,10 @@ def _without_headers(partitions: list[list[Written]]) -> list[list[Written]]:
 def last_differences(
     expected: Topics, actual: Topics, topics: set[str], expired: frozenset[str] = frozenset(), by_clock: bool = False
 ) -> Iterator[str]:
-    """What differs in changelogs, in the last row of each key: several updates may be one row of a commit, and a
-    key that has come and gone between two commits is not there. Records without a key have no last one.
-    Of topics that are ``expired`` live rows may be missing: a backfill does not hand over what has expired.
-    ``by_clock``: the wall clock says when rows are deleted."""
+    """Yields the differences in the last row of each key of changelogs: several updates may be one row of a commit, and
+    a key that has come and gone between two commits is not there. Records without a key have no last row.
+    Live rows of topics that are ``expired`` may be missing: a backfill does not hand over what has expired.
+    ``by_clock``: True if the wall clock determines when rows are deleted."""
     for topic in sorted(topics):
         there = expected.get(topic, [[] for _ in actual[topic]])
         for number, (one, other) in enumerate(zip(there, actual[topic], strict=True)):

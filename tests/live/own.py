@@ -1,4 +1,4 @@
-"""Cases of what Kafka Streams has not, to be played live: some of chance, some for what they combine.
+"""Cases of what Kafka Streams lacks, to be played live: some random, some for what they combine.
 
 The reference model of ``tests/parity/fuzz`` holds the driver to what these operators mean; here the live application is
 held to the driver.
@@ -27,7 +27,7 @@ _HOUR_MS = 3_600_000
 
 
 def of_shapes() -> dict[str, list[Case]]:
-    """All of them, by their shapes."""
+    """Returns all cases, by their shapes."""
     found: dict[str, list[Case]] = defaultdict(list)
     for shape, many in _OF_CHANCE.items():
         found[shape] = [*_by_hand(shape), *islice(_of_chance(shape), many)]
@@ -151,7 +151,7 @@ def _records(steps: list[Step], what: str) -> list[dict[str, Any]]:
     return records
 
 
-# ---- what goes on without records ----
+# ---- time that advances without records ----
 
 _CUT = {"op": "time_window", "in": "grouped", "size_ms": _SECOND_MS, "grace_ms": 500, "id": "windows"}
 _GROUPED = [_STREAM, {"op": "group_by_key", "in": "in", "id": "grouped"}]
@@ -192,8 +192,8 @@ _IDLE: dict[str, list[Step]] = {
 
 
 def _idle(name: str, steps: list[Step]) -> Case:
-    """Records of a few seconds, then none; after the restart some that came too late, and others of the next hour. All
-    of one second has one key, so that only the clock can close the last window of each."""
+    """Returns a case with records of a few seconds, then none; after the restart some that are too late, and others of
+    the next hour. All of one second have one key, so that only the clock can close the last window of each."""
     records = []
     for begin in (0, _HOUR_MS):
         if begin:

@@ -1,4 +1,4 @@
-"""What is expected of a live application: its tasks, each of one partition, record by record, without Ray and Kafka."""
+"""The expected results of a live application: its tasks, one per partition, record by record, without Ray and Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.topology.physical.topology import Topology
 
 @dataclass(frozen=True)
 class Written:
-    """A record in a partition of a topic; ``task``: who wrote it, where that is known."""
+    """A record in a partition of a topic; ``task``: the task that wrote it, if known."""
 
     key: bytes | None
     value: bytes | None
@@ -80,7 +80,7 @@ class PartitionedDriver:
             hosted.work(*to, self.topics[to[0]][to[1]])
 
     def pass_time(self, ms: int) -> None:
-        """The wall clock goes on, and with it the time of what is idle, in tasks upstream first."""
+        """Advances the wall clock, and with it the time of what is idle, in upstream tasks first."""
         self.wall_ms += ms
         for hosted in self.hosted:
             hosted.pass_time()
@@ -92,7 +92,7 @@ class PartitionedDriver:
             hosted.restart()
 
     def append(self, topic: str, partition: int, record: Written) -> None:
-        """A record of whomever; one without a key, and without a partition, goes to the first."""
+        """Appends a record of any writer; without a key and a partition it goes to the first partition."""
         if partition < 0:
             partition = 0 if record.key is None else partition_for(record.key, self.partitions)
         self.topics[topic][partition].append(record)
@@ -100,7 +100,7 @@ class PartitionedDriver:
 
 
 class _Collector(RecordCollector):
-    """What a task writes to."""
+    """Appends the output of a task to the driver's topics."""
 
     def __init__(self, task: TaskId, driver: PartitionedDriver) -> None:
         self._task = task
@@ -124,7 +124,7 @@ class _Collector(RecordCollector):
 
 
 class _Hosted:
-    """One task and how far it has read."""
+    """One task, with the number of records that it has read."""
 
     def __init__(self, id: TaskId, program: TaskProgram, driver: PartitionedDriver) -> None:
         self.id = id
@@ -153,26 +153,26 @@ class _Hosted:
         self._task.init(self._driver.wall_ms)
 
     def restart(self) -> None:
-        """A new task with what Kafka has of this one."""
+        """Replaces the task by a new one, with what Kafka has of it."""
         offsets = self._task.offsets()
         self._task.close()
         self._begin(offsets)
 
     @property
     def topics(self) -> Iterable[str]:
-        """What it reads."""
+        """The topics that the task reads."""
         return self._read.keys()
 
     def read(self, topic: str) -> int:
-        """How many records of its partition of ``topic`` it has taken."""
+        """Returns the number of records of its partition of ``topic`` that the task has taken."""
         return self._read[topic]
 
     def offsets(self) -> Mapping[TopicPartition, CommittedOffset]:
-        """What a commit notes."""
+        """Returns the offsets that a commit notes."""
         return self._task.offsets()
 
     def work(self, topic: str, partition: int, log: list[Written]) -> None:
-        """Process what ``log`` has beyond what was read."""
+        """Process the records of ``log`` that were not read yet."""
         begin = self._read[topic]
         self._read[topic] = len(log)
         for offset, record in enumerate(log[begin:], begin):
@@ -195,7 +195,7 @@ class _Hosted:
         self._task.complete_commit({})
 
     def pass_time(self) -> None:
-        """The driver's clock has gone on."""
+        """Punctuates by the driver's clock, and commits."""
         self._task.punctuate(self._driver.wall_ms)
         while self._task.commit_requested:
             self._commit()
@@ -203,6 +203,6 @@ class _Hosted:
         self._commit()
 
     def entries(self, store: str) -> Iterator[tuple[Any, Any]]:
-        """What the store holds, without timestamps."""
+        """Yields the keys and values of the store, without timestamps."""
         for key, value in self.state_manager.store(store).view().all():
             yield key, value.value if hasattr(value, "timestamp") else value

@@ -23,17 +23,17 @@ from tests.parity import restarts
 from tests.parity.ops_own import IDLE
 
 Stores = Mapping[str, dict[Any, Any]]
-"""What named key-value stores hold."""
+"""The rows of named key-value stores."""
 PACE_S = 1.1
 """An operator that looks for closed windows does so once in a second of the wall clock."""
 _PASSES_MS = 60_000
-"""How far the driver's clock goes on where no more records come, which closes whatever is open."""
+"""Advance of the driver's clock when no more records come, which closes whatever is open."""
 
 
 @dataclass(frozen=True)
 class Half:
-    """What happens of a case before, or after, the restart: global tables are filled while nothing runs, for nobody
-    can tell which of two records a live task sees first when one of them is of a global table."""
+    """The records of a case before, or after, the restart. Global tables are filled while nothing runs: otherwise a
+    live task may see either of two records first if one of them is of a global table."""
 
     filled: list[Input]
     records: list[Input]
@@ -41,15 +41,15 @@ class Half:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The differences by the names of cases, each of which is there, and how many records stood in all topics."""
+    """The differences by the name of each case, and the number of records in all topics."""
 
     differences: dict[str, list[str]]
     records: int
 
 
 def halves(bunch: Bunch, case: Case, in_order: bool = False) -> tuple[Half, Half]:
-    """The two halves of a case, cut at a place that follows from its name. ``in_order``: no record is late, and no two
-    have the same time."""
+    """Returns the halves of a case, cut at a place that follows from its name. ``in_order``: no record is late, and
+    no two have the same time."""
     inputs = bunch.inputs(case)
     if in_order:
         inputs = list(accumulate(inputs, _later))
@@ -70,13 +70,13 @@ def _later(before: Input, record: Input) -> Input:
 
 
 def forgets(case: Case) -> bool:
-    """Whether a restart shows: as in :func:`tests.parity.restarts.forgets`, or by a store without a changelog. Then the
-    driver's tasks are restarted, too."""
+    """Returns True if a restart shows: as in :func:`tests.parity.restarts.forgets`, or by a store without a changelog.
+    Then the driver's tasks are restarted, too."""
     return restarts.forgets(case) or not all(step.get("logging", True) for step in case["topology"])
 
 
 def excluded(case: Case) -> str | None:
-    """Why a case cannot be compared."""
+    """Returns the reason why a case cannot be compared; None if it can."""
     # "tick_wall:…" of processors, "ticks:s10,w10" of those that are added by hand: w is the wall clock.
     if any(re.match("tick_wall|ticks:.*w", step.get("fn", "")) for step in case["topology"]):
         return "punctuates by the wall clock"
@@ -88,17 +88,17 @@ def excluded(case: Case) -> str | None:
 
 
 class WholeRun(Protocol):
-    """What a driver has made of cases."""
+    """The results of cases that a driver has played."""
 
     def of(self, case: Case) -> PartitionedDriver:
-        """The driver that has played ``case``."""
+        """Returns the driver that has played ``case``."""
 
     def store(self, case: Case, name: str) -> dict[Any, Any]:
-        """The content of a store over all tasks."""
+        """Returns the content of a store over all tasks."""
 
 
 class Expected(WholeRun):
-    """What the driver makes of a bunch."""
+    """The results of a bunch that the driver plays."""
 
     def __init__(self, bunch: Bunch, application_id: str, cut: list[tuple[Half, Half]]) -> None:
         config = configuration(bunch, application_id)
@@ -111,14 +111,14 @@ class Expected(WholeRun):
         self.written = [
             {topic: self._restarted.written[half][topic] for topic, _, _ in bunch.built.sinks} for half in (0, 1)
         ]
-        """How many records stand in each sink's topic after each half."""
+        """Number of records in each sink's topic after each half."""
 
     def of(self, case: Case) -> PartitionedDriver:
-        """The driver that has played ``case`` as it was played live."""
+        """Returns the driver that has played ``case`` as it was played live."""
         return (self._restarted if case["name"] in self._forgetful else self._kept).driver
 
     def store(self, case: Case, name: str) -> dict[Any, Any]:
-        """The content of a store over all tasks."""
+        """Returns the content of a store over all tasks."""
         if (store := self.of(case).global_stores.get(name)) is not None:
             return dict(store.opened.view().all())
         tasks = [it for it in self.of(case).hosted if name in it.state_manager.store_names]
@@ -126,7 +126,7 @@ class Expected(WholeRun):
 
 
 class _Driven:
-    """A driver that has played both halves. After each the clock goes on by ``passes_ms``."""
+    """A driver that has played both halves. After each, the clock advances by ``passes_ms``."""
 
     def __init__(self, driver: PartitionedDriver, cut: list[tuple[Half, Half]], restart: bool, passes_ms: int) -> None:
         self.driver = driver
@@ -144,13 +144,13 @@ class _Driven:
 
 
 def _rounds(parts: list[Half]) -> Iterator[list[Input]]:
-    """The first record of every case, the second, and so on."""
+    """Yields the first record of every case, then the second, and so on."""
     for together in zip_longest(*(half.records for half in parts)):
         yield [record for record in together if record is not None]
 
 
 def play(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
-    """Both halves live, the second one on another disk."""
+    """Plays both halves live, the second one on another disk."""
     cut = [halves(bunch, case) for case in bunch.cases]
     expected = Expected(bunch, application_id, cut)
     with closing(LiveBunch(bunch, broker, application_id)) as live:
@@ -160,13 +160,13 @@ def play(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome
 
 
 def play_with_caches(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
-    """The same, as applications are configured by default."""
+    """Plays both halves live with caches, as applications are configured by default."""
     return play(replace(bunch, caching=True), broker, application_id, state)
 
 
 def play_live(live: LiveBunch, parts: list[Half], state: Path, written: Mapping[str, int]) -> Stores:
-    """One half, from start to stop. Returns what queries said of the stores at its end. Where time goes on without
-    records, it ends when as many stand in the sinks' topics as are expected (``written``)."""
+    """Plays one half, from start to stop. Returns the stores as queries showed them at its end. If time advances
+    without records, it ends when the sinks' topics have as many records as are expected (``written``)."""
     live.send(record for half in parts for record in half.filled)
     live.start(state)
     if live.bunch.idle:
@@ -196,8 +196,8 @@ def compared(
     backfilled: bool = False,
     transactional: bool = False,
 ) -> Outcome:
-    """What differs from what was expected. A backfill writes nothing to repartition topics; with caches there are fewer
-    records in them, and of the results the last ones are the same. ``transactional``: markers stand between records."""
+    """Returns the differences from what was expected. A backfill writes nothing to repartition topics. With caches
+    these have fewer records, and only the last results are the same. ``transactional``: markers are between records."""
     of_case = owners(bunch.built.topology, application_id, bunch.cases)
     sinks = {topic for topic, _, _ in bunch.built.sinks}
     comparable = changelogs_made_comparable(bunch, application_id, backfilled, transactional)

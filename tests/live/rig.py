@@ -21,7 +21,7 @@ from tests.parity.build import SERDES
 
 SETTLE_S = 60.0
 LOOK_EACH_S = 0.1
-"""About as often as tasks commit: each look costs the broker something."""
+"""Seconds between two looks, about as many as between commits: each look costs the broker something."""
 _KEEP = {"retention.ms": "-1"}
 
 
@@ -56,14 +56,14 @@ class LiveBunch:
         self.app: KafkaStreams | None = None
 
     def configuration(self, state_dir: Path) -> dict[str, Any]:
-        """The live application's."""
+        """Returns the configuration of the live application."""
         return {
             **configuration(self.bunch, self.application_id),
             "bootstrap.servers": self._broker,
             "state.dir": state_dir,
             "commit.interval.ms": 100,
             "application.server": "",
-            # What stands in repartition topics is compared, too.
+            # The records in repartition topics are compared, too.
             "repartition.purge.interval.ms": 3_600_000,
             "consumer.session.timeout.ms": 10_000,
         }
@@ -75,13 +75,13 @@ class LiveBunch:
         self.app.wait_until_running(180)
 
     def stop(self) -> None:
-        """Drain, commit, end."""
+        """Drain, commit and end the application."""
         assert self.app is not None
         assert self.app.close()
         self.app = None
 
     def send(self, records: Iterable[Input]) -> None:
-        """Write to the input topics."""
+        """Write ``records`` to the input topics."""
         for record in records:
             if (tp := TopicPartition(record.topic, record.partition)) in self._sent:
                 self._sent[tp] += 1
@@ -92,9 +92,9 @@ class LiveBunch:
         assert self._producer.flush(30)
 
     def settle(self) -> None:
-        """Wait until all that stands in source and repartition topics is processed and committed.
+        """Wait until all records in source and repartition topics are processed and committed.
 
-        A task commits only what it has written the results of: if what is committed now reaches the ends as they are
+        A task commits only records whose results it has written: if what is committed now reaches the ends as they are
         afterwards, nothing is under way."""
         sent = {tp: count for tp, count in self._sent.items() if count}
         behind: Iterable[TopicPartition] = sent
@@ -113,7 +113,7 @@ class LiveBunch:
             time.sleep(LOOK_EACH_S)
 
     def wait_until_written(self, counts: Mapping[str, int]) -> None:
-        """Wait until that many records stand in each topic. Where there are fewer, who compares will tell."""
+        """Wait until each topic has that many records. If fewer come, the comparison will show it."""
         partitions = _partitions(counts)
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:

@@ -22,16 +22,16 @@ def of_shapes(files: Iterable[str] = corpus.DSL) -> dict[str, list[Case]]:
 
 
 def every_shape() -> dict[str, list[Case]]:
-    """All cases that there are: those of Kafka Streams, and those of what it has not."""
+    """Returns all cases: those of Kafka Streams, and those of what it lacks."""
     return {**of_shapes(corpus.FILES), **own.of_shapes()}
 
 
 _SENTENCES = (corpus.BY_HAND, corpus.TABLES)
-"""Files whose cases are named by what happens in them."""
+"""Files whose cases have sentences as names."""
 
 
 def _in_topics(name: str, file: str, number: int) -> str:
-    """Such a name as topics can have it. The shape is the file's name."""
+    """Returns a case's name in a form that topics can have. Its shape is the file's name."""
     return f"{file.partition('.')[0]}-{re.sub('[^a-zA-Z0-9]+', '_', name)}-{number}"
 
 
@@ -49,12 +49,12 @@ def sample(records: int, why_not: Callable[[Case], str | None], seen_by: Callabl
 
 
 def shapes_seen(case: Case) -> set[str]:
-    """Its shape."""
+    """Returns the shape of a case."""
     return {shape_of(case)}
 
 
 def operators_seen(case: Case) -> set[str]:
-    """Its shape, its operators and their kinds."""
+    """Returns the shape of a case, its operators and their kinds."""
     found = {shape_of(case)}
     for step in case["topology"]:
         window = step.get("window") or {}

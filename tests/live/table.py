@@ -1,4 +1,4 @@
-"""The table of a long run, as it stands in docs/PARITY.md."""
+"""The table of a long run, as docs/PARITY.md shows it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.live.bunches import shape_of
 
 
 def table(results: Sequence[dict[str, Any]]) -> str:
-    """One row for each shape. An application that was played twice counts as it was played last."""
+    """Returns a row for each shape. An application that was played twice counts as it was played last."""
     last = {(result["how"], result["bunch"]): result for result in results}
     ways = sorted({how for how, _ in last}, reverse=True)
     counts: Counter[tuple[str, str, str]] = Counter()

@@ -1,4 +1,4 @@
-"""What live runs are held against is, on one partition, what Kafka Streams made of the case; what differs is seen."""
+"""The expected results of live runs are, on one partition, those of Kafka Streams; and each difference is seen."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from tests.parity.fuzz.model import model
 
 
 def is_another_in_a_bunch(case: Case) -> bool:
-    """Punctuators of one sub-topology: in Kafka Streams' driver the records of all others move their time, too. Values
-    that tell the names of topics, nodes and tasks; buffers bounded in bytes, in which the name of a topic counts."""
+    """Returns True for punctuators (in Kafka Streams' driver, records of other sub-topologies move their time, too),
+    values with names of topics, nodes or tasks, and buffers bounded in bytes, in which a topic's name counts."""
     functions = {step.get("fn", "").partition(":")[0] for step in case["topology"]}
     told = functions & {"tick_stream", "ticks", "each_child", "meta"}
     return bool(told) or any("max_bytes" in step for step in case["topology"])
@@ -62,7 +62,7 @@ def on_one_partition(case: Case) -> dict[str, list[dict[str, Any]]]:
 
 
 def is_one_task(case: Case) -> bool:
-    """The model has one task for all, the driver of partitions one per sub-topology, each with a time of its own."""
+    """Returns True if a case is one task: the model has one, the driver one per sub-topology, each with its time."""
     return len(Bunch("one", case["config"], (case,), False).built.topology.subtopologies) == 1
 
 

@@ -53,7 +53,7 @@ class Built:
 
 @dataclass(frozen=True)
 class _Result:
-    """What a step returned, with the types of its keys and values."""
+    """The result of a step, with the types of its keys and values."""
 
     stream: Any
     key: str
@@ -294,7 +294,7 @@ class _Steps(
         return how if step.get("caching", True) else how.with_caching_disabled()
 
     def _kept(self, step: Step, key: str, value: str) -> list[Materialized[Any, Any]]:
-        """The argument by which a table is kept in a store, where the step names one or says when its rows expire."""
+        """Returns the argument by which a table is kept in a store, if the step names one or sets when rows expire."""
         return [self._materialized(step, key, value)] if "store" in step or "ttl_ms" in step else []
 
     @staticmethod

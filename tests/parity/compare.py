@@ -1,4 +1,4 @@
-"""Two answers to one case, held against each other."""
+"""Comparison of two answers to one case."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ Case = dict[str, Any]
 
 GIVEN = ("name", "config", "topology", "input")
 FIELDS = ("output", "internal", "stores", "description", "metrics")
-"""What a player makes of a case."""
+"""The fields of a player's answer to a case."""
 
 REFUSED = "refused"
 
 _PARTICULAR = re.compile(r"[\d'\"].*", re.DOTALL)
-"""Where the words of an error begin to be about one case: its names and numbers."""
+"""Matches the part of an error that is specific to one case: everything from its first digit or quote."""
 
 
 def asked(case: Case) -> Case:
-    """What a player may read of ``case``."""
+    """Returns the fields of ``case`` that a player may read."""
     return {field: case[field] for field in GIVEN}
 
 
 def differing(expected: Case, actual: Case) -> list[str]:
-    """The fields in which two answers differ; ``refused`` alone when one of them refused to play.
+    """Returns the fields in which two answers differ: only ``refused`` if one side refused to play, the other not.
 
-    Refusals are equal whatever their words.
+    Two refusals are equal whatever their words.
     """
     if "error" in expected or "error" in actual:
         return [] if "error" in expected and "error" in actual else [REFUSED]
@@ -33,7 +33,7 @@ def differing(expected: Case, actual: Case) -> list[str]:
 
 
 def signature(expected: Case, actual: Case) -> set[str]:
-    """By what a difference is known again in a smaller case: its fields, or who refuses and roughly why."""
+    """Returns the marks of a difference in a smaller case: its fields, or the refusing side and roughly its error."""
     found = differing(expected, actual)
     if found != [REFUSED]:
         return set(found)
@@ -45,7 +45,7 @@ def signature(expected: Case, actual: Case) -> set[str]:
 
 
 def first_difference(expected: Case, actual: Case, field: str, against: str = "Kafka Streams") -> str:
-    """Where ``field`` differs first, in words; ``against`` is who expected something else."""
+    """Describes the first difference in ``field``; ``against`` names the side that answered ``expected``."""
     if field == REFUSED:
         words = [answer.get("error", "plays it") for answer in (expected, actual)]
         return f"{against}: {words[0]}; penstock: {words[1]}"
@@ -54,7 +54,7 @@ def first_difference(expected: Case, actual: Case, field: str, against: str = "K
 
 
 def _first(left: Any, right: Any, path: str) -> tuple[str, Any, Any]:
-    """The first place below which nothing can be told apart."""
+    """Returns the path of the first difference, and the value of each side there."""
     if isinstance(left, str) and isinstance(right, str) and "\n" in left:
         return _first(left.splitlines(), right.splitlines(), path)
     if isinstance(left, dict) and isinstance(right, dict):

@@ -11,9 +11,9 @@ import orjson
 _FOLDER = Path(__file__).parent
 
 FOUND = "found.jsonl"
-"""What random cases found, each made small."""
+"""Cases that random play found, each made small."""
 BY_HAND = "by_hand.jsonl.gz"
-"""What was written for the Processor API: topologies by hand, schedules, headers, shared stores."""
+"""Cases written for the Processor API: topologies by hand, schedules, headers, shared stores."""
 TABLES = "tables.jsonl.gz"
 """Scenarios in rows and columns: every kind of join, window and suppression, each over the same few inputs."""
 DSL = ("golden.jsonl.gz", "more.jsonl.gz", FOUND)
@@ -22,7 +22,7 @@ FILES = (*DSL, BY_HAND, TABLES)
 
 
 def read(file: str) -> list[dict[str, Any]]:
-    """The cases of one file."""
+    """Returns the cases of one file."""
     path = _FOLDER / file
     lines = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [orjson.loads(line) for line in lines.splitlines()]

@@ -6,12 +6,12 @@ from typing import Any
 
 
 def text(value: Any) -> str:
-    """What Java's string concatenation makes of ``value``."""
+    """Returns the string that Java's string concatenation makes of ``value``."""
     return "null" if value is None else str(value)
 
 
 def split_name(function: str) -> tuple[str, str]:
-    """Name and argument."""
+    """Returns the name and the argument of ``function``."""
     name, _, argument = function.partition(":")
     return name, argument
 
@@ -40,7 +40,7 @@ def java_split(value: str, separator: str) -> list[str]:
 
 
 def predicate(function: str, key: Any, value: Any) -> bool:
-    """Whether a record passes."""
+    """Returns True if a record passes ``function``."""
     name, argument = split_name(function)
     match name:
         case "len_gt":
@@ -115,7 +115,7 @@ def flat(function: str, value: Any) -> list[Any]:
 
 
 def fold(function: str, value: Any, aggregate: Any) -> Any:
-    """The next aggregate."""
+    """Returns the next aggregate."""
     name, argument = split_name(function)
     match name:
         case "concat":
@@ -136,7 +136,7 @@ def fold(function: str, value: Any, aggregate: Any) -> Any:
 
 
 def initial(function: str) -> Any:
-    """The first aggregate."""
+    """Returns the first aggregate."""
     match function:
         case "empty":
             return ""
@@ -146,5 +146,5 @@ def initial(function: str) -> Any:
 
 
 def pair(left: Any, right: Any) -> str:
-    """The joiner."""
+    """The joiner of parity cases: both values as text, in parentheses."""
     return f"({text(left)},{text(right)})"

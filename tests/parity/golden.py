@@ -1,7 +1,7 @@
-"""Make the corpus anew on a version of Kafka Streams and say what changed: ``make golden``.
+"""Play the corpus again on a version of Kafka Streams and report what changed: ``make golden``.
 
-Of each case only what it asks is read (``name``, ``config``, ``topology``, ``input``); a case that has nothing else, as
-one that was just added, counts as changed in all fields. Nothing is written unless ``--write`` is given.
+Only what a case asks is read (``name``, ``config``, ``topology``, ``input``). A case that has nothing else, such as one
+that was just added, counts as changed in all fields. Nothing is written unless ``--write`` is given.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _NAMED_AT_MOST = 20
 
 
 def changed_fields(kept: Case, now: Case) -> list[str]:
-    """The fields that a new answer would change in a case that is kept."""
+    """Returns the fields that a new answer would change in a case that is kept."""
     if "error" in now:
         return [REFUSED]
     return [field for field in FIELDS if kept.get(field) != now[field]]
 
 
 def summary(file: str, changes: dict[str, list[str]], cases: int) -> list[str]:
-    """What is said of one file: how many cases changed in which field, and the first of their names."""
+    """Returns the report on one file: the number of changed cases by field, and the first of their names."""
     changed = {name: fields for name, fields in changes.items() if fields}
     if not changed:
         return [f"{file}: {cases} cases, nothing changed"]

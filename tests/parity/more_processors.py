@@ -64,7 +64,7 @@ def _keep(context: Context, record: AnyRecord, argument: str, store: str) -> Non
 
 
 def meta(context: Context, headers: Headers) -> str:
-    """What a context says of itself."""
+    """Returns what a context reports about itself, as text."""
     at = context.record_metadata()
     said = [
         "none" if at is None else f"{at.topic}-{at.partition}@{at.offset}",
@@ -131,7 +131,7 @@ class Ticks(Processor[Any, Any, Any, Any]):
 
 
 class FixedKey(FixedKeyProcessor[Any, Any, Any]):
-    """``twice``: each record twice. ``last``: with the value before."""
+    """``twice``: forwards each record twice. ``last``: forwards it with the key's value before."""
 
     def __init__(self, function: str, store: str | None) -> None:
         self._store = store if function == "last" else None

@@ -25,14 +25,14 @@ OPS = {
 
 
 class ByHandSteps:
-    """What the steps of a case inherit."""
+    """The steps of ``_Steps`` that add nodes by hand, ``process_values`` and ``print``."""
 
     builder: StreamsBuilder
     sinks: list[tuple[str, str, str]]
     stores: list[str]
 
     def add_by_hand(self, topology: Topology, steps: list[Step]) -> Topology:
-        """Let the steps among ``steps`` that do so add to ``topology``."""
+        """Adds the nodes of those ``steps`` that add them by hand to ``topology``, and returns it."""
         for step in steps:
             if step["op"] in OPS:
                 self._add(topology, step)
@@ -99,7 +99,7 @@ class _Bringing:
         return self._make()
 
     def stores(self) -> list[StoreBuilder[str, str]]:
-        """What it brings along."""
+        """Returns the stores that the supplier brings along."""
         return self._builders
 
 

@@ -29,7 +29,7 @@ def _aggregator(fn: str) -> Callable[[Any, Any, Any], Any]:
 
 
 class CogroupSteps:
-    """What ``_Steps`` has of cogroups."""
+    """The steps of ``_Steps`` that concern cogroups."""
 
     _results: dict[str, _Result]
     _materialized: Callable[[Step, str, str], Materialized[Any, Any]]

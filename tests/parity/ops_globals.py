@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GlobalOps:
-    """What the steps of a case inherit."""
+    """The steps of ``_Steps`` that concern global tables."""
 
     builder: StreamsBuilder
     _results: dict[str, _Result]

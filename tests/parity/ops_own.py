@@ -1,6 +1,6 @@
-"""What cases may ask for that Kafka Streams has not: the step ``deduplicate``, and rows that expire (``ttl_ms``).
+"""Features of cases that Kafka Streams lacks: the step ``deduplicate``, and rows that expire (``ttl_ms``).
 
-The third is an entry of a case's configuration, ``window.idle.advance.ms``. Cases with any of these are held against a
+The third is an entry of a case's configuration, ``window.idle.advance.ms``. Cases with any of these are compared with a
 model (``fuzz/model.py``) instead of Kafka Streams; its player refuses them.
 """
 
@@ -29,7 +29,7 @@ IDLE = "window.idle.advance.ms"
 
 
 def asks_for_own(case: Case) -> bool:
-    """Whether the case has something that Kafka Streams has not."""
+    """Returns True if the case has something that Kafka Streams lacks."""
     return IDLE in case["config"] or any(step["op"] == "deduplicate" or "ttl_ms" in step for step in case["topology"])
 
 
@@ -54,7 +54,7 @@ class Alive(Processor[Any, Any, Any, Any]):
 
 
 class OwnSteps:
-    """What the steps of a case inherit."""
+    """The steps of ``_Steps`` that Kafka Streams lacks."""
 
     builder: StreamsBuilder
 

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def merged(key: Any, one: Any, other: Any) -> Any:
-    """Longs are added, strings get a bar between them."""
+    """Merges two sessions: adds longs, and joins strings with a bar."""
     return one + other if isinstance(one, int) else f"{one}|{other}"
 
 
 def session_windows(step: Step) -> SessionWindows:
-    """Those of ``session_window``."""
+    """Returns the windows of a step ``session_window``."""
     return SessionWindows.of_inactivity_gap_and_grace(step["gap_ms"], step["grace_ms"])
 
 
 class SessionSteps:
-    """What ``_Steps`` has of sessions."""
+    """The steps of ``_Steps`` that concern sessions."""
 
     def _session_window(self, step: Step, source: _Result) -> _Result:
         if not isinstance(source.stream, KGroupedStream):

@@ -10,7 +10,7 @@ from tests.parity import functions
 
 
 class StreamJoinSteps:
-    """``stream_stream``."""
+    """The step ``stream_stream``."""
 
     _results: dict[str, Any]
 

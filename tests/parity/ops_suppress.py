@@ -12,7 +12,7 @@ B = TypeVar("B", bound=BufferConfig)
 
 
 class SuppressSteps:
-    """Updates of a table that are held back."""
+    """The step ``suppress``, which holds back updates of a table."""
 
     def _suppress(self, step: dict[str, Any], source: Any) -> Any:
         if not isinstance(source.stream, KTable):
@@ -28,7 +28,7 @@ class SuppressSteps:
 
 
 def _buffer(step: dict[str, Any]) -> BufferConfig:
-    """One with limits emits early, unless it stops when it is full."""
+    """Returns the buffer's configuration. One with limits emits early, unless it stops when it is full."""
     limited = "max_records" in step or "max_bytes" in step
     eager = limited and not step.get("stops_when_full", False)
     return _limited(step, BufferConfig.unbounded().emit_early_when_full() if eager else BufferConfig.unbounded())

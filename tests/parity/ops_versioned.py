@@ -12,7 +12,7 @@ from penstock.topology.options import Consumed
 
 
 class VersionedSteps:
-    """``versioned_table``."""
+    """The step ``versioned_table``."""
 
     builder: StreamsBuilder
 
@@ -27,7 +27,7 @@ class VersionedSteps:
 
 
 def versioned(step: dict[str, Any], key: Serde[Any], value: Serde[Any]) -> Materialized[Any, Any]:
-    """How a result is kept by a step with ``history_ms``."""
+    """Returns the ``Materialized`` of a step with ``history_ms``."""
     supplier = Stores.persistent_versioned_key_value_store(step["store"], step["history_ms"])
     kept: Materialized[Any, Any] = Materialized.as_(supplier)
     return kept.with_key_serde(key).with_value_serde(value)

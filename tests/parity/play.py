@@ -2,7 +2,7 @@
 
 Reads name, config, topology and input of each case, one JSON object a line, and prints them with what penstock made of
 them: output, internal, stores, description, metrics. For a case that it cannot play it prints
-``{"name": …, "error": …}`` and goes on. ``docs/PARITY.md`` explains the format.
+``{"name": …, "error": …}`` and continues. ``docs/PARITY.md`` explains the format.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def play(
     new_driver: Callable[[Topology, Mapping[str, Any]], TopologyTestDriver] = TopologyTestDriver,
     before: Callable[[TopologyTestDriver, int], None] = lambda driver, number: None,
 ) -> dict[str, Any]:
-    """The case with its results filled in. ``before`` is called before each record, with its number from 0."""
+    """Returns the case with its results filled in. ``before`` is called before each record, with its number from 0."""
     given = {field: case[field] for field in ("name", "config", "topology", "input")}
     built = build(given)
     config = {
@@ -52,7 +52,7 @@ def play(
 
 
 def pipe(driver: TopologyTestDriver, built: Built, record: dict[str, Any]) -> None:
-    """What happens next: a record, or the clock goes on."""
+    """Pipes a record, or advances the wall clock."""
     if "advance_wall_ms" in record:
         driver.advance_wall_clock_time(record["advance_wall_ms"])
         return
@@ -106,7 +106,7 @@ def _store(driver: TopologyTestDriver, name: str) -> list[list[Any]]:
 
 
 def answer(line: bytes) -> bytes:
-    """What is printed for one line: the case with its results, or its name and why it cannot be played."""
+    """Returns what is printed for one line: the case with its results, or its name and why it cannot be played."""
     name = None
     try:
         case = orjson.loads(line)

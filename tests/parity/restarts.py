@@ -1,4 +1,4 @@
-"""A driver whose task can be thrown away and made anew from its changelogs and committed offsets, as after a crash."""
+"""A driver whose task can be thrown away and made again from its changelogs and committed offsets, as after a crash."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Kills:
             monkeypatch.setattr(RocksDBTaskStores, name, self._between(getattr(RocksDBTaskStores, name)))
 
     def aim(self) -> None:
-        """One of the next moments is the last."""
+        """Ends the restore at one of the next 16 moments."""
         self._left = self.random.randrange(16)
 
     def spare(self) -> None:
-        """None of them is."""
+        """Ends the restore at no moment."""
         self._left = None
 
     def _between(self, change: Callable[..., None]) -> Callable[..., None]:
@@ -70,10 +70,10 @@ class KilledError(Exception):
 
 
 class RestartingDriver(TopologyTestDriver):
-    """:meth:`restart` before any record; ``state``: where the new task's stores are, None for memory.
+    """A driver with :meth:`restart` before any record. ``state``: the folder of the new task's stores; None for memory.
 
-    With ``kills`` stores are restored by files where they can be, in portions, and the process is killed several times
-    before that is through.
+    With ``kills``, stores are restored in portions, by files if they can be, and the process is killed several times
+    before that is complete.
     """
 
     def __init__(
@@ -135,8 +135,8 @@ class RestartingDriver(TopologyTestDriver):
 
 
 def forgets(case: dict[str, Any]) -> bool:
-    """Whether the case shows what no restart knows: when a punctuator is due next, and what a left or outer join of
-    streams takes for the smallest timestamp that waits (its look at what waits may come earlier: docs/PARITY.md)."""
+    """Returns True if the case shows what no restart knows: when a punctuator is due next, and what a left or outer
+    join of streams takes for the smallest timestamp that waits (it may look earlier at what waits: docs/PARITY.md)."""
     return any(
         (step["op"] in ("process", "add_processor") and step["fn"].startswith("tick"))
         or (step["op"] == "stream_stream" and step["kind"] != "inner")
@@ -145,7 +145,7 @@ def forgets(case: dict[str, Any]) -> bool:
 
 
 def restarted(case: dict[str, Any], number: int, state: Path | None, kills: Kills | None = None) -> dict[str, Any]:
-    """The case as it is played when its task is thrown away before record ``number``."""
+    """Returns the case as it is played if its task is thrown away before record ``number``."""
 
     def restart(driver: TopologyTestDriver, record: int) -> None:
         if record == number:

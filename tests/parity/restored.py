@@ -1,4 +1,4 @@
-"""What penstock wrote to changelogs, restored by Kafka Streams: ``make restored``.
+"""Changelogs that penstock wrote, restored by Kafka Streams: ``make restored``.
 
 Each case is played on penstock, and its changelogs, with the topics that it read and how far, are put on a real broker.
 There a real ``KafkaStreams`` takes the application over. What its stores hold once they are restored must be what the
@@ -37,7 +37,7 @@ _AT_ONCE = 50
 
 
 class _Recording(TopologyTestDriver):
-    """Keeps what was piped in, and shows what stands in the topics in the end."""
+    """A driver that keeps what was piped in, and shows what is in the topics in the end."""
 
     def __init__(self, topology: Topology, config: Mapping[str, Any]) -> None:
         self._piped: dict[str, list[list[Any]]] = defaultdict(list)
@@ -54,7 +54,7 @@ class _Recording(TopologyTestDriver):
 
     @property
     def changelogs(self) -> dict[str, str]:
-        """Topics by store, also those that are read as sources."""
+        """Changelog topics by store, also those that are read as sources."""
         return {name: log.topic for name, log in self._program.changelogs.items()}
 
     @property
@@ -75,8 +75,8 @@ def _record(key: bytes | None, value: bytes | None, timestamp: int, headers: Hea
 
 
 def taken_over(case: Case, number: int) -> Case:
-    """What Kafka Streams is given of ``case``: its own application and topics, which are like no other case's, with
-    all that penstock left in them."""
+    """Returns the case as Kafka Streams gets it: with an application and topics that no other case has, and all that
+    penstock left in the topics."""
     case = _with_own_topics(case, f"c{number}-")
     built, application = build(case), f"restored-{number}"
     config = {
@@ -123,7 +123,7 @@ def _with_own_topics(case: Case, prefix: str) -> Case:
 
 
 def differing_stores(given: Case, played: Case, restored: Case) -> Iterator[tuple[str, str]]:
-    """(store, why) of all that were restored to something else than Kafka Streams itself had in them."""
+    """Yields (store, why) for each store that was restored to something else than Kafka Streams itself had in it."""
     for store, entries in restored["stores"].items():
         expected = played["all_stores"].get(store)
         if expected is None:
@@ -139,7 +139,7 @@ def differing_stores(given: Case, played: Case, restored: Case) -> Iterator[tupl
 
 
 def _not_expired(entries: list[list[str]], retained_ms: int, by_end: bool) -> list[list[str]]:
-    """Of windows and sessions, whose keys are ``[<key>@<start>/<end>]``. In any order: that of a cache is another."""
+    """Returns the entries (keys ``[<key>@<start>/<end>]``) that have not expired; sorted: a cache has another order."""
 
     def time(entry: list[str]) -> int:
         return int(entry[0].rpartition("@")[2].rstrip("]").split("/")[by_end])
@@ -149,7 +149,7 @@ def _not_expired(entries: list[list[str]], retained_ms: int, by_end: bool) -> li
 
 
 def check(cases: Sequence[Case], oracle: KafkaStreams, restorer: Restorer) -> Iterator[tuple[Case, Case, Case]]:
-    """(what was given, what Kafka Streams makes of the case, what it restores from penstock's changelogs)."""
+    """Yields (what was given, Kafka Streams' answer to the case, what it restores from penstock's changelogs)."""
     given = [taken_over(case, number) for number, case in enumerate(cases)]
     played = {case["name"]: answer for case, answer in zip(given, oracle.play(given), strict=True)}
     by_name = {case["name"]: case for case in given}
@@ -177,7 +177,7 @@ def main(
 
 
 def _told(results: Iterable[tuple[Case, Case, Case]]) -> int:
-    """Says what was found, and how much of it was wrong."""
+    """Prints what was found; returns the number of cases and stores that were wrong."""
     cases = failed = 0
     same, other, unread = Counter[str](), Counter[str](), Counter[str]()
     for given, played, restored in results:

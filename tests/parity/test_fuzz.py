@@ -184,7 +184,7 @@ def test_a_case_that_is_small_already_stays() -> None:
 
 
 class FakeKafkaStreams:
-    """Answers as penstock does, but otherwise where the fake difference is in a case of these names."""
+    """Answers as penstock does, except for cases of these names that have the fake difference."""
 
     def __init__(self, wrong: Collection[str]) -> None:
         self.wrong = wrong

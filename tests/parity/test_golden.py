@@ -1,4 +1,4 @@
-"""What is said of a corpus that another Kafka Streams answers otherwise; without a JVM."""
+"""The report on a corpus that another Kafka Streams answers differently; without a JVM."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_task_with_headers_goes_on_after_a_restart(case: dict[str, Any]) -> No
 
 
 def test_the_cases_have_headers_where_they_count() -> None:
-    """So that nobody takes equal emptiness for proof."""
+    """Guards against a comparison that passes because both sides are empty."""
     logged = [
         record[3]
         for case in CASES

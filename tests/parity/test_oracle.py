@@ -1,4 +1,4 @@
-"""What comes of a Java program that refuses, cannot work, or ends; without a JVM."""
+"""The outcome of a Java program that refuses, cannot work, or ends; without a JVM."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_the_same_seed_makes_the_same_cases_and_another_makes_others() -> None:
 
 
 def _longer(case: Case) -> Case:
-    """The same with each interval of time a quarter longer."""
+    """Returns ``case`` with each interval of time a quarter longer."""
     fields = ("ttl_ms", "within_ms", "grace_ms")
     longer = {field: lambda ms: ms + ms // 4 + 1 for field in fields}
     steps = [

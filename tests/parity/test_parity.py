@@ -1,6 +1,6 @@
-"""What penstock makes of a case is what Kafka Streams 4.3.1 made of it, in every field, byte for byte.
+"""Penstock's answer to a case is that of Kafka Streams 4.3.1, in every field, byte for byte.
 
-``golden.jsonl.gz`` is the corpus that other implementations are held against too. ``more.jsonl.gz`` was picked from
+``golden.jsonl.gz`` is the corpus with which other implementations are compared, too. ``more.jsonl.gz`` was picked from
 2,150 random cases for what they combine: several sub-topologies, branches repartitioned and merged again, tables joined
 twice, stores without caching, punctuators due together, headers, nulls, equal and falling timestamps. ``found.jsonl``
 has what ``make fuzz-parity`` found, made small. ``by_hand.jsonl.gz`` was written for the Processor API: topologies

@@ -63,7 +63,7 @@ UNPLAYABLE = {
 
 @pytest.fixture(scope="module")
 def answers() -> list[dict[str, Any]]:
-    """To each unplayable line, with a case that can be played behind it."""
+    """The answers to each unplayable line, with a case that can be played behind it."""
     lines = [line for unplayable, _, _ in UNPLAYABLE.values() for line in (unplayable, orjson.dumps(PLAYABLE), b"")]
     done = subprocess.run(
         [sys.executable, "-m", "tests.parity.play"],

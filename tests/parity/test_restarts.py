@@ -1,4 +1,4 @@
-"""Each case once more, its task thrown away before some record and restored from its changelogs."""
+"""Each case again, with its task thrown away before some record and restored from its changelogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka Streams is given to restore, and when what it restores is another thing; without a JVM."""
+"""The changelogs that Kafka Streams gets to restore, and the check of what it restores; without a JVM."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CASES = [
 
 
 class Run:
-    """A case on a task that can be thrown away. ``path``: where its stores lie; None is memory."""
+    """A case on a task that can be thrown away. ``path``: the folder of its stores; None for memory."""
 
     def __init__(self, case: dict[str, Any], path: Path | None) -> None:
         self.built: Built = build(case)
@@ -105,7 +105,7 @@ def played(case: dict[str, Any], path: Path | None, restart_at: int | None, lost
 
 
 def pairs(results: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any, ...]]]:
-    """Without the results of records that had no match: when those come depends on what a task remembers."""
+    """Leaves out the results of records that had no match: when those come depends on what a task remembers."""
     return {topic: [each for each in rows if b"null" not in (each[1] or b"")] for topic, rows in results.items()}
 
 

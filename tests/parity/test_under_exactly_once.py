@@ -1,4 +1,4 @@
-"""Cases of the corpus under ``exactly_once_v2``, with all that may befall actors; and mistakes, each of which is seen.
+"""Cases of the corpus under ``exactly_once_v2`` with faults of all kinds; and deliberate mistakes, which are all seen.
 
 ``make fuzz-parity EXACTLY_ONCE=1`` plays all of them, in every way, and then random ones.
 """
@@ -23,14 +23,14 @@ from tests.parity.fuzz.troubled_actors import ALL
 from tests.parity.fuzz.under_exactly_once import WAYS, WITHOUT_FAULTS, TroubledReport, differing_under_exactly_once
 
 EVERY = 8
-"""So many cases of the corpus for one that is played here."""
+"""One case in this many of the corpus is played here."""
 SEED = 20261123
 SHAPES = every_shape()
 
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """What each abort and each restore says would be thousands of lines."""
+    """Silences the log: aborts and restores would log thousands of lines."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
@@ -38,7 +38,7 @@ def _quiet() -> Iterator[None]:
 
 
 def held(shape: str, every: int, most: int = 1000) -> tuple[TroubledReport, list[str]]:
-    """Cases of ``shape`` in one way each, and what differs in up to ``most`` of them."""
+    """Plays cases of ``shape`` in one way each; returns the report, and what differs in up to ``most`` of them."""
     report, found = TroubledReport(), []
     for number, case in enumerate(SHAPES[shape][::every]):
         for way in (WAYS[number % 3], WAYS[0]):

@@ -1,4 +1,4 @@
-"""The versioned cases once more, with the task thrown away between two records and restored from its changelogs."""
+"""The versioned cases again, with the task thrown away between two records and restored from its changelogs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Life:
         self.task.init(0)
 
     def feed(self, record: dict[str, Any]) -> None:
-        """One record, and a commit."""
+        """Processes one record and commits."""
         topic = record["topic"]
         key_type, value_type = self.built.inputs[topic]
         key, value = record["key"], record["value"]
@@ -86,7 +86,7 @@ class Life:
 
 
 def shown(case: dict[str, Any]) -> dict[str, list[Any]]:
-    """What the real one wrote, as bytes."""
+    """Returns what Kafka Streams wrote, by topic."""
     found: dict[str, list[Any]] = {}
     for step in case["topology"]:
         if step["op"] == "to":

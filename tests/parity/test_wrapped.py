@@ -40,18 +40,18 @@ class Around(ps.Processor[Any, Any, Any, Any]):
 
 
 class AroundFixedKey(Around, ps.FixedKeyProcessor[Any, Any, Any]):
-    """The same, for processors that cannot change keys."""
+    """Like ``Around``, for processors that cannot change keys."""
 
 
 class Everywhere(ps.ProcessorWrapper):
-    """Wraps all of them."""
+    """Wraps all processors."""
 
     def wrap_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
-        """One around it."""
+        """Returns a supplier of wrapped processors."""
         return lambda: Around(name, supplier())
 
     def wrap_fixed_key_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
-        """One around it."""
+        """Returns a supplier of wrapped processors."""
         return lambda: AroundFixedKey(name, supplier())
 
 

@@ -1,4 +1,4 @@
-"""One Spark for all tests here; Ray only where an application goes on live."""
+"""One Spark for all tests here; Ray only if an application continues live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows that Spark gives an executor and gets back, made and read without it; what the driver makes of the same."""
+"""The rows that Spark gives an executor and gets back, made and read without it; the driver's results for them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def out_of_order(rng: random.Random, topic: str, task: int, count: int, parity: 
 
 
 def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[bytes, bytes, int]]:
-    """What the task itself makes of the same records, all of them there from the start."""
+    """Returns the results of the task itself for the same records, all of them there from the start."""
     collector = SparkCollector(TaskId(0, task), host(topology).topics)
     program = TaskProgram.of(topology.subtopologies[:1], CONFIG)
     stores = open_task_stores(None, program.stores.values())

@@ -1,4 +1,4 @@
-"""Backfills against a real Kafka, with Spark, and with the live application that goes on."""
+"""Backfills against a real Kafka, with Spark, and with the live application that continues."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -
     eventually(word_count.complete, "all counts written", 120)
     assert dict(app.store("counts").all()) == dict(word_count.sent)
     assert app.close()
-    # And the other way round: history goes on where the application stopped.
+    # And the other way round: a backfill continues where the application stopped.
     members = word_count.admin.group_members
     eventually(lambda: not members(word_count.application_id), "the coordinator's seat is free")
     word_count.send(FIRST)

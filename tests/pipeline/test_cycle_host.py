@@ -39,7 +39,7 @@ def host(topology: Topology, config: Mapping[str, Any] = UNCACHED) -> CycleHost:
 def history(rng: random.Random, topics: Iterable[str], count: int) -> list[Row]:
     """Updates and deletions of some keys; values begin with the foreign key.
 
-    The first is of time 1: what librdkafka is given with time 0 goes out with 1."""
+    The first has time 1, because librdkafka sends a record of time 0 with time 1."""
     offsets: dict[tuple[str, int], int] = {}
     rows: list[Row] = []
     for time in range(1, count + 1):
@@ -78,7 +78,7 @@ def written(results: Results, kind: str) -> dict[str, list[list[Written]]]:
 
 
 def found(driver: PartitionedDriver, results: Results) -> list[str]:
-    """What differs from what the driver wrote: results, and what the changelogs restore to."""
+    """Returns the differences from what the driver wrote: in results, and in what the changelogs restore to."""
     changelogs = {topic for topic in driver.topics if topic.endswith("-changelog")}
     assert changelogs
     logged: dict[str, list[list[Written]]] = {topic: [[] for _ in range(PARTITIONS)] for topic in changelogs}

@@ -43,7 +43,7 @@ class Joined:
         return {topic for topic in self.driver.topics if topic.startswith(begin) and topic.endswith(kind)}
 
     def send(self, rows: Iterable[Row]) -> None:
-        """To the input topics, and to the driver."""
+        """Sends the rows to the input topics, and to the driver."""
         producer = self.clients.producer()
         for task, _, topic, _, _, key, value, timestamp, _ in rows:
             producer.send(topic, key, value, timestamp, None, task)
@@ -55,7 +55,7 @@ class Joined:
         return backfill(self.topology, self.config, "local[2]")
 
     def written(self, topics: set[str]) -> Topics:
-        """What stands in Kafka."""
+        """Returns the records that these topics hold in Kafka, by partition."""
         partitions = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
         found: dict[str, list[list[Written]]] = {topic: [[] for _ in range(PARTITIONS)] for topic in topics}
         consumer = self.clients.consumer()

@@ -1,4 +1,4 @@
-"""Which sub-topologies of a topology run together in a stage of a backfill, and which behind which."""
+"""The sub-topologies of a topology that run together in a stage of a backfill, and the order of the stages."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_what_a_join_by_foreign_key_ties_together_is_one_stage(
 
 
 Edges = dict[int, tuple[str, str]]
-"""Of each sub-topology: what it reads, and what it writes."""
+"""For each sub-topology, the topics that it reads and those that it writes, one letter each."""
 
 
 def subtopologies(edges: Edges) -> Topology:
@@ -115,7 +115,7 @@ def subtopologies(edges: Edges) -> Topology:
         ({0: ("c", ""), 1: ("b", "c"), 2: ("a", "b")}, [((2,), ""), ((1,), ""), ((0,), "")]),
         ({0: ("ab", "bc"), 1: ("c", "")}, [((0,), "b"), ((1,), "")]),
         ({0: ("ab", "c"), 1: ("c", "d"), 2: ("d", "b")}, [((0, 1, 2), "bcd")]),
-        # What comes from a cycle, and what leads to it, is none of it.
+        # A sub-topology that reads from a cycle, or writes to it, is not part of it.
         ({0: ("x", "a"), 1: ("ab", "c"), 2: ("c", "bd"), 3: ("d", "")}, [((0,), ""), ((1, 2), "bc"), ((3,), "")]),
         ({0: ("ab", "cd"), 1: ("c", "b"), 2: ("de", "f"), 3: ("f", "e")}, [((0, 1), "bc"), ((2, 3), "ef")]),
     ],

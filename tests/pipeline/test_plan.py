@@ -1,4 +1,4 @@
-"""What each stage of a backfill reads and writes, worked out without Spark."""
+"""The topics that each stage of a backfill reads and writes, worked out without Spark."""
 
 from __future__ import annotations
 

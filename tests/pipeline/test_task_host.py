@@ -33,7 +33,7 @@ from tests.pipeline.topologies import exploded, kept_for_an_hour, latest_words, 
 
 
 def in_task_order(rows: list[Row]) -> list[Row]:
-    """By running maximum within each partition, worked out anew here."""
+    """Sorts rows by the running maximum within each partition, worked out again here."""
     latest: dict[str, int] = {}
     timed = []
     for row in rows:

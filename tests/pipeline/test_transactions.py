@@ -1,4 +1,4 @@
-"""A backfill reads of transactions what the live application's consumers read, and goes on where they would."""
+"""A backfill reads of transactions what the live application's consumers read, and continues where they would."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANGELOG = "app-counts-changelog"
 
 
 class History:
-    """The application of ``test_plan.py``, and somebody who writes transactions."""
+    """The application of ``test_plan.py``, and a writer of transactions."""
 
     def __init__(self, guarantee: str) -> None:
         self.clients = FakeClients("app", read_committed=guarantee == "exactly_once_v2")

@@ -1,4 +1,4 @@
-"""One broker that demands in each of its places something else of a client, for all tests that ask for it."""
+"""One broker with listeners that each demand something else of a client, for all tests that ask for it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _JAVA = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class Demands:
-    """Where a broker listens, and what brings a client in there."""
+    """The address of a listener, and the settings by which it lets a client in."""
 
     address: str
     entries: dict[str, Any]
 
     def config(self, application_id: str = "app", **entries: Any) -> dict[str, Any]:
-        """A configuration that is let in, but for ``entries``; a None removes one."""
+        """Returns a configuration that is let in, changed by ``entries``; a None removes one."""
         given = {key.replace("__", "."): value for key, value in entries.items()}
         found = {"application.id": application_id, "bootstrap.servers": self.address, **self.entries, **given}
         return {key: value for key, value in found.items() if value is not None}
@@ -48,7 +48,7 @@ class SecuredBroker:
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    """A real Kafka that lets in nobody who does not show who they are."""
+    """A real Kafka; only its plain listener lets in clients that do not authenticate."""
     folder = tmp_path_factory.mktemp("secured")
     authority = Authority(folder / "certificates", "authority")
     server, client = authority.identity("broker"), authority.identity("client")
@@ -101,7 +101,7 @@ def _listeners(ports: list[int], server: Identity, authority: Authority) -> list
 
 
 def _let_in(address: str) -> None:
-    """Make the user known for SCRAM, where nobody asks who does it."""
+    """Makes the user known for SCRAM, by the listener that demands nothing."""
     known = UserScramCredentialUpsertion(
         USER, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD.encode()
     )

@@ -43,7 +43,7 @@ class Authority:
         self.certificate.write_bytes(self._own.public_bytes(serialization.Encoding.PEM))
 
     def identity(self, name: str) -> Identity:
-        """A key for ``name``, and a certificate that is good for 127.0.0.1 and localhost."""
+        """Makes a key for ``name``, and a certificate that is valid for 127.0.0.1 and localhost."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         hosts = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), x509.DNSName("localhost")]

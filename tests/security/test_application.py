@@ -31,14 +31,14 @@ def ray_cluster() -> Iterator[None]:
 def word_count(
     secured: SecuredBroker, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[WordCount]:
-    """Its records are sent and read where the broker demands nothing."""
+    """A word count whose records are sent and read where the broker demands nothing."""
     it = WordCount(secured.plain.address, topic_name("wc"), tmp_path / "state")
     yield it
     end_actors(it.application_id, find_coordinator(it.application_id))
 
 
 def entries(secured: SecuredBroker, tmp_path: Path, **others: str) -> dict[str, str]:
-    """What lets the application in to Kafka, and others in to the application; dots are underscores."""
+    """Returns the settings by which Kafka lets the application in, and the application others; dots are underscores."""
     own = secured.authority.identity("api")
     tokens = tmp_path / "tokens"
     tokens.write_text(f"read {READ}\noperate {OPERATE}\n")

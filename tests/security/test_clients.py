@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def all_is_done(clients: ConfluentClients, topic: str) -> None:
-    """Each kind of client does its work: topics, records, offsets, a seat in the group."""
+    """Lets each kind of client do its work: topics, records, offsets, a membership in the group."""
     here = TopicPartition(topic, 0)
     clients.try_out()
     admin = clients.admin()
@@ -53,7 +53,7 @@ def all_is_done(clients: ConfluentClients, topic: str) -> None:
 
 
 def take(ask: Callable[[], T]) -> T:
-    """The first answer that is not empty."""
+    """Returns the first answer that is not empty."""
     deadline = time.monotonic() + 20
     while not (found := ask()):
         assert time.monotonic() < deadline

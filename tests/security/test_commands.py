@@ -1,4 +1,4 @@
-"""The commands that ask Kafka themselves come in by a file."""
+"""Commands that ask Kafka themselves are let in by the settings of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.security.broker import PASSWORD, Demands, SecuredBroker
 
 
 def penstock(*arguments: str, text: str | None = None, **environment: str) -> str:
-    """Standard output; what it raised is raised here."""
+    """Runs a command; returns its standard output, and raises what it raised."""
     result = CliRunner(env={"COLUMNS": "200", **environment}).invoke(app, arguments, input=text)
     if result.exception is not None:
         raise result.exception
@@ -22,7 +22,7 @@ def penstock(*arguments: str, text: str | None = None, **environment: str) -> st
 
 
 def written(folder: Path, demands: Demands, **entries: str) -> str:
-    """A properties file that comes in there, but for ``entries``."""
+    """Writes a properties file with the settings that the listener demands, changed by ``entries``."""
     given = demands.entries | {key.replace("__", "."): value for key, value in entries.items()}
     file = folder / "client.properties"
     file.write_text("# how to come in\n\n" + "".join(f"{key} = {value}\n" for key, value in given.items()))

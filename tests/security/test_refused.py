@@ -1,4 +1,4 @@
-"""Who is not let in learns at once why, and what to do."""
+"""A client that is refused learns at once why, and what to do."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _MOST_BYTES = 6 << 30
 
 @contextmanager
 def planted(mistake: str | None) -> Iterator[None]:
-    """While this lasts the mistake is there."""
+    """Plants a mistake for as long as the context lasts."""
     with ExitStack() as patches:
         if mistake is not None:
             MISTAKES[mistake].plant(
@@ -47,11 +47,11 @@ def planted(mistake: str | None) -> Iterator[None]:
 
 
 class EndlessError(BaseException):
-    """A run took more CPU time than any should. No ``Exception``: the code that is played catches some."""
+    """A run took more CPU time than any should. Not an ``Exception``, some of which the played code catches."""
 
 
 def limit_memory() -> None:
-    """Have a run that takes all memory break its promise, instead of taking the machine along."""
+    """Limit memory, so that a run that takes all of it fails, instead of the machine."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
 
 

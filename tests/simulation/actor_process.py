@@ -70,7 +70,7 @@ class SimulatedStreamActor(StreamActor):
 
     @property
     def loop(self) -> StreamLoop | None:
-        """Once it is started."""
+        """Returns when the actor is started."""
         return self._loop
 
 
@@ -79,7 +79,7 @@ async def _settle(work: Coroutine[Any, Any, Any], answer: Future[Any]) -> None:
         answer.set_result(await work)
     except asyncio.CancelledError:
         raise
-    except Exception as error:  # whatever it is, whoever waits must hear of it
+    except Exception as error:  # whatever it is, the caller that waits must hear of it
         answer.set_exception(error)
 
 
@@ -97,7 +97,7 @@ class _WorkingClock:
 
 
 class ActorProcess:
-    """On ``node``, whose disk outlives it."""
+    """The process of an actor on ``node``, whose disk outlives it."""
 
     def __init__(self, cluster: Cluster, name: str, node: str, generation: int) -> None:
         self.cluster, self.name, self.node, self.generation = cluster, name, node, generation
@@ -105,12 +105,12 @@ class ActorProcess:
         self.rng: Random = cluster.world.rng
         self.exists = True
         self.taken_for_dead, self.dead_since_s = False, math.inf
-        """By Ray, though it may live."""
+        """Set when Ray takes the process for dead, though it may live."""
         self.frozen_until = self.cut_from_ray_until = self.cut_from_broker_until = 0.0
         self.throttled_until = self.commits_held_until = 0.0
         self._portion_at_s = 0.0
         self.troubled_until = 0.0
-        """Until then nobody wonders if it does not answer."""
+        """Time until which a missing answer is no violation."""
         self.actor = SimulatedStreamActor(self)
         self.died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._blocked_s = self._worked_s = 0.0
@@ -129,7 +129,7 @@ class ActorProcess:
             await asyncio.sleep(min(_LOOK_S, self.frozen_until - self.now()))
 
     async def travel(self) -> None:
-        """The way of a call or an answer between this process and another."""
+        """Waits for the time that a call or an answer takes between this process and another."""
         await asyncio.sleep(self.rng.uniform(0.0, self.world.longest_message_s))
 
     @property
@@ -144,7 +144,7 @@ class ActorProcess:
         self._blocked_s += seconds
 
     def work(self) -> float:
-        """Its thread has come so far, since the beginning of its step."""
+        """Advances the thread's time within its step, and returns it."""
         swarm, rng = self.world.swarm, self.rng
         is_preempted = rng.random() < swarm.preempted
         self._worked_s += (
@@ -153,7 +153,7 @@ class ActorProcess:
         return self.world.clock.monotonic_s() + self._worked_s
 
     def portion(self, waiting: int) -> int:
-        """Returns how many of its waiting records the broker takes at once. A throttled one gets rid of one now and
+        """Returns how many of its waiting records the broker takes at once. A throttled process delivers one now and
         then."""
         if self.now() >= self.throttled_until:
             return waiting if self.rng.random() < 0.7 else self.rng.randint(1, waiting)
@@ -199,7 +199,7 @@ class ActorProcess:
         return loop
 
     async def _look_at_lease(self, loop: StreamLoop) -> None:
-        """The thread of the production shell: it runs also while the loop waits within a step."""
+        """Acts as the thread of the production shell, which runs also while the loop waits within a step."""
         while True:
             await self.sleep(_LOOK_AT_LEASE_EACH_S)
             loop.standstill.watch()
@@ -211,7 +211,7 @@ class ActorProcess:
             await self.sleep(LOOK_EVERY_S)
 
     def _leave(self) -> None:
-        """It has heard that it is no longer part of the application."""
+        """Ends the process, which has heard that it is no longer part of the application."""
         self.world.note(f"{self.name} leaves")
         if self.is_well:
             self.world.violation(f"{self.name} leaves the application, though nothing is wrong with it")
@@ -221,9 +221,9 @@ class ActorProcess:
     def is_well(self) -> bool:
         """True if nothing is wrong with it, and it has work."""
         loop = self.actor.loop
-        # One that was told to stop may be ended after 120 s, also while no broker answers.
+        # An actor that must stop may be ended after 120 s, also while no broker answers.
         working = loop is not None and not loop.finished.done() and bool(loop._tasks) and loop._stopped is None
-        # A late answer of an actor whose node is away for another one looks as if it were away, too.
+        # If its node is away for another actor, a late answer makes this one seem away, too.
         well = self.now() > self.troubled_until and self.cluster.reaches_node(self.node)
         return working and well and self.cluster.is_settled
 
@@ -257,7 +257,7 @@ class ActorProcess:
             self.world.violation(f"{self.name} ended itself: {error}")
 
     def end(self) -> None:
-        """The process is gone in the middle of what it did: nobody aborts its transaction, nobody says goodbye."""
+        """Ends the process in the middle of its work: its transaction is not aborted, and it leaves without a word."""
         if not self.exists:
             return
         self.exists = False
@@ -300,7 +300,7 @@ class ActorProcess:
         self._trouble(seconds)
 
     def hold_commits(self, seconds: float) -> None:
-        """Those on their way and later ones reach the coordinator after this time."""
+        """Delays commits: those on their way and later ones reach the coordinator after this time."""
         self.commits_held_until = self.now() + seconds
         self._trouble(seconds)
 
@@ -308,7 +308,7 @@ class ActorProcess:
         self.troubled_until = max(self.troubled_until, self.now() + seconds + 150)
 
     def be_taken_for_dead(self, ghost_s: float) -> None:
-        """By Ray: whoever asks hears that it has died. It lives on for so long."""
+        """Lets Ray report the process as dead to every caller. It lives on for ``ghost_s`` seconds."""
         self.taken_for_dead, self.dead_since_s = True, self.now()
         if not self.died.done():
             self.died.set_result(None)

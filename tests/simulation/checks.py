@@ -1,4 +1,4 @@
-"""Comparing what came out of a troubled cluster with what one task host makes without faults."""
+"""Comparison of the results of a troubled cluster with those of one task host without faults."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SESSION_KEYS = SessionKeySchema()
 
 
 def tokens(value: bytes | None) -> Tokens | None:
-    """In an order of their own: that between partitions does not count."""
+    """Returns the tokens of a value, sorted: the order between partitions does not count."""
     return None if value is None else tuple(sorted(value.decode().split()))
 
 
 def last_values(broker: FakeBroker, topic: str) -> dict[str, Tokens]:
-    """Of each key that has one."""
+    """Returns the last value of each key that has one."""
     last = {(record.key or b"").decode(): tokens(record.value) for record in broker.records(topic)}
     return {key: value for key, value in last.items() if value is not None}
 
@@ -30,7 +30,7 @@ def all_values(broker: FakeBroker, topic: str) -> Counter[tuple[str, Tokens | No
 
 
 def values_of_keys(broker: FakeBroker, topic: str) -> dict[str, list[str]]:
-    """The values of each key, oldest first."""
+    """Returns the values of each key, oldest first."""
     values: dict[str, list[str]] = {}
     for record in broker.records(topic):
         values.setdefault((record.key or b"").decode(), []).append((record.value or b"").decode())
@@ -38,7 +38,7 @@ def values_of_keys(broker: FakeBroker, topic: str) -> dict[str, list[str]]:
 
 
 def met_values(broker: FakeBroker, topic: str) -> dict[tuple[str, str], list[str]]:
-    """The values of a table that each stream record met, by its key and value."""
+    """Returns the values of a table that each stream record met, by the record's key and value."""
     met: dict[tuple[str, str], list[str]] = {}
     for record in broker.records(topic):
         value, _, other = (record.value or b"").decode().partition(" ")
@@ -47,7 +47,7 @@ def met_values(broker: FakeBroker, topic: str) -> dict[tuple[str, str], list[str
 
 
 def differences(program: Program, wanted: FakeBroker, found: FakeBroker, exactly_once: bool) -> Iterator[str]:
-    """The results that are lost or too low; under exactly once also what is too much."""
+    """Yields the results that are lost or too low; under exactly once also those that are too much."""
     for topic in program.tables:
         if topic in wanted.topics():
             changelog = None if exactly_once else program.sessions.get(topic)

@@ -41,7 +41,7 @@ _CONNECT_S = 1.0
 
 
 class CoordinatorProcess(Environment):
-    """One incarnation."""
+    """One incarnation of a coordinator."""
 
     def __init__(self, cluster: Cluster, restarted: bool) -> None:
         self.cluster, self.world = cluster, cluster.world
@@ -78,10 +78,10 @@ class CoordinatorProcess(Environment):
         return self._restarted and not self._ready.is_set()
 
     def block(self, seconds: float) -> None:
-        """It asks in other threads."""
+        """Does nothing: a coordinator asks in other threads."""
 
     def portion(self, waiting: int) -> int:
-        """It writes no records."""
+        """Returns ``waiting``: a coordinator writes no records."""
         return waiting
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -168,7 +168,7 @@ class CoordinatorProcess(Environment):
             self.dispatcher.close()
 
     async def take_commit(self, request: CommitRequest) -> CommitAnswer | None:
-        """As the shell does."""
+        """Answers a commit as the shell does; None if there is no answer in time."""
         try:
             return await asyncio.wait_for(self._answer_to(request), ANSWER_WITHIN_S)
         except TimeoutError:
@@ -180,7 +180,7 @@ class CoordinatorProcess(Environment):
         return await self.dispatcher.commit(request)
 
     async def has_actor(self, actor_id: str) -> bool:
-        """As the shell does."""
+        """Returns True if the actor belongs to it or, as the shell does, if it is not ready in time."""
         try:
             await asyncio.wait_for(self._ready.wait(), _BELONGING_S)
         except TimeoutError:

@@ -58,7 +58,7 @@ def throttle_an_actor(world: World) -> None:
 
 
 def hold_commits(world: World) -> None:
-    """They come to the coordinator late, while it asks the actor as before."""
+    """Commits come to the coordinator late, while it asks the actor as before."""
     if actor := world.choose(lambda it: it.living()):
         seconds = world.swarm.length_s(world.rng, 3)
         world.note(f"commits of {actor.name} are late by up to {seconds:.1f} s")
@@ -143,9 +143,9 @@ def _broker_back(world: World) -> None:
 
 
 def lose_a_leader(world: World) -> None:
-    """Of one partition. Not of topics that are joined: a task goes on without the other side, as it may. At least once,
-    not of results whose rows are deleted at the same moment: if the deletion reaches the changelog, and the result
-    does not reach its topic, a crash loses the result (docs/RELIABILITY.md, "What at least once means for state")."""
+    """Takes the leader of one partition. Not of topics that are joined: a task continues without the other side, as it
+    may. At least once, not of results whose rows are deleted at the same moment: if the deletion reaches the changelog
+    and the result not its topic, a crash loses it (docs/RELIABILITY.md, "What at least once means for state")."""
     if not world.broker.answers:
         return
     spared = {*world.program.joined, *(() if world.exactly_once else world.program.let_go)}
@@ -197,6 +197,6 @@ FAULTS: dict[str, Callable[[World], None]] = {
 
 
 def strike(world: World, weights: Weights) -> None:
-    """One fault, or some at the same moment."""
+    """Causes one fault, or some at the same moment."""
     for name in world.rng.choices(list(weights), list(weights.values()), k=world.rng.choice([1, 1, 1, 2, 3])):
         FAULTS[name](world)

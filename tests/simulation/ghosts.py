@@ -1,4 +1,4 @@
-"""Processes of actors that were replaced, and work on: the words of Ray about them, and what they may still write."""
+"""Processes of actors that were replaced, and work on: Ray's errors about them, and the writes that they may make."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def actor_died(process: ActorProcess) -> ActorDiedError:
 
 
 _WAKES_S = 1.0
-"""A process that wakes may send for so long what was queued when it was frozen (decision 29)."""
+"""Seconds for which a process that wakes may send what was queued when it was frozen (decision 29)."""
 
 
 class Writers:
     """The last writer of each partition of a changelog, with the time. At least once, a process that Ray has taken for
-    dead must write nothing behind what another process has written since then."""
+    dead must write nothing after a record that another process has written since then."""
 
     def __init__(self, now: Callable[[], float], violation: Callable[[str], None]) -> None:
         self._now = now
@@ -36,7 +36,7 @@ class Writers:
         self._last: dict[TopicPartition, tuple[Any, float]] = {}
 
     def wrote(self, partition: TopicPartition, process: Any) -> None:
-        """A record of the process, outside of a transaction, has arrived."""
+        """Checks a record of the process that has arrived outside of a transaction."""
         if not partition.topic.endswith("-changelog"):
             return
         last, at_s = self._last.get(partition, (process, 0.0))

@@ -99,7 +99,7 @@ def take_the_id_after_asking(plant: Plant) -> None:
 
 
 def touch_a_directory_before_it_is_locked(plant: Plant) -> None:
-    """Whoever opens a task's directory removes what a restore left there, also where that is another's."""
+    """Opening a task's directory removes what a restore left there, even if that is another process's."""
     opened = TaskDirectory.open
 
     def open_stores(self: TaskDirectory, builders: Any) -> Any:

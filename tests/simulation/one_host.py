@@ -27,11 +27,11 @@ from tests.simulation.programs import Row
 
 _MOST_STEPS = 5000
 Rows = dict[tuple[str, TaskId], dict[str, str]]
-"""Of each store of each task: what a processor sees in it."""
+"""For each store of each task, the rows that a processor sees in it."""
 
 
 def write(broker: FakeBroker, rows: Iterable[Row]) -> None:
-    """As a producer with the default partitioner."""
+    """Writes ``rows`` as a producer with the default partitioner does."""
     for row in rows:
         value = None if row.value is None else row.value.encode()
         broker.append(row.topic, FakeRecord(row.key.encode(), value, row.timestamp, None))
@@ -69,7 +69,7 @@ class OneHost:
         return answer
 
     def settle(self) -> None:
-        """Until there is nothing more to do."""
+        """Steps the loop until there is nothing more to do."""
         for _ in range(_MOST_STEPS):
             if self.loop.step() > 0 and self.loop.step() > 0:
                 return
@@ -81,14 +81,14 @@ class OneHost:
         self.settle()
 
     def close(self) -> None:
-        """Without a commit."""
+        """Ends the loop without a commit."""
         self.loop._finish("closed")
 
 
 def expected(
     spec: ApplicationSpec, topics: dict[str, int], bunches: list[list[Row]], begin_ms: int, state_dir: Path
 ) -> FakeBroker:
-    """A broker with the results."""
+    """Returns a broker with the results."""
     broker = FakeBroker()
     for topic, partitions in topics.items():
         broker.create_topic(NewTopic(topic, partitions))
@@ -104,7 +104,7 @@ def expected(
 
 
 def rows_of(tasks: Iterable[Any]) -> Iterator[tuple[tuple[str, TaskId], dict[str, str]]]:
-    """The rows that a processor sees in each store of tasks, or of standbys, that can be listed. A row that
+    """Yields the rows that a processor sees in each store of tasks, or of standbys, that can be listed. A row that
     has expired may still be on one disk and not on another."""
     for task in tasks:
         manager = task.state_manager
@@ -115,7 +115,7 @@ def rows_of(tasks: Iterable[Any]) -> Iterator[tuple[tuple[str, TaskId], dict[str
 
 
 def restored(spec: ApplicationSpec, broker: FakeBroker, clock: ManualClock, state_dir: Path) -> Rows:
-    """The rows of the stores when they are restored from their changelogs alone."""
+    """Returns the rows of the stores when they are restored from their changelogs alone."""
     host = OneHost(spec, broker, clock, state_dir)
     host.settle()
     rows = dict(rows_of(host.loop._tasks.values()))

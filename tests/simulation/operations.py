@@ -17,7 +17,7 @@ _BAD = 0.3
 
 
 def _coordinator(world: World) -> Any:
-    """One that works, or None."""
+    """Returns a coordinator that works, or None."""
     return world.choose(lambda it: [it.coordinator] if it.coordinator and it.coordinator.dispatcher else [])
 
 
@@ -29,7 +29,7 @@ def pause_or_resume(world: World) -> None:
 
 
 def become_paused(coordinator: CoordinatorProcess, paused: bool) -> None:
-    """Nobody waits for the answer."""
+    """Pauses or resumes the application, without waiting for the answer."""
     dispatcher = coordinator.dispatcher
     coordinator.spawn(coordinator.pausing.become(paused, lambda: dispatcher.up if dispatcher is not None else ()))
 
@@ -43,7 +43,7 @@ def scale(world: World) -> None:
 
 
 def drain_a_node(world: World) -> None:
-    """The node is announced to end, then it ends, and another has come."""
+    """Announces the end of a node, adds another, and then ends the node."""
     cluster: Cluster = world.choose(lambda it: [it])
     node, seconds = world.rng.choice(cluster.nodes), world.rng.uniform(1, 60)
     if node in cluster.draining:
@@ -62,7 +62,7 @@ def drain_a_node(world: World) -> None:
 
 
 def deploy(world: World) -> None:
-    """A new version of the program, which is the same, except that it may fail as soon as it has tasks."""
+    """Deploys a new version of the program, which is the same, except that it may fail as soon as it has tasks."""
     coordinator = _coordinator(world)
     if coordinator is None or not coordinator.dispatcher.machine.state.is_live:
         return
@@ -76,7 +76,7 @@ def deploy(world: World) -> None:
 
 
 def delete_committed_records(world: World) -> None:
-    """Retention deletes records of source topics that are processed."""
+    """Deletes committed records of source topics, as retention does."""
     if not world.broker.answers:
         return
     for tp, committed in sorted(world.committed().items()):

@@ -34,13 +34,13 @@ from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
 _PUT_AT_ONCE = 2
-"""So few rows of a restore are written at once, that it takes as long as a large one."""
+"""Rows of a restore that are written at once: so few that it takes as long as a large one."""
 _DISKS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
 @dataclass
 class Result:
-    """``violation``: None if all was well."""
+    """The result of one run. ``violation``: None if all was well."""
 
     seed: int
     violation: str | None
@@ -50,10 +50,10 @@ class Result:
 
 
 class _AtOnce(Executor):
-    """Runs in the only thread there is."""
+    """Runs calls at once, in the only thread there is."""
 
     def __init__(self, *_: object) -> None:
-        """Threads are not asked for."""
+        """Ignores the number of threads."""
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -66,8 +66,8 @@ class _AtOnce(Executor):
 
 @contextmanager
 def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
-    """While this lasts, production code uses no other thread, and no clock of the machine, except for the age of
-    directories that nobody uses: so the cleaner never removes one."""
+    """Keeps production code from other threads, and from the machine's clock, except for the age of unused directories:
+    so the cleaner never removes one."""
 
     class Time:
         time = staticmethod(lambda: BEGIN_MS / 1000 + loop.time())
@@ -92,12 +92,12 @@ def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
 
 
 def quiet() -> None:
-    """No log lines from this process."""
+    """Silences the log of this process."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 def play(seed: int, choice: Choice = ALL_FROM_THE_SEED) -> Result:
-    """One run; never raises."""
+    """Plays one run; never raises."""
     loop, setting = SimulatedLoop(), setting_of(seed, choice, FAULTS)
     found: dict[str, Any] = {"trace": [], "steps": 0}
     violation: str | None = None
@@ -127,7 +127,7 @@ async def _play(seed: int, setting: Setting, folder: Path, found: dict[str, Any]
         await world.come_to_rest()
         _raise_first(_unlike_changelogs(world, folder / "at rest", with_standbys=world.exactly_once))
         if not world.exactly_once:
-            # A standby follows as far as the last commit tells. Records whose answers were lost are told by the next.
+            # A standby follows up to the last commit that it heard of. Records with lost answers are in the next one.
             world.feed_each_key()
             await world.come_to_rest()
             _raise_first(_unlike_changelogs(world, folder / "after another commit", with_standbys=True))
@@ -169,15 +169,15 @@ def _unlike_expected(world: World, folder: Path) -> Iterator[str]:
 
 
 def _unlike_changelogs(world: World, folder: Path, with_standbys: bool) -> Iterator[str]:
-    """Stores of tasks, and if asked for of standbys, that differ from what their changelogs make."""
+    """Yields the stores of tasks, and if wanted of standbys, that differ from what their changelogs make."""
     clock = ManualClock(world.clock.wall_ms())
     wanted = restored(world.spec, world.broker, clock, folder)
     for actor in (actor for cluster in world.clusters for actor in cluster.living()):
         loop = actor.actor.loop
         if loop is None:
             continue
-        # Others wait for a commit that tells how far they may follow, or for a broker that was away, or write rows that
-        # they have gathered.
+        # Others wait for a commit that lets them follow, or for a broker that was away, or write rows that they have
+        # gathered.
         begun = loop._standbys.by_id.values() if with_standbys else ()
         gathering = _gathering(loop._standbys._following._replays)
         following = [it for it in begun if it.id in loop._standbys._begun and it.id not in gathering]
@@ -194,7 +194,7 @@ def _unlike_changelogs(world: World, folder: Path, with_standbys: bool) -> Itera
 
 
 def _gathering(following: Replays[StandbyTask]) -> set[TaskId]:
-    """The standbys that have rows which are not in their stores yet."""
+    """Returns the standbys that have rows which are not in their stores yet."""
     tasks = {replay.task.id for replay in following.by_partition.values() if replay.load is not None}
     return tasks if following._writing is None else {*tasks, following._writing[0].task.id}
 

@@ -26,7 +26,7 @@ STRING = ps.Serdes.string()
 KEYS = ["a", "b", "c", "d", "e", "f"]
 APPLICATION = "app"
 CHANGES = "changes"
-"""The topic of which each key has a few records, and then none any more."""
+"""The topic in which each key has a few records, and then none any more."""
 SECOND = timedelta(seconds=1)
 _BEHIND_ALL_OUTAGES = timedelta(hours=2)
 _BEHIND_ALL_WINDOWS_MS = 60_000
@@ -325,7 +325,7 @@ def drawn(rng: Random) -> Program:
 
 
 class Records:
-    """The input, bunch by bunch: time goes on between two bunches."""
+    """The input, bunch by bunch: time advances between two bunches."""
 
     def __init__(self, rng: Random, of: Program, begin_ms: int) -> None:
         self._rng, self._program = rng, of

@@ -23,7 +23,7 @@ class SimulatedTaskStores(InMemoryTaskStores):
 
     @override
     def close(self) -> None:
-        """The rows stay."""
+        """Closes the stores; their rows remain."""
         if self._stores:
             self._stores = {}
             self._closed()

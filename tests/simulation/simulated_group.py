@@ -55,7 +55,7 @@ class Group:
                 member.take_assignment()
 
     async def watch(self) -> None:
-        """Take the place of a member whose session has ended; goes on for ever."""
+        """Remove each member whose session has ended from the group; never returns."""
         while True:
             await asyncio.sleep(_HEARTBEAT_S)
             for name, member in list(self.members.items()):
@@ -75,13 +75,13 @@ class Group:
 
 
 class Member:
-    """The seat of one incarnation of a coordinator; ends with its process."""
+    """The static membership of one incarnation of a coordinator; ends with its process."""
 
     def __init__(self, group: Group, process: CoordinatorProcess, instance: str, topics: frozenset[str]) -> None:
         self.group, self.process, self.instance, self.topics = group, process, instance, topics
         self.incarnation = 0
         self.mine: frozenset[TopicPartition] | None = None
-        """None without a session."""
+        """The assigned partitions; None without a session."""
         self._generation = -1
         self._hearing: asyncio.Task[None] | None = None
         self.heard_s = process.now()
@@ -104,12 +104,12 @@ class Member:
                 if process.reaches_broker:
                     heard_s = process.now()
                     if self._generation != self.group.broker.group(self.group.name).generation:
-                        break  # it has missed a rebalance, or was removed: the answer to its heartbeat tells it
+                        break  # it has missed a rebalance, or was removed: the answer to its heartbeat reports it
             self.mine = None
             process.feed(GroupAssigned(None))
 
     def take_assignment(self) -> None:
-        """The group has handed out its partitions; a member that is cut off hears of it when it joins again."""
+        """Takes the partitions that the group has handed out; if the member is cut off, it does when it joins again."""
         if not self.is_heard:
             return
         self.mine = self.group.broker.range_assignment(self.group.name, self.instance)
@@ -123,7 +123,7 @@ class Member:
             self.process.feed(GroupAssigned(mine, metadata))
 
     async def revoke(self) -> None:
-        """Done when the last commits are, or when the session has ended. As with librdkafka, a member hears of its
+        """Returns after the last commits, or when the session has ended. As with librdkafka, a member hears of its
         assignment before it hears that this is revoked."""
         if self._hearing is not None:
             await asyncio.wait({self._hearing})
@@ -135,7 +135,7 @@ class Member:
             await asyncio.wait({self.process.dispatcher.suspend()}, timeout=SESSION_S)
 
     async def commit(self, offsets: Offsets) -> None:
-        """As a member. Raises StreamsError when the group refuses, or no answer comes."""
+        """Commits as a member. Raises StreamsError if the group refuses, or no answer comes."""
         process = self.process
         await process.sleep(process.rng.uniform(0.001, 0.02))
         if not process.reaches_broker:

@@ -35,10 +35,10 @@ ASKING = frozenset(
     {"topics", "topic_config", "create_topic", "delete_topic", "delete_records", "init_producer", "end", "group"}
     | {"committed", "join", "commit_from_outside", "range_assignment", "log"}
 )
-"""The calls that fail where the broker does not answer."""
+"""The calls that fail if the broker does not answer."""
 LOCAL = frozenset({"answers", "changed", "begin", "metadata", "append"})
-"""Those that a client does not ask the broker for, and ``append``, before which a producer looks if the broker answers.
-A client has no others."""
+"""Calls that do not ask the broker, and ``append``, before which a producer looks if the broker answers.
+A client makes no others."""
 
 
 class SimulatedBroker(FakeBroker):
@@ -73,7 +73,7 @@ class SimulatedBroker(FakeBroker):
         )
 
     def abort_expired(self) -> None:
-        """As the broker does by itself: their producers are fenced."""
+        """Aborts transactions that are open for too long, as a broker does, and fences their producers."""
         for transactional_id, (transaction, since_s) in list(self._open_since.items()):
             is_open = transaction.state is TransactionState.OPEN
             if not is_open or self._now() - since_s > TRANSACTION_TIMEOUT_S:
@@ -90,7 +90,7 @@ class Place(Protocol):
 
     @property
     def reaches_broker(self) -> bool:
-        """True if its network does."""
+        """True if its network reaches the broker."""
 
     @property
     def exists(self) -> bool:
@@ -103,13 +103,13 @@ class Place(Protocol):
         """Returns how many of its waiting records the broker takes at once."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
-        """Beside its thread; ended with the process."""
+        """Runs ``work`` beside its thread; it ends with the process."""
 
     async def sleep(self, seconds: float) -> None:
-        """Virtual time."""
+        """Waits in virtual time."""
 
     def now(self) -> float:
-        """Virtual time."""
+        """Returns the virtual time."""
 
 
 class Wire:
@@ -227,8 +227,8 @@ class SimulatedProducer(FakeProducer):
 
 
 class Answer(Future[None]):
-    """The requests of a producer. Virtual time stands still for one who waits in the loop's thread: for that one the
-    request is carried out at once, if it can be."""
+    """The answer to a request of a producer. Virtual time does not advance while a caller waits in the loop's thread:
+    then the request is carried out at once, if it can be."""
 
     def __init__(self, hurry: Callable[[Future[None]], None]) -> None:
         super().__init__()

@@ -165,7 +165,7 @@ class _HasActor:
     async def _travel(self, actor_id: str) -> None:
         process, cluster = self._process, self._process.cluster
         await process.travel()
-        # Of one that Ray takes for dead the calls may be lost for as long as it lives.
+        # The calls of an actor that Ray takes for dead may be lost for as long as it lives.
         if process.taken_for_dead or not process.reaches_ray:
             return
         if (coordinator := cluster.coordinator) is None:

@@ -36,7 +36,7 @@ def without_log_lines() -> Iterator[None]:
 
 
 def test_whatever_happens_results_are_those_of_one_task_host_without_faults() -> None:
-    """In a process whose sets have one order, so that the seeds are the same runs each time."""
+    """Plays in a process whose sets have one order, so that the seeds are the same runs each time."""
     command = [sys.executable, "-m", "tests.simulation", "--seed", "0", "--seeds", "6", "--seconds", "1000"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     played = subprocess.run(

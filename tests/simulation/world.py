@@ -93,7 +93,7 @@ class Cluster:
         return self.living()
 
     def choose_node(self, wanted: str = "") -> str:
-        """As Ray spreads actors: one with few, unless one is wanted that is there."""
+        """Returns a node as Ray spreads actors: the wanted one if it is there, else one with few actors."""
         open_nodes = [node for node in self.nodes if node not in self.draining] or self.nodes
         if wanted in open_nodes:
             return wanted
@@ -174,7 +174,7 @@ class World:
         return self._folder / node
 
     def lose_node(self, node: str) -> None:
-        """With its disk."""
+        """Ends all actors of a node and deletes its disk."""
         self.note(f"lose {node}")
         for cluster in self.clusters:
             for actor in list(cluster.actors.values()):

@@ -1,4 +1,4 @@
-"""What a task would give a store, for tests that are the task themselves."""
+"""The contexts and buffers that a task would give a store, for tests that play the task themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.state.write_buffer import WriteBuffer
 def a_context(
     committed: CommittedStore, log: Log | None = None, caching: bool = False, now: Callable[[], int] = lambda: 0
 ) -> StateStoreContext:
-    """The context of a store with these rows; records that it drops are not counted."""
+    """Returns the context of a store with these rows; records that it drops are not counted."""
     return StateStoreContext(committed, log, caching, now, lambda: None)
 
 
@@ -30,7 +30,7 @@ def a_buffer(
     row_format: RowFormat = VALUE,
     name: str = "store",
 ) -> WriteBuffer:
-    """A write buffer over these rows."""
+    """Returns a write buffer over these rows."""
     return WriteBuffer(name, value_serde, row_format, a_context(committed, log, caching))
 
 
@@ -41,5 +41,5 @@ class _Store(BufferedStateStore):
 
 
 def a_store_over(buffer: WriteBuffer) -> StateStore:
-    """A store that keeps its changes there."""
+    """Returns a store that keeps its changes in ``buffer``."""
     return _Store(KeyValueStoreBuilder(buffer.name, Serdes.bytes()), buffer, a_context(buffer.committed))

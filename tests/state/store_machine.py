@@ -1,9 +1,9 @@
-"""The frame of a model test for any kind of store: a task's life around it, in whatever order.
+"""The frame of a model test for any kind of store: a task's life around it, in any order.
 
-A kind's machine is a subclass that says which builder it is (``builder``), how it is changed (rules of its own, with
-``precondition(can_change)``, which keep ``latest`` true), what its changelog means (``model_of``), and what a store
-shows that holds a model (``assert_shows``). The frame flushes, commits, has commits refused, kills the task, restores
-it, in RocksDB and in memory, and looks after each step.
+A kind's machine is a subclass with its builder (``builder``), its changes (rules of its own, with
+``precondition(can_change)``, which keep ``latest`` true), the meaning of its changelog (``model_of``), and a check
+that a store shows a model (``assert_shows``). The frame flushes, commits, has commits refused, kills the task and
+restores it, in RocksDB and in memory, and checks after each step.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ class Logged(NamedTuple):
 
 
 def can_change(machine: StoreMachine) -> bool:
-    """While a store is flushed that does not tell changes from those of the commit, no record is processed."""
+    """Returns False during the flush of a store that takes no changes meanwhile: no record is processed then."""
     return machine.steps is None or machine.store.takes_changes_while_committed
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """``latest`` is what the store must show, ``committed`` what it must show to those who ask for that alone."""
+    """``latest`` is what the store must show, ``committed`` what it must show to queries for committed rows alone."""
 
     has_caching = True
-    """Whether the kind has it."""
+    """True if the kind has caching."""
 
     def builder(self, persistent: bool, caching: bool) -> AnyStoreBuilder:
-        """The store, with the name NAME."""
+        """Returns the builder of the store, with the name NAME."""
         raise NotImplementedError
 
     def model_of(self, changelog: Sequence[Logged]) -> Any:
-        """What a store holds that was restored from ``changelog``."""
+        """Returns the content of a store that was restored from ``changelog``."""
         raise NotImplementedError
 
     def assert_shows(self, model: Any, committed: bool) -> None:
-        """``store`` shows what ``model`` holds, to processors and queries, or to queries for what is committed."""
+        """Asserts that ``store`` shows ``model``, to processors and queries, or to queries for committed rows."""
         raise NotImplementedError
 
     # ---- a task's life ----
@@ -117,7 +117,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.flush_all()
         if self.batch is None:
             return
-        # Where only flushes write the changelog all of it is of this commit; else what came later is of the next one.
+        # If only flushes write the changelog, all of it is of this commit; else what came later is of the next one.
         by_the_flush = self.store.logs_when_flushed or not self.store.takes_changes_while_committed
         offset = len(self.changelog) if by_the_flush else self.logged_by_then
         self.stores.write(self.batch, {NAME: offset})
@@ -142,14 +142,14 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(portion=st.integers(min_value=1, max_value=7), gathered=st.integers(min_value=0, max_value=3))
     def crash(self, portion: int, gathered: int) -> None:
-        """What was logged is there, what was not committed is not; the changelog's tail is restored."""
+        """Kills the task: what was logged stays, what was not committed is gone; the changelog's tail is restored."""
         self.end()
         self.open()
         self.restore(portion, gathered)
 
     @rule(portion=st.integers(min_value=1, max_value=7), gathered=st.integers(min_value=0, max_value=3))
     def lose_the_rows(self, portion: int, gathered: int) -> None:
-        """As after a crash with a disk that cannot be read: the store is wiped when it is open."""
+        """Restarts the task as after a crash with a disk that cannot be read: the store is wiped when it is open."""
         self.end()
         self.open()
         self.stores.wipe(NAME)
@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.restore(portion, gathered)
 
     def restore(self, portion: int, gathered: int = 0) -> None:
-        """In portions: each in a batch of its own, or so many ``gathered`` before they are written."""
+        """Restores in portions: each in a batch of its own, or ``gathered`` of them before they are written."""
         begin = self.stores.changelog_offset(NAME) or 0
         load = self.stores.bulk_load(NAME) if gathered and self.store.restores_blindly else None
         for number, first in enumerate(range(begin, len(self.changelog), portion), 1):
@@ -198,7 +198,7 @@ class StoreMachine(RuleBasedStateMachine):
     # ---- for the machines of a kind ----
 
     def asked(self, query: Query, committed: bool, page: int = MANY) -> list[QueryRow]:
-        """All rows that ``query`` gives, ``page`` at a time."""
+        """Returns all rows that ``query`` gives, read ``page`` at a time."""
         rows: list[QueryRow] = []
         while True:
             after = rows[-1].key if rows else None

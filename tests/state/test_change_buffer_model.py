@@ -78,7 +78,7 @@ class ChangeBufferMachine(StoreMachine):
         self.store.count_bytes()
 
     def assert_shows(self, model: Model, committed: bool) -> None:
-        if committed:  # it is in memory alone: nobody can ask what is committed
+        if committed:  # it is in memory alone: there are no queries for what is committed
             return
         assert len(self.store) == len(model)
         counted = 0

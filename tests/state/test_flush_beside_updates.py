@@ -138,7 +138,7 @@ def test_rows_that_are_put_in_order_are_all_put_and_deleted(stores: TaskStores) 
 
 @pytest.mark.parametrize("how", ["load", "load_to_update", "scan"])
 def test_a_value_changed_in_place_beside_a_commit_is_committed_as_it_was(stores: TaskStores, how: str) -> None:
-    """Rule 1 of PROGRAMS.md forbids it; but it must not cost records, whose offsets this commit covers."""
+    """Rule 1 of PROGRAMS.md forbids it, but it must not lose records, whose offsets this commit covers."""
     builder = TimestampedKeyValueStoreBuilder("store", Serdes.bytes(), Serdes.json())
     opened = builder.open(StateStoreContext(stores.store("store"), None, True, lambda: 0, lambda: None))
     buffer = opened.buffer  # type: ignore[attr-defined]  # a key-value store's
@@ -183,7 +183,7 @@ def test_the_order_of_windows_by_time_is_of_the_same_commit_as_their_rows(tmp_pa
     assert isinstance(store, WindowStateStore)
 
     def commit(meanwhile: list[int]) -> set[bytes]:
-        """What kinds of rows are there then: the first byte says of which one is."""
+        """Commits; returns the keys of the new window's rows that are on disk then. The first byte is their kind."""
         batch = stores.new_batch()
         store.freeze()
         for _ in store.flush(batch):

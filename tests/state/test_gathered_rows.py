@@ -1,4 +1,4 @@
-"""Rows that are gathered come out in order, each with what it was given last; in both forms alike."""
+"""Gathered rows come out in order, each with its last value, in both forms alike."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
 
 
 class Writer(dict[bytes, Any]):
-    """What a file is told, in the order in which it is told."""
+    """Stands in for a file: the rows that it is given, in that order."""
 
     def __delitem__(self, key: bytes) -> None:
         self[key] = DELETED
 
 
 def written(form: Any, steps: list[Rows | Range], most: int) -> list[tuple[bytes, Any]]:
-    """What ``form`` writes of these steps, ``most`` rows at a time."""
+    """Returns what ``form`` writes of these steps, ``most`` rows at a time."""
     gathered, writer = form(), Writer()
     for step in steps:
         if isinstance(step, dict):
@@ -57,7 +57,7 @@ def model(steps: list[Rows | Range]) -> list[tuple[bytes, Any]]:
     return [(key, DELETED if row is None else row) for key, row in sorted(rows.items())]
 
 
-# Keys that differ behind the bytes by which the compiled form compares them first, and such as end there.
+# Keys that differ behind the bytes by which the compiled form compares them first, and keys that end there.
 FRONTS = (b"", b"\x00", b"\xff", b"user-", b"12345678", b"0123456789abcde", b"0123456789abcdef", b"0123456789abcdef0")
 KEYS = st.builds(bytes.__add__, st.sampled_from(FRONTS), st.binary(max_size=3))
 STEPS = st.lists(st.dictionaries(KEYS, st.none() | st.binary(max_size=9), max_size=40) | st.tuples(KEYS, KEYS))

@@ -146,7 +146,7 @@ def test_what_an_unfinished_backfill_put_is_gone_and_what_left_behind_the_commit
     logged: list[Any] = []
     a_buffer(GRACE_MS, logged).put(b"a", b"value", 100, None, *NOWHERE)
     [(key, row, _)] = logged
-    # The next backfill writes this over it. Its rows may have other numbers: more records stood in the topics by then.
+    # The next backfill writes this over it. Its rows may have other numbers: the topics had more records by then.
     deletion = a_buffer(GRACE_MS, []).changelog_record(key) if unfinished_backfill else (None, 1_700_000_000_000)
     builder = JoinBufferBuilder(NAME, Serdes.bytes(), Serdes.bytes(), grace_ms=GRACE_MS)
     stores = InMemoryTaskStores([builder])

@@ -1,4 +1,4 @@
-"""Whether a store keeps what its commits flush."""
+"""The decision to keep in memory, or not, what a store's commits flush."""
 
 from __future__ import annotations
 

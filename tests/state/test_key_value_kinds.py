@@ -60,11 +60,11 @@ class PlainMachine(StoreMachine):
         assert self.view.delete(key) == self.seen(self.latest.pop(key, None))
 
     def seen(self, row: tuple[str, int] | None) -> object:
-        """What a processor sees of a row."""
+        """Returns what a processor sees of a row."""
         return None if row is None else ValueAndTimestamp(*row) if self.timestamped else row[0]
 
     def found(self, model: Rows, key: str) -> QueryRow:
-        """What a query finds."""
+        """Returns the row that a query finds."""
         return QueryRow(key.encode(), model[key][0], model[key][1] if self.timestamped else None)
 
     def assert_shows(self, model: Rows, committed: bool) -> None:

@@ -103,7 +103,7 @@ def test_a_closed_task_leaves_its_share_to_the_others() -> None:
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_a_burst_of_large_values_is_counted_before_any_flush(caching: bool) -> None:
-    """Found wrong: the mean of the last flush stood for all that came after it."""
+    """Found wrong: the mean of the last flush was used for all that came after it."""
     buffer, stores = buffer_of(Serdes.string(), caching)
     put(buffer, 0, 10_000)
     commit(buffer, stores)
@@ -182,7 +182,7 @@ def test_sizes_that_alternate_are_counted_as_they_are(caching: bool, phase: int,
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_large_values_of_new_keys_count_however_often_a_few_small_ones_were_updated_before(caching: bool) -> None:
-    """Found wrong: the mean was of updates, and stood for keys."""
+    """Found wrong: the mean was of updates, and was used for keys."""
     buffer, _ = buffer_of(Serdes.string(), caching)
     for number in range(30_000):
         put(buffer, number % 10, number % 10 + 1, SMALL)
@@ -251,7 +251,7 @@ def test_small_rows_that_are_read_last_do_not_hide_the_large_ones_that_are_kept(
 
 
 class Unmeasurable:
-    """A value whose size nobody can tell."""
+    """A value whose size cannot be measured."""
 
     def __init__(self, size: int | None) -> None:
         self.size = size

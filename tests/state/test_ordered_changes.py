@@ -1,4 +1,4 @@
-"""What a write buffer holds that is not committed, scanned by key and by group, against plain dictionaries."""
+"""The uncommitted changes of a write buffer, scanned by key and by group, against plain dictionaries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def group_of(key: bytes) -> bytes:
 
 
 class OrderedChangesMachine(RuleBasedStateMachine):
-    """Puts and take-backs go on while a flush is under way, as its task does; a second flush may begin meanwhile."""
+    """Puts and take-backs continue during a flush, as the task does; a second flush may begin meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()

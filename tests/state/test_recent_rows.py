@@ -1,4 +1,4 @@
-"""The rows of a join that stand in memory, compiled and in Python: both against a list that is looked through."""
+"""The rows of a join that are in memory, compiled and in Python: both against a list that is looked through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only stores on disk can get wrong: crashes, corruption, locks, a topology that changed."""
+"""Faults that only stores on disk can have: crashes, corruption, locks, a topology that changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores say, once, that what was put into them comes back as something else after a restart."""
+"""Stores warn, once, that a value that was put into them comes back as something else after a restart."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ CIRCLE.append(CIRCLE)
 
 
 def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
-    """What a store says while ``values`` are put and flushed, each in a commit of its own."""
+    """Returns what a store logs while ``values`` are put and flushed, each in a commit of its own."""
     builder = KeyValueStoreBuilder("totals", Serdes.bytes(), serde)
     stores = InMemoryTaskStores([builder])
     buffer = a_buffer(stores.store("totals"), serde, lambda *_: None, caching, name="totals")
@@ -85,7 +85,7 @@ def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_a_dataclass_that_json_gives_back_as_a_dictionary_is_told_once(caching: bool) -> None:
-    # JSON as of plain Python: whatever the built-in serde refuses, a user's own may not.
+    # JSON without the checks of the built-in serde: a user's own may accept what that refuses.
     serde: Serde[Any] = Serde("json", msgspec.json.encode, msgspec.json.decode)
     (said,) = flushed(serde, [Total(1), Total(2), Total(3)] * 10, caching)
     assert said["log_level"] == "warning"

@@ -1,4 +1,4 @@
-"""Which segments a store has, and which of them live."""
+"""The segments of a store, and those of them that are live."""
 
 from __future__ import annotations
 

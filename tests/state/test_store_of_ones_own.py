@@ -1,4 +1,4 @@
-"""The store of docs/STORES.md, which stands for those that users write: wherever a store of penstock's may stand."""
+"""The store of docs/STORES.md, an example of those that users write, wherever a store of penstock's may be used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEYS = ("", "a", "b")
 
 @cache
 def page() -> dict[str, Any]:
-    """What the program of the page defines, after it has run."""
+    """Returns what the program of the page defines, after it has run."""
     (program,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     defined: dict[str, Any] = {"__name__": "page"}
     exec(compile(program, "page", "exec", dont_inherit=True), defined)

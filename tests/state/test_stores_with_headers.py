@@ -1,4 +1,4 @@
-"""Stores that keep headers (KIP-1271). What Kafka Streams 4.3.1 wrote for the same calls stands here as bytes."""
+"""Stores that keep headers (KIP-1271). The bytes here are those that Kafka Streams 4.3.1 wrote for the same calls."""
 
 from __future__ import annotations
 

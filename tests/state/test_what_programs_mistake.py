@@ -1,4 +1,4 @@
-"""What is given to stores and their factories by mistake is refused with the store's name and what to give instead."""
+"""Wrong arguments of stores and their factories are refused with the store's name and what to give instead."""
 
 from __future__ import annotations
 

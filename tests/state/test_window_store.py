@@ -81,7 +81,7 @@ def test_the_changelog_is_compacted_and_kept_as_long_as_the_store_and_a_day_more
 
 
 def test_a_fetch_of_a_key_leaves_out_keys_that_begin_with_it(rig: Rig) -> None:
-    # As bytes the second row stands between two windows of the first key.
+    # As bytes, the second row is between two windows of the first key.
     for key, start in (("a", 0), ("a\0", 60_000), ("a", 120_000)):
         rig.put(key, start, 0, "v", timestamp=0)
     assert [start for start, _ in rig.view.fetch("a", 0, HOUR)] == [0, 120_000]
@@ -89,7 +89,7 @@ def test_a_fetch_of_a_key_leaves_out_keys_that_begin_with_it(rig: Rig) -> None:
 
 
 def test_a_range_of_keys_has_those_that_its_last_key_begins_with(rig: Rig) -> None:
-    # As bytes the row stands behind every row of the range's last key.
+    # As bytes, the row is behind every row of the range's last key.
     rig.put("a", 120_000, 0, "v", timestamp=0)
     assert shown(rig.view.fetch("a", "a\0", 0, HOUR)) == ["[a@120000/120010] v"]
 

@@ -1,8 +1,8 @@
-"""What Kafka Streams 4.3.1 itself did with random puts and fetches, and what the stores here do.
+"""Random puts and fetches: the stores here do what Kafka Streams 4.3.1 itself did.
 
 ``kafka_streams_stores.jsonl.gz`` has one scenario a line: a persistent store, what a processor does with it at each
-record (``ops``), and what came of it: the answers to the fetches, the changelog's records and how many records were
-dropped.
+record (``ops``), and the results: the answers to the fetches, the changelog's records and the number of dropped
+records.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Player:
         }
 
     def _either(self, name: str) -> Callable[..., Iterator[Any]]:
-        """The last argument says whether backwards."""
+        """Returns a read of that name; its last argument is True to read backwards."""
 
         def read(*arguments: Any) -> Iterator[Any]:
             found: Iterator[Any] = getattr(self._view, f"backward_{name}" if arguments[-1] else name)(*arguments[:-1])

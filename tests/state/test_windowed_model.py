@@ -22,13 +22,13 @@ values = st.sampled_from(["x", "y", "zz", "w", None])
 retentions = st.sampled_from([500_000, 200_001, 120_000, 30_000, 1, 0])
 sizes = st.integers(1, 4)
 moments = st.tuples(st.integers(-6, 1), st.integers(-1, 1))
-"""How many steps of time away from now, and how many ms beside."""
-# Many at once: what is read, committed or lost must be something.
+"""Steps of time away from now, and ms beside."""
+# Many at once, so that there is something to read, commit or lose.
 puts = st.lists(st.tuples(keys, moments, moments, values), min_size=3, max_size=12)
 
 
 class WindowedStores(RuleBasedStateMachine):
-    """The same store in RocksDB and in memory. Time moves in steps; what is put lies around it."""
+    """One store in RocksDB and in memory alike. Time moves in steps; the times of puts lie around it."""
 
     rigs: list[Rig]
 

@@ -1,4 +1,4 @@
-"""The write buffer against a plain dict, whatever is put, read, flushed, committed or restarted in whatever order."""
+"""The write buffer against a plain dict, with puts, reads, flushes, commits and restarts in any order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def group_of(key: bytes) -> bytes:
 
 
 class WriteBufferMachine(RuleBasedStateMachine):
-    """``latest`` and ``committed`` are what the buffer must show; ``logged`` and ``heard`` what it must have told."""
+    """``latest`` and ``committed`` are what the buffer must show; ``logged`` and ``heard`` what it must have sent."""
 
     @initialize(row_format=st.sampled_from([VALUE, TIMESTAMPED_VALUE]), caching=st.booleans(), old_values=st.booleans())
     def begin(self, row_format: RowFormat, caching: bool, old_values: bool) -> None:
@@ -134,7 +134,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def load_to_update(self, key: bytes) -> None:
-        """What read-modify-write operators do, whose update is then dropped."""
+        """Loads as a read-modify-write operator does, whose update is then dropped."""
         if key not in self.buffer.dirty:
             expected = self.latest.get(key)
             assert self.buffer.load_to_update(key)[0] == (None if expected is None else expected[0])
@@ -174,7 +174,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.updated)
     @rule(dies=st.integers(min_value=0, max_value=3))
     def restart(self, dies: int) -> None:
-        """The process dies, now and then: what was not committed is gone, be it flushed or not."""
+        """Ends the process now and then: what was not committed is gone, flushed or not."""
         if dies:
             return
         self.latest = dict(self.committed)
@@ -190,7 +190,7 @@ class WriteBufferMachine(RuleBasedStateMachine):
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every second entry the flush gives way."""
+    """Lets the flush give way at every second entry."""
     monkeypatch.setattr(write_buffer, "FLUSH_STEP_ENTRIES", 2)
 
 
@@ -295,7 +295,7 @@ def test_a_row_that_was_read_ahead_is_not_shown_once_a_commit_has_changed_it() -
     list(buffer.flush(batch))
     stores.write(batch, {})
     buffer.batch_written()
-    buffer.clean.clear()  # as where there is no room for it
+    buffer.clean.clear()  # as if there were no room for it
     buffer._older.clear()
     entry = buffer.get(b"k")
     assert entry is not None

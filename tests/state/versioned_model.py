@@ -1,4 +1,4 @@
-"""What a versioned store holds, written down without segments: per key its versions one by one."""
+"""The content of a versioned store, modelled without segments: for each key, its versions one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NOT_PUT = -(2**63)
 
 @dataclass
 class Span:
-    """A value, or None for none, from ``start`` on until ``end``."""
+    """A value, or None for none, from ``start`` until ``end``."""
 
     start: int
     end: int
@@ -18,18 +18,18 @@ class Span:
 
 @dataclass
 class Versions:
-    """Of one key. ``ended`` are those that something later has ended, in order."""
+    """The versions of one key. ``ended`` are those that something later has ended, in order."""
 
     latest: tuple[str, int] | None = None
     ended: list[Span] = field(default_factory=list)
 
     def put(self, value: str | None, timestamp: int) -> int:
-        """As the store's, for one that is not too late."""
+        """Puts a version that is not too late, as the store does. Returns the time at which it ends, or -1."""
         if self.latest is not None and timestamp >= self.latest[1]:
             before, since = self.latest
             if timestamp > since:
                 self.ended.append(Span(since, timestamp, before))
-            # What is deleted at the very time at which it began has never been: nothing remembers the deletion.
+            # A version that is deleted at the time at which it began leaves no trace, and neither does the deletion.
             self.latest = None if value is None else (value, timestamp)
             return -1
         for index, span in enumerate(self.ended):
@@ -44,7 +44,7 @@ class Versions:
         if self.latest is not None:
             later.append(self.latest[1])
         if later:
-            # A deletion that stood alone is now the end of what is put.
+            # A deletion without a version before it is now the end of what is put.
             self.ended = [span for span in self.ended if not span.start == span.end == later[0]]
             self.ended.append(Span(timestamp, later[0], value))
             self.ended.sort(key=lambda span: span.start)
@@ -56,7 +56,7 @@ class Versions:
         return -1
 
     def as_of(self, timestamp: int, too_old: bool) -> tuple[str, int, int | None] | None:
-        """Value, since when, until when."""
+        """Returns the value, its start and its end (None if there is none); None if there is no value."""
         if self.latest is not None and self.latest[1] <= timestamp:
             return (*self.latest, None)
         for span in () if too_old else self.ended:

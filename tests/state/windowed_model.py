@@ -1,6 +1,6 @@
-"""What window and session stores must do, said as plainly as possible: dictionaries, and no thought of speed.
+"""The behaviour of window and session stores, written as plainly as possible: dictionaries, and no thought of speed.
 
-Rows are known by their keys in the changelog. Nothing here is shared with the stores but the bytes of these keys.
+Rows are known by their keys in the changelog. Nothing here is shared with the stores except the bytes of these keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Value = str | None
 
 
 class Shape(NamedTuple):
-    """Which store is meant."""
+    """The kind and settings of a store."""
 
     retention_ms: int
     caching: bool = False
@@ -42,14 +42,14 @@ class Key(NamedTuple):
 
 
 class Put(NamedTuple):
-    """What was put last: a value or None, and the record's timestamp."""
+    """The last put: a value or None, and the record's timestamp."""
 
     value: Value
     timestamp: int
 
 
 class Flushed(NamedTuple):
-    """What a flush listener hears."""
+    """A call of a flush listener."""
 
     key: bytes
     window: Window
@@ -59,7 +59,7 @@ class Flushed(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """All that is of one commit."""
+    """All that one commit takes."""
 
     rows: dict[Key, Put]
     waiting: dict[Key, Put]
@@ -74,7 +74,7 @@ class Model:
 
     shape: Shape
     survives: bool
-    """Whether what is committed outlives a crash without the changelog: in RocksDB it does."""
+    """True if what is committed outlives a crash without the changelog, as in RocksDB."""
     rows: dict[Key, Put] = field(default_factory=dict)
     time: int = -1
     sequence: int = 0
@@ -83,7 +83,7 @@ class Model:
     heard: list[Flushed] = field(default_factory=list)
     waiting: dict[Key, Put] = field(default_factory=dict)
     frozen: Snapshot | None = None
-    """What the commit under way takes."""
+    """The snapshot that the commit under way takes."""
     committed: dict[Key, Put] = field(default_factory=dict)
     committed_time: int = -1
     committed_sequence: int = 0
@@ -99,7 +99,7 @@ class Model:
         return time // self.interval_ms
 
     def expired(self, time: int, now: int) -> bool:
-        """Whether the segment of ``time`` is gone."""
+        """Returns True if the segment of ``time`` is gone."""
         return now > self.shape.retention_ms and self.segment(time) < self.segment(now - self.shape.retention_ms)
 
     def visible(self, committed: bool = False) -> dict[Key, Put]:
@@ -109,7 +109,7 @@ class Model:
     # ---- changes ----
 
     def put(self, key: str, time: int, rest: int, value: Value, timestamp: int, counted: bool = True) -> None:
-        """``counted``: whether it is counted when it is too late, as a put is and a removal is not."""
+        """Puts a row. ``counted``: True if it is counted when it is too late, as a put is and a removal is not."""
         if self.shape.retain_duplicates:
             if value is None:
                 return
@@ -135,14 +135,14 @@ class Model:
             rows[key] = put
 
     def freeze(self) -> Snapshot:
-        """What is changed from here on is of the next commit."""
+        """Takes the snapshot of a commit: later changes are of the next commit."""
         rows = {key: put for key, put in self.rows.items() if not self.expired(key.time, self.time)}
         self.frozen = Snapshot(rows, self.waiting, self.time, self.sequence, len(self.changelog))
         self.rows, self.waiting = dict(rows), {}
         return self.frozen
 
     def flush(self) -> None:
-        """Cached updates go to the changelog and downstream."""
+        """Sends cached updates to the changelog and downstream."""
         frozen = self.frozen or self.freeze()
         for key, put in frozen.waiting.items():
             old = self.committed.get(key)
@@ -165,7 +165,7 @@ class Model:
         self.frozen = None
 
     def crash(self, wiped: bool = False) -> int:
-        """Forget what is in memory; then what the changelog has is restored. Returns the offset from which."""
+        """Forgets what is in memory, then restores from the changelog. Returns the offset where the restore begins."""
         if wiped or not self.survives:
             self.committed, self.committed_time, self.committed_sequence, self.committed_offset = {}, -1, 0, 0
         offset = self.committed_offset
@@ -210,5 +210,5 @@ class Model:
 
 
 def until(latest_start: int, found: Iterable[tuple[Key, Put]]) -> list[tuple[Key, Put]]:
-    """The sessions among ``found`` that start by then."""
+    """Returns the sessions among ``found`` that start at ``latest_start`` or before."""
     return [(key, put) for key, put in found if key.rest <= latest_start]

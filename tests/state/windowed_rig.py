@@ -1,4 +1,4 @@
-"""A window or session store of one task with its changelog, beside the model: what is done to one is done to both."""
+"""A window or session store of one task with its changelog, beside the model: changes are made to both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRESS = b"\xffprogress"
 
 
 def builder_of(shape: Shape) -> Any:
-    """The builder that a program would write for this store."""
+    """Returns the builder that a program would write for this store."""
     serdes = (Serdes.string(), Serdes.string())
     if shape.sessions:
         return SessionStoreBuilder(NAME, *serdes, retention_ms=shape.retention_ms)
@@ -37,7 +37,7 @@ def builder_of(shape: Shape) -> Any:
 
 
 class Rig:
-    """The store lies below ``path``, or in memory."""
+    """A store below ``path``, or in memory if that is None."""
 
     def __init__(self, shape: Shape, path: Path | None) -> None:
         self.shape = shape
@@ -76,7 +76,7 @@ class Rig:
     # ---- changes ----
 
     def put(self, key: str, time: int, rest: int, value: str | None, timestamp: int) -> None:
-        """In a window store ``rest`` says nothing."""
+        """Puts a row into store and model. In a window store ``rest`` has no meaning."""
         self.now = timestamp
         if self.shape.sessions:
             self.view.put(Windowed(key, Window(rest, time)), value)
@@ -91,7 +91,7 @@ class Rig:
         self.model.put(key, end, start, None, timestamp, counted=False)
 
     def commit(self, refused: bool = False, meanwhile: Iterable[Callable[[], None]] = ()) -> None:
-        """``refused``: the changelog has everything, the store nothing, and the task is thrown away.
+        """Commits. ``refused``: the changelog has everything, the store nothing, and the task is thrown away.
 
         ``meanwhile`` has changes that come while the commit is under way: the first after the snapshot, one at each
         step of the flush, the rest when the batch is written.
@@ -128,7 +128,7 @@ class Rig:
         self.check_rows()
 
     def commit_unchecked(self) -> None:
-        """Commit without a look at the model, which what was done to the view alone has passed by."""
+        """Commit without a look at the model, which lacks the changes that were made to the view alone."""
         batch = self._stores.new_batch()
         for _ in self.store.flush(batch):
             pass
@@ -168,7 +168,7 @@ class Rig:
         self._stores.close()
 
     def fetch_each(self) -> dict[Key, Any]:
-        """Of each row that the model shows, what the store has at this very key."""
+        """Returns, for each row that the model shows, what the store has at exactly this key."""
         rows = [] if self.shape.retain_duplicates else list(self.model.visible())
         if self.shape.sessions:
             return {row: self.view.fetch_session(row.key, row.rest, row.time) for row in rows}
@@ -177,7 +177,7 @@ class Rig:
     # ---- what is expected ----
 
     def check_everything(self) -> None:
-        """All that is shown, what was written to the changelog, what was heard, and what was dropped."""
+        """Checks all that is shown, was written to the changelog, was heard, and was dropped."""
         everything = self.view.fetch(None, None) if self.shape.sessions else self.view.all()
         assert list(everything) == self.windowed(self.model.of_keys(None, None, 0, 1 << 62))
         assert self.dropped == self.model.dropped
@@ -192,7 +192,7 @@ class Rig:
         return rows
 
     def asked_of_committed(self) -> list[tuple[Any, ...]]:
-        """From now on, what the store asks of its committed rows: names and arguments."""
+        """Returns a list of what the store asks of its committed rows from now on: names and arguments."""
         asked: list[tuple[Any, ...]] = []
         committed = self.store.rows.buffer.committed
 
@@ -210,7 +210,7 @@ class Rig:
         return asked
 
     def check_rows(self) -> None:
-        """Returns the committed rows: none of an expired segment is left."""
+        """Asserts that the committed rows are those of the model: none of an expired segment is left."""
         segment, sessions = self.model.segment, self.shape.sessions
         expected = {
             segment(key.time).to_bytes(8, "big") + key.data(sessions): put for key, put in self.model.committed.items()
@@ -240,7 +240,7 @@ class Rig:
         return ValueAndTimestamp(put.value, put.timestamp) if self.shape.timestamped else put.value
 
     def answers(self, query: Query, page: int, committed: bool) -> list[QueryRow]:
-        """The whole answer, asked for in pages."""
+        """Returns the whole answer, asked for in pages."""
 
         def pages() -> Iterator[QueryRow]:
             after: bytes | None = None

@@ -1,4 +1,4 @@
-"""A task on a workbench: stores in memory, a collector that writes down what it is sent."""
+"""A task on a workbench: stores in memory, and a collector that keeps what it is sent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Sent(NamedTuple):
 
 
 class Collector:
-    """Remembers everything, in order."""
+    """Keeps everything that is sent, in order."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.sent: list[Sent] = []
@@ -69,13 +69,13 @@ class Collector:
         return self._partitions
 
     def take(self, topic: str | None = None) -> list[Sent]:
-        """What was sent since the last call, to ``topic`` or to all; forgets all of it."""
+        """Returns what was sent since the last call, to ``topic`` or to all; forgets all of it."""
         sent, self.sent = self.sent, []
         return [each for each in sent if topic in (None, each.topic)]
 
 
 class Resume:
-    """An exception handler that drops, and remembers why."""
+    """An exception handler that drops the records, and keeps the errors."""
 
     def __init__(self) -> None:
         self.errors: list[RecordError] = []
@@ -86,14 +86,14 @@ class Resume:
 
 
 def raw(value: Any) -> bytes | None:
-    """The bytes of a key or value."""
+    """Returns the bytes of a key or value."""
     if value is None or isinstance(value, bytes):
         return value
     return value.encode() if isinstance(value, str) else int(value).to_bytes(8, "big", signed=True)
 
 
 def number(data: bytes | None) -> int | None:
-    """The long that ``data`` holds."""
+    """Returns the long that ``data`` holds."""
     return None if data is None else int.from_bytes(data, "big", signed=True)
 
 
@@ -123,28 +123,28 @@ class Bench:
             self.task.init(0)
 
     def buffer(self, store: str) -> WriteBuffer:
-        """Where the changes of a key-value store are."""
+        """Returns the buffer with the changes of a key-value store."""
         opened = self.state_manager.store(store)
         assert isinstance(opened, KeyValueStateStore)
         return opened.buffer
 
     def look_up(self, store: str, key: bytes, committed: bool) -> QueryRow | None:
-        """The row of ``key``, as a query finds it."""
+        """Returns the row of ``key``, as a query finds it."""
         return next(self.state_manager.store(store).answer(KeyQuery(key), None, 1, committed), None)
 
     def scan(
         self, store: str, from_key: bytes | None, to_key: bytes | None, limit: int, committed: bool
     ) -> Iterator[QueryRow]:
-        """Rows between the keys, as a query finds them."""
+        """Returns the rows between the keys, as a query finds them."""
         return self.state_manager.store(store).answer(RangeQuery(from_key, to_key), None, limit, committed)
 
     def count(self, store: str, committed: bool) -> int:
-        """About how many rows there are, as a query finds it."""
+        """Returns the approximate number of rows, as a query finds it."""
         (row,) = self.state_manager.store(store).answer(CountQuery(), None, 1, committed)
         return int(row.value)
 
     def add(self, topic: str, *rows: Row | tuple[Any, ...], offset: int | None = None) -> None:
-        """One batch; offsets go on from the last one."""
+        """Adds one batch; offsets continue from the last one."""
         records = [Row(*row) for row in rows]
         first = self._next[topic] if offset is None else offset
         self._next[topic] = first + len(records)
@@ -161,32 +161,32 @@ class Bench:
         )
 
     def feed(self, topic: str, *rows: Row | tuple[Any, ...], offset: int | None = None) -> list[Sent]:
-        """Add, process all, and return what was sent meanwhile."""
+        """Adds the rows, processes all, and returns what was sent meanwhile."""
         self.add(topic, *rows, offset=offset)
         self.run()
         return self.collector.take()
 
     def run(self, wall_ms: int = 0) -> int:
-        """Process what can be processed."""
+        """Processes what can be processed; returns the number of records."""
         done = 0
         while count := self.task.process(1000, wall_ms):
             done += count
         return done
 
     def flush(self) -> list[Sent]:
-        """The first half of a commit: what the caches held back."""
+        """Does the first half of a commit; returns what was sent, with what the caches held back."""
         for _ in self.task.prepare_commit():
             pass
         return self.collector.take()
 
     def commit(self, changelog_offsets: Mapping[str, int] | None = None) -> list[Sent]:
-        """A whole commit; what it sent."""
+        """Does a whole commit and returns what it sent."""
         sent = self.flush()
         self.task.complete_commit(changelog_offsets or {})
         return sent
 
     def offset(self, topic: str) -> int:
-        """The offset that a commit would name for ``topic``."""
+        """Returns the offset that a commit would name for ``topic``."""
         return self.task.offsets()[TopicPartition(topic, 0)].offset
 
     @property
@@ -196,12 +196,12 @@ class Bench:
 
 
 def changelog(store: str) -> str:
-    """The name of a store's changelog topic."""
+    """Returns the name of a store's changelog topic."""
     return f"{APPLICATION}-{store}-changelog"
 
 
 def counting_serde(inner: Serde[Any]) -> tuple[Serde[Any], list[str]]:
-    """A serde equal in bytes to ``inner`` that writes down each call."""
+    """Returns a serde equal in bytes to ``inner``, and the list of its calls."""
     calls: list[str] = []
 
     def serialize(value: Any) -> bytes:
@@ -216,5 +216,5 @@ def counting_serde(inner: Serde[Any]) -> tuple[Serde[Any], list[str]]:
 
 
 def values(sent: Sequence[Sent]) -> list[str | None]:
-    """The values as text."""
+    """Returns the values as text."""
     return [None if each.value is None else each.value.decode() for each in sent]

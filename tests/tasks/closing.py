@@ -1,4 +1,4 @@
-"""What a test plays on test drivers, closed when it is over."""
+"""Objects with test drivers that are closed when their test is over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.testing.topology_test_driver import TopologyTestDriver
 
 
 class Played(Protocol):
-    """Has a driver."""
+    """An object with a test driver."""
 
     driver: TopologyTestDriver
 
@@ -18,7 +18,7 @@ P = TypeVar("P", bound=Played)
 
 
 def closing_all(make: Callable[..., P]) -> Iterator[Callable[..., P]]:
-    """For a fixture: ``make``, whose drivers are closed at the end."""
+    """Yields ``make`` for a fixture; the drivers that it makes are closed at the end."""
     made: list[P] = []
 
     def remembered(*arguments: Any, **options: Any) -> P:

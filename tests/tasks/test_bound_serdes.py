@@ -1,4 +1,4 @@
-"""A serde whose bytes depend on where they stand is told, everywhere, for which topic and part it is used."""
+"""A serde whose bytes depend on their topic and part is bound to these wherever it is used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DECODED: list[bytes] = []
 
 
 def mark(topic: str, part: str) -> bytes:
-    """What stands in front of every text of a topic's keys or values."""
+    """Returns the prefix of every text of a topic's keys or values."""
     return f"<{topic} {part}>".encode()
 
 
@@ -62,7 +62,7 @@ def _forget() -> None:
 
 
 def at(topic: str, key: str, value: str) -> tuple[bytes, bytes]:
-    """A record as it stands in ``topic``."""
+    """Returns key and value of a record as they are in ``topic``."""
     return mark(topic, "key") + key.encode(), mark(topic, "value") + value.encode()
 
 

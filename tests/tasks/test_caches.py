@@ -1,4 +1,4 @@
-"""How a task reads ahead, and what its stores keep in memory beside those of other tasks."""
+"""Reading ahead by a task, and the memory that its stores use beside those of other tasks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def counting() -> StreamsBuilder:
 
 
 def test_where_keys_are_seldom_in_memory_every_batch_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found wrong: a batch that was asked for at once counted as one that missed nothing, so every second was not."""
+    """Found wrong: a batch that was asked for at once counted as one without misses, so every second one was not."""
     one_by_one: list[bytes] = []
     get = InMemoryStore.get
 
@@ -113,7 +113,7 @@ def test_rows_are_not_read_ahead_for_records_that_a_filter_drops(monkeypatch: py
 
 
 Build = Callable[[StreamsBuilder, KStream[Any, Any], Any], object]
-"""Of the builder, the stream that is read, and the serde of its keys."""
+"""A program made of the builder, the stream that is read, and the serde of its keys."""
 
 
 def joined(builder: StreamsBuilder, stream: KStream[Any, Any], serde: Any) -> object:
@@ -158,7 +158,7 @@ class Counts(Processor[Any, Any, Any, Any]):
 
 
 def read_ahead(monkeypatch: pytest.MonkeyPatch, build: Build, serde: Any) -> tuple[list[bytes], list[bytes]]:
-    """The keys of the second and third of three batches, and those that were asked for by multi-get."""
+    """Returns the keys of the second and third of three batches, and those that were asked for by multi-get."""
     at_once: list[bytes] = []
     get_many = InMemoryStore.get_many
 

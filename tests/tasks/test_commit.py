@@ -1,4 +1,4 @@
-"""What a commit writes, in which order, and what a task finds when it starts again."""
+"""The writes of a commit, their order, and the state that a task finds when it starts again."""
 
 from __future__ import annotations
 

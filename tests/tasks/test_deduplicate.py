@@ -42,7 +42,7 @@ def program(within: int, retention: int | None, by_id: bool) -> ps.Topology:
 
 
 def expected(events: Sequence[Event], within: int, retention: int, by_id: bool) -> list[Event]:
-    """What goes through, found by looking at all that went through before."""
+    """Returns the events that go through, found by looking at all that went through before."""
     through: list[Event] = []
     remembered: list[Event] = []
     newest = -1
@@ -61,7 +61,7 @@ def expected(events: Sequence[Event], within: int, retention: int, by_id: bool) 
     return through
 
 
-# What is longer than a minute has rows in several segments, and loses some of them.
+# An interval of more than a minute has rows in several segments, and loses some of them.
 INTERVALS = st.sampled_from([1, 2, 7, 50_000, 90_000])
 
 
@@ -74,7 +74,7 @@ def runs(draw: st.DrawFn) -> tuple[int, int | None, bool, list[Event], set[int]]
             st.tuples(
                 st.sampled_from(["a", "a\0", "b", None]),
                 st.sampled_from(["x", "", "\0x", None]),
-                # How many quarters of an interval, and ms, from the newest record.
+                # Quarters of an interval, and ms, from the newest record.
                 st.integers(-16, 6),
                 st.integers(-1, 1),
             ),
@@ -139,7 +139,7 @@ def test_headers_and_timestamp_stay() -> None:
 
 
 def crashed(bench: Bench, builder: ps.StreamsBuilder, after: list[Any]) -> Bench:
-    """A new task of what the changelog has, from the committed offset on: nothing since was committed."""
+    """Returns a new task, restored from the changelog, at the committed offset: nothing since was committed."""
     sent = [each for each in after if each.topic == changelog("seen")]
     again = Bench(builder, start=False)
     again.state_manager.restore(
@@ -150,8 +150,8 @@ def crashed(bench: Bench, builder: ps.StreamsBuilder, after: list[Any]) -> Bench
 
 
 def test_a_record_that_is_processed_again_goes_through_again() -> None:
-    """Its row is in the changelog, but its offset was not committed, and nobody knows whether its result was written:
-    to take it for its own duplicate would lose it."""
+    """Its row is in the changelog, but its offset was not committed, and its result may not have been written: taking
+    it for its own duplicate would lose it."""
     records = [("k", "first", 100), ("k", "second", 105), ("j", "third", 106)]
     before = Bench(dedup())
     assert values(before.feed("in", *records)) == ["first", "third"]
@@ -173,7 +173,7 @@ def test_several_records_that_are_made_of_one_are_duplicates_also_when_it_is_pro
 
 
 def test_after_a_backfill_a_record_with_an_offset_of_its_shuffles_is_a_duplicate() -> None:
-    """Which is numbered from 0 on, as the live topic will be."""
+    """The offsets of a shuffle begin at 0, as those of the live topic do."""
     before = Bench(dedup(), start=False, keeps_places=False)
     before.task.init(0)
     assert values(before.feed("in", ("k", "v", 100))) == ["v"]
@@ -215,7 +215,7 @@ class Marks(ps.FixedKeyProcessor[Any, Any, Any]):
 
 
 class Unchanged(ps.ProcessorWrapper):
-    """Wraps each operator in a processor that hands on what it is given."""
+    """Wraps each operator in a processor that passes on what it is given."""
 
     def wrap_processor_supplier(self, name: str, supplier: Any) -> Any:
         return lambda: supplier()

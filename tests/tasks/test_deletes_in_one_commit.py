@@ -1,4 +1,4 @@
-"""The result of a table join that caches hold back is deleted with its two sides, in whichever commit they go."""
+"""The result of a table join that caches hold back is deleted with its two sides, whatever the commit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pair(left: Any, right: Any) -> str:
 
 
 def bench(join: Callable[..., Table], *cached: bool) -> Bench:
-    """``out`` of tables ``l``, ``r`` and ``s``, each with a cache or without."""
+    """Returns a bench with a join of tables ``l``, ``r`` and ``s`` to ``out``, each with a cache or without."""
     builder = ps.StreamsBuilder()
     tables = []
     for name, has_cache in zip("lrs", cached or (True, True, True), strict=True):
@@ -43,7 +43,7 @@ def bench(join: Callable[..., Table], *cached: bool) -> Bench:
 
 
 def told(sent: list[Sent]) -> list[tuple[str | None, int]]:
-    """Values and timestamps of the results."""
+    """Returns values and timestamps of the results."""
     return [
         (None if each.value is None else each.value.decode(), each.timestamp) for each in sent if each.topic == "out"
     ]
@@ -105,7 +105,7 @@ def test_a_table_and_one_that_comes_from_it_keep_the_result_as_in_kafka_streams(
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_table_computed_at_each_look_up_comes_from_where_its_values_are_kept(order: int) -> None:
-    """As the test above, where the store of ``left`` is looked into through ``map_values``."""
+    """Like the test above, but the store of ``left`` is looked into through ``map_values``."""
 
     def join(left: Table, *_: Table) -> Table:
         derived = left.to_stream().to_table()
@@ -136,7 +136,7 @@ def test_a_cogrouped_table_comes_from_each_of_its_streams() -> None:
 
 
 def test_one_record_that_deletes_a_row_of_two_tables_of_one_stream_deletes_their_result() -> None:
-    """As it does in Kafka Streams without caches."""
+    """Kafka Streams without caches deletes it, too."""
     it = bench(lambda left, *_: left.to_stream().to_table(KEPT).join(left.to_stream().to_table(KEPT), pair))
     it.feed("l", ("k", "a", 1))
     assert told(it.commit())[-1] == ("(a,a)", 1)

@@ -1,4 +1,4 @@
-"""What happens to a record that cannot be handled: who is named, what is dropped, what is committed."""
+"""Records that cannot be handled: the names in the error, what is dropped, what is committed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STRING_OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string()
 
 
 def explode(*given: Any) -> Any:
-    """A user function that cannot stand "bad"."""
+    """A user function that raises for "bad"."""
     if "bad" in given:
         raise LookupError("nothing of that kind")
     return given[-1]
@@ -104,7 +104,7 @@ def _uncached(store: str) -> Materialized[Any, Any]:
 
 
 def _third_time_bad() -> Callable[[], str]:
-    """Rows "a" and "b" need a fresh aggregate each, and so does "bad", the third."""
+    """Returns an initialiser that raises for the third row, "bad": each row needs a fresh aggregate."""
     calls: list[int] = []
 
     def initial() -> str:

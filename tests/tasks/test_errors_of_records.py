@@ -1,4 +1,4 @@
-"""A record that cannot be decoded, has no time, or fits no serde: who is named, what is dropped."""
+"""A record that cannot be decoded, has no time, or fits no serde: the names in the error, and what is dropped."""
 
 from __future__ import annotations
 

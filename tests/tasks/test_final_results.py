@@ -1,4 +1,4 @@
-"""Windows that are emitted on close, on a clock of the wall: each comes, however fast stream time goes."""
+"""Windows that are emitted on close, looked for by the wall clock: each comes, however fast stream time moves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WINDOWS = {
     "session": ps.SessionWindows.of_inactivity_gap_with_no_grace(MINUTE),
 }
 HISTORY = [(f"k{number // 7}", "v", DAY_MS + number * 10_000) for number in range(500)]
-"""Of an hour and a half."""
+"""Records of almost an hour and a half."""
 Result = tuple[bytes | None, bytes | None]
 
 
@@ -37,7 +37,7 @@ def windows(request: pytest.FixtureRequest) -> Any:
 
 
 def counted(windows: Any, caching: bool, before: Bench | None = None) -> Bench:
-    """A count that is emitted on close; ``before``: over the stores and with the offsets of another task."""
+    """Returns a count that is emitted on close; ``before``: over the stores and with the offsets of another task."""
     builder = ps.StreamsBuilder()
     how: ps.Materialized[Any, int] = ps.Materialized.as_("s")
     how = how.with_caching_enabled() if caching else how.with_caching_disabled()
@@ -51,7 +51,7 @@ def counted(windows: Any, caching: bool, before: Bench | None = None) -> Bench:
 
 
 def played(bench: Bench, records: Sequence[tuple[str, str, int]], at_once: int, wall_ms: int = 0) -> list[Result]:
-    """The results of ``records``, with a commit behind each ``at_once`` of them, while the clock stands."""
+    """Returns the results of ``records``, with a commit behind each ``at_once`` of them; the clock does not move."""
     found: list[Result] = []
     for first in range(0, len(records), at_once):
         bench.add("in", *records[first : first + at_once])
@@ -66,7 +66,7 @@ def results(bench: Bench) -> list[Result]:
 
 
 def all_results(windows: Any, caching: bool, monkeypatch: pytest.MonkeyPatch) -> list[Result]:
-    """Those of who looks for closed windows at each record."""
+    """Returns the results of a task that looks for closed windows at each record."""
     with monkeypatch.context() as patched:
         patched.setattr(context, "EMIT_INTERVAL_MS", 0)
         return played(counted(windows, caching), [*HISTORY, ("end", "v", 2 * DAY_MS)], 1)

@@ -1,4 +1,4 @@
-"""Which stores may be flushed while records are processed: those whose updates meet nothing that records meet."""
+"""The stores that may be flushed while records are processed: their updates meet nothing that records meet."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_not_one_beside_a_sink_that_may_choose_its_topic() -> None:
 def test_not_one_whose_updates_reach_a_users_processor() -> None:
     class Forwarding(ps.Processor[str, int, str, int]):
         def process(self, record: ps.Record[str, int]) -> None:
-            """What it does is its own business."""
+            """Does nothing here; a user's processor could do anything."""
 
     def build(builder: ps.StreamsBuilder) -> None:
         counted(builder).to_stream().process(Forwarding).to("out", OUT_LONG)
@@ -126,7 +126,7 @@ def test_without_a_cache_every_store_for_its_updates_have_been_told_already(cach
 
 
 def test_an_operator_that_listens_to_a_flush_names_the_node_that_forwards_it() -> None:
-    """By ``Store.listen``, which takes the node first; a buffer's own ``listen`` takes none, and nobody would know."""
+    """It calls ``Store.listen``, which takes the node first; with a buffer's own ``listen`` the node is not known."""
     trees = {file: ast.parse(file.read_text()) for file in sorted(TASKS.rglob("*.py")) if file.name != "wiring.py"}
     every = [(file, node) for file, tree in trees.items() for node in ast.walk(tree)]
     mentioned = [(file.name, node.lineno) for file, node in every if _is_listen(node)]

@@ -1,4 +1,4 @@
-"""Joins by foreign key: over several tasks whose records arrive in any order, and what each of the operators does."""
+"""Joins by foreign key: over several tasks whose records arrive in any order, and operator by operator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SUBSCRIPTIONS = "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-0000000010"
 
 
 def before_slash(value: str) -> str | None:
-    """The foreign key of ``<foreign key>/<anything>``; there may be none."""
+    """Returns the foreign key of ``<foreign key>/<anything>``; there may be none."""
     return value.split("/")[0] or None
 
 
@@ -46,7 +46,7 @@ def program(*, left: bool = False, how: ps.TableJoined[str, str] | None = None) 
 
 
 class Cluster:
-    """All tasks of an application, and the partitions between them; whose turn it is, is chosen at random."""
+    """All tasks of an application, and the partitions between them; the next partition is chosen at random."""
 
     def __init__(self, builder: ps.StreamsBuilder, partitions: dict[str, int], chance: random.Random) -> None:
         config = StreamsConfig.of({"application.id": APPLICATION})
@@ -92,7 +92,7 @@ class Cluster:
         self.offsets[to] += 1
 
     def step(self) -> bool:
-        """One record of one partition, or a commit; False when nothing waits."""
+        """Processes one record of one partition, sometimes with a commit behind it. Returns False if nothing waits."""
         waiting = [to for to, queue in self.queues.items() if queue and to in self.readers]
         if not waiting:
             return False
@@ -110,7 +110,7 @@ class Cluster:
         task.complete_commit({})
 
     def finish(self) -> dict[str, str]:
-        """The result when everything has arrived."""
+        """Returns the result when everything has arrived."""
         while True:
             while self.step():
                 pass
@@ -137,7 +137,7 @@ def test_in_whatever_order_records_arrive_the_result_is_the_join(seed: int, left
     chance = random.Random(seed)
     mine = by_last_letter if partitioned in ("left", "both") else None
     others = by_first_letter if partitioned in ("other", "both") else None
-    # What a response brings along leads back as well as a partitioner does.
+    # A response leads back by the partition that it carries as well as by a partitioner.
     how = ps.TableJoined.with_(mine if seed % 2 else None, others)
     cluster = Cluster(program(left=left, how=how), {"left": 3, "right": 2}, chance)
     tables: dict[str, dict[str, str | None]] = {"left": {}, "right": {}}
@@ -150,7 +150,7 @@ def test_in_whatever_order_records_arrive_the_result_is_the_join(seed: int, left
         tables[topic][key] = value
         partition = -1 if partitioner is None else partitioner(topic, key, None, cluster.counts[topic])
         # As in Kafka Streams, an inner join may keep a result that should go, if an entry is updated under the same
-        # foreign key while an answer that says so is under way: it is dropped, and the update asks for none.
+        # foreign key while the answer that deletes it is under way: that is dropped, and the update asks for none.
         careful = not left and (topic == "left" or value is None)
         if careful:
             cluster.finish()
@@ -173,7 +173,7 @@ def bench(*, left: bool = False, **kwargs: Any) -> Bench:
 
 
 def subscription(bench: Bench, *rows: Row | tuple[Any, ...]) -> list[tuple[bytes | None, str]]:
-    """What an update of the left table sends, as (foreign key, hex up to the hash and behind it)."""
+    """Returns what an update of the left table sends, as (foreign key, hex up to the hash and behind it)."""
     sent = [each for each in bench.feed("left", *rows) + bench.commit() if each.topic == REGISTRATION]
     shown: list[tuple[bytes | None, str]] = []
     for each in sent:

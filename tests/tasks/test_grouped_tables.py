@@ -25,12 +25,12 @@ Program = Callable[[KGroupedTable[Any, Any]], KTable[Any, Any]]
 
 
 def city_of(user: str, city: str) -> tuple[str | None, str] | None:
-    """A user's city; none where it is nowhere, and nothing at all where it is unknown."""
+    """Returns (city, user), with a null key for "nowhere"; returns None for "unknown"."""
     return None if city == "unknown" else (None if city == "nowhere" else city, user)
 
 
 def played(program: Program, *updates: tuple[str, str | None, int]) -> tuple[list[tuple[Any, Any, int]], list[str]]:
-    """Of users and their cities: key, value and time of what the aggregate tells; the bytes that were repartitioned."""
+    """Returns the aggregate's updates for users and their cities (key, value, time), and the bytes repartitioned."""
     builder = StreamsBuilder()
     grouped = builder.table("users", STRINGS).group_by(city_of, CITIES)
     program(grouped).map_values(str).to_stream().to("out")
@@ -80,7 +80,7 @@ def test_a_count_goes_down_to_zero_and_stays_there() -> None:
 
 
 def test_where_nothing_was_added_nothing_is_taken_away() -> None:
-    """A subtractor that deletes the aggregate: what is subtracted next finds none, and is not called."""
+    """If the subtractor deletes the aggregate, the next subtraction finds none, and the subtractor is not called."""
 
     def deleting(grouped: KGroupedTable[str, str]) -> KTable[str, str]:
         return grouped.reduce(lambda all, user: f"{all}+{user}", lambda all, user: None, TEXTS)
@@ -153,7 +153,7 @@ def test_a_selector_that_returns_no_pair_is_named(returned: Any, said: str) -> N
 
 
 def test_a_null_key_in_the_repartition_topic_is_an_error() -> None:
-    """Only a program that is none of Kafka Streams or penstock writes such records."""
+    """Only a program that is of neither Kafka Streams nor penstock writes such records."""
     builder = StreamsBuilder()
     builder.table("users", STRINGS).group_by(city_of, CITIES).count()
     bench = Bench(builder, CONFIG)

@@ -1,4 +1,4 @@
-"""``window.idle.advance.ms``: event time that goes on by the wall clock while no records come."""
+"""``window.idle.advance.ms``: event time that continues by the wall clock while no records come."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_time_never_goes_back_and_a_record_of_before_moves_it_no_more() -> None:
     played = Played(tumbling)
     played.put("k", 104)
     played.wait(100)  # 204
-    played.put("k", 192)  # the window still takes it: it ends at 200, and 5 ms are graced
+    played.put("k", 192)  # the window still takes it: it ends at 200, with a grace of 5 ms
     assert (played.dropped, played.wait(99)) == (0, [])
     assert played.wait(1) == [("k@190-200=1", 192)]  # 304
 
@@ -227,7 +227,7 @@ def test_the_time_that_has_gone_on_is_committed() -> None:
 
 
 def test_an_input_that_does_not_lead_to_an_operator_does_not_keep_its_time() -> None:
-    """A table that is updated all the time: the windows of the stream that is joined with it close all the same."""
+    """The windows of a stream close although the table that it is joined with is updated all the time."""
     played = Played(beside_a_table)
     played.put("k", 104)
     results = []
@@ -268,7 +268,7 @@ def test_while_records_wait_no_time_passes() -> None:
     bench.feed("in", ("k", "v", 104))
     bench.task.set_caught_up(topic, False)  # at the broker
     assert not bench.task.punctuate(500)
-    bench.task.set_caught_up(topic, None)  # or nobody knows
+    bench.task.set_caught_up(topic, None)  # or it is not known
     assert not bench.task.punctuate(1000)
     bench.task.set_caught_up(topic, True)
     assert not bench.task.punctuate(1099)
@@ -283,20 +283,20 @@ def test_while_records_wait_no_time_passes() -> None:
 
 @pytest.mark.parametrize("to", [3_600_000, -3_600_000], ids=["forward", "back"])
 def test_no_time_passes_while_the_task_is_frozen_or_its_clock_is_set(to: int) -> None:
-    """What has come to the broker meanwhile is not known yet when it wakes: it would be late."""
+    """When the task wakes, it does not know yet what has come to the broker meanwhile: those records would be late."""
     builder = ps.StreamsBuilder()
     tumbling(builder).to("out", ps.Produced.with_(TEXT, TEXT))
     bench = Bench(builder, {"window.idle.advance.ms": 3000})
     bench.feed("in", ("k", "v", 104))
     bench.task.set_caught_up(TopicPartition("in", 0), True)
     assert not any(bench.task.punctuate(each) for each in (500, 1000, to))
-    seen = 2000 if to > 0 else 1000  # of a pause no more than a second is counted
+    seen = 2000 if to > 0 else 1000  # a pause counts for a second at most
     assert not any(bench.task.punctuate(to + each) for each in range(100, 3000 - seen, 100))
     assert bench.task.punctuate(to + 3000 - seen)
 
 
 def test_a_topic_that_is_found_later_keeps_time_like_the_others() -> None:
-    """The driver's task learns of the topics of a pattern as they are piped in."""
+    """The driver's task learns of the topics of a pattern when records are piped into them."""
 
     def build(builder: ps.StreamsBuilder) -> ps.KStream[str, str]:
         merged = builder.stream("in", STRINGS).merge(builder.stream(re.compile("more-.*"), STRINGS))
@@ -312,7 +312,7 @@ def test_a_topic_that_is_found_later_keeps_time_like_the_others() -> None:
 
 
 def test_an_update_that_a_cache_holds_back_comes_before_time_goes_on() -> None:
-    """Else suppress would close a window with the update before it, and once more with this one."""
+    """Otherwise, suppress would close a window with the update before it, and once more with this one."""
     builder = ps.StreamsBuilder()
     suppressed(builder).to("out", ps.Produced.with_(TEXT, TEXT))
     bench = Bench(builder, IDLE)
@@ -327,7 +327,7 @@ def test_an_update_that_a_cache_holds_back_comes_before_time_goes_on() -> None:
 
 
 def test_an_operator_waits_for_what_those_before_it_still_hold() -> None:
-    """Minutes of what comes out of hours when they close: in the minutes' time these records would be late."""
+    """Windows of minutes take the results of hours that close: by the minutes' time these records would be late."""
 
     def build(builder: ps.StreamsBuilder) -> ps.KStream[str, str]:
         hours = ps.TimeWindows.of_size_and_grace(1000, 0)

@@ -1,4 +1,4 @@
-"""What null does in each join: the tables of docs/JOINS.md, line by line."""
+"""The effect of null in each join: the tables of docs/JOINS.md, line by line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def with_table(kind: str) -> Join:
 
 
 def with_global_table(kind: str) -> Join:
-    """The selected key is the value's first letter; of "-" it is null."""
+    """Joins by a key that is the value's first letter, null for "-"."""
 
     def join(builder: ps.StreamsBuilder) -> ps.KStream[str, Pair]:
         left: Any = builder.stream("left", STRINGS)
@@ -60,7 +60,7 @@ def tables(kind: str) -> Join:
 
 
 def by_foreign_key(kind: str) -> Join:
-    """The foreign key is the value's first letter; of "-" it is None."""
+    """Joins by a foreign key that is the value's first letter, None for "-"."""
 
     def join(builder: ps.StreamsBuilder) -> ps.KStream[str, Pair]:
         left: Any = builder.table("left", STRINGS)
@@ -72,7 +72,7 @@ def by_foreign_key(kind: str) -> Join:
 
 
 def played(join: Join, *records: tuple[str, str | None, str | None]) -> tuple[list[Any], int]:
-    """The results of (topic, key, value), those of the last record alone, and how many were dropped at it."""
+    """Plays records (topic, key, value). Returns the results of the last one alone, and the number it dropped."""
     builder = ps.StreamsBuilder()
     join(builder).to("out", ps.Produced.with_(STRING, JSON))
     with ps.TopologyTestDriver(builder.build(), {"default.value.serde": JSON}) as driver:

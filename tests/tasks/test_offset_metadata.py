@@ -1,4 +1,4 @@
-"""What operators remember beside offsets always fits into what a broker takes (``offset.metadata.max.bytes``)."""
+"""The times that operators remember beside offsets always fit a broker's limit (``offset.metadata.max.bytes``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IN = TopicPartition("in", 0)
 
 
 def slots(own: int, stores: int = 0) -> dict[str, int]:
-    """Times of so many operators and stores, named as a builder names them."""
+    """Returns times of these numbers of operators and stores, named as a builder names them."""
     operators = {f"KSTREAM-AGGREGATE-{number:010d}{STREAM_TIME}": 1000 + number for number in range(own)}
     return operators | {f"KSTREAM-AGGREGATE-STATE-STORE-{number:010d}": number for number in range(stores)}
 

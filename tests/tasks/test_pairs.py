@@ -1,4 +1,4 @@
-"""What ``map`` and ``flat_map`` take for a pair."""
+"""The results that ``map`` and ``flat_map`` accept as a pair."""
 
 from __future__ import annotations
 

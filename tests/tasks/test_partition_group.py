@@ -1,4 +1,4 @@
-"""Which partition is next, and when an empty one holds the others back."""
+"""The choice of the next partition, and the conditions under which an empty one holds the others back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fill(group: PartitionGroup, partition: TopicPartition, *timestamps: int) -> 
 
 
 def drain_one_by_one(group: PartitionGroup) -> list[tuple[str, int]]:
-    """As a task does with one record at a time."""
+    """Takes one record at a time, as a task may. Returns topics and timestamps in that order."""
     order = []
     while chosen := group.poll():
         queue = chosen[0]

@@ -16,7 +16,7 @@ PRODUCED = ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string())
 
 
 def chosen(topic: str, key: str, value: Any, partitions: int) -> Any:
-    """What the value says, as Python; ``all`` are all."""
+    """Returns what the value says as Python; ``all`` stands for all partitions."""
     return set(range(partitions)) if value == "all" else eval(value)
 
 

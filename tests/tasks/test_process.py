@@ -1,4 +1,4 @@
-"""What a processor may ask of its context, and what its stores answer."""
+"""The questions that a processor may ask its context, and the answers of its stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def timestamped(name: str = "store") -> StoreBuilder[str, str]:
 
 
 def calling(step: Step) -> Callable[[], Processor[Any, Any, Any, Any]]:
-    """A supplier of processors that do ``step`` with the context and each record."""
+    """Returns a supplier of processors that do ``step`` with the context and each record."""
 
     class Calling(Processor[Any, Any, Any, Any]):
         def init(self, context: ProcessorContext[Any, Any]) -> None:
@@ -57,7 +57,7 @@ def bench_of(step: Step, *stores: AnyStoreBuilder, **config: Any) -> Bench:
 
 
 def asked(question: Step, *stores: AnyStoreBuilder) -> Any:
-    """What a processor is answered when it asks while it processes (k, v) of time 5 at offset 3."""
+    """Returns the answer to a processor that asks while it processes (k, v) of time 5 at offset 3."""
     answers: list[Any] = []
     bench = bench_of(lambda context, record: answers.append(question(context, record)), *stores)
     bench.add("in", ("k", "v", 5), offset=3)

@@ -38,7 +38,7 @@ class Stepping(ps.FixedKeyProcessor[Any, Any, Any]):
 
 
 class SteppingAnyKey(ps.Processor[Any, Any, Any, Any]):
-    """The same as a plain processor."""
+    """Does ``step`` with the context and each record, as a plain processor."""
 
     def __init__(self, step: Step) -> None:
         self.step = step

@@ -1,4 +1,4 @@
-"""What the tasks of a sub-topology share, worked out once."""
+"""The program that the tasks of a sub-topology share, worked out once."""
 
 from __future__ import annotations
 

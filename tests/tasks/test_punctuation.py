@@ -1,4 +1,4 @@
-"""When punctuators are called, on either clock."""
+"""The calls of punctuators, on either clock."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Aggregated = Callable[[ps.SessionWindowedKStream[str, str]], ps.KTable[Any, Any]
 
 
 def texts(how: ps.Materialized[Any, Any] | None = None) -> Aggregated:
-    """Values one behind the other, sessions that met with a bar between them."""
+    """Concatenates the values of a session; a bar separates those of sessions that were merged."""
     kept: ps.Materialized[Any, Any] = (how or ps.Materialized.as_("s")).with_value_serde(STRINGS)
     return lambda windowed: windowed.aggregate(
         str,
@@ -48,7 +48,7 @@ class Played:
         self._output = self.driver.create_output_topic("out", STRINGS, value_serde)
 
     def put(self, *records: tuple[str | None, str | None, int]) -> list[Shown]:
-        """What comes out."""
+        """Puts the records and returns the results."""
         for key, value, timestamp in records:
             self._input.pipe_input(key, value, timestamp)
         return [(str(each.key), each.value, each.timestamp) for each in self._output.read_records_to_list()]
@@ -97,7 +97,7 @@ def test_a_record_between_sessions_makes_one_of_them_the_earliest_first(played: 
 def test_what_changes_nothing_but_the_aggregate_is_an_update_where_there_is_a_cache(played: Make) -> None:
     records = (("k", "a", 10), ("k", "b", 20), ("k", "c", 15))
     assert played(texts()).put(*records)[-1:] == [("[k@10/20]", "abc", 20)]
-    # Without a cache the session is deleted and made anew, as in Kafka Streams.
+    # Without a cache the session is deleted and made again, as in Kafka Streams.
     assert played(texts(AT_ONCE)).put(*records)[-2:] == [("[k@10/20]", None, 20), ("[k@10/20]", "abc", 20)]
 
 
@@ -307,7 +307,7 @@ def test_a_processor_behind_the_aggregate_may_write_the_store_in_the_middle_of_a
             self.store: ps.SessionStore[str, int] = context.get_state_store("s")
 
         def process(self, record: ps.Record[ps.Windowed[str], int]) -> None:
-            if record.value is None:  # a session has become part of another one, which is not told yet
+            if record.value is None:  # a session has become part of another one, which is not sent yet
                 self.store.put(ps.Windowed(record.key.key, ps.Window(20, 25)), 40)
 
     builder = ps.StreamsBuilder()

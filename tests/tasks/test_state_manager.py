@@ -53,7 +53,7 @@ def topology() -> StreamsBuilder:
 
 
 class Standby:
-    """The first half of a task alone, with where it stands in each changelog."""
+    """The state manager of a task alone, with its position in each changelog."""
 
     def __init__(self) -> None:
         config = StreamsConfig.of({"application.id": APPLICATION})
@@ -63,7 +63,7 @@ class Standby:
         self.state_manager = StateManager(TaskId(0, 0), self.program, self.stores, self.collector)
 
     def follow(self, sent: Sequence[Sent]) -> None:
-        """What an active task has written: the standby reads the changelogs among it."""
+        """Restores the changelog records among those that an active task has sent."""
         for store, log in self.program.changelogs.items():
             records = [each for each in sent if each.topic == log.topic]
             keys, values, times = ([each[place] for each in records] for place in (1, 2, 3))
@@ -78,7 +78,7 @@ class Standby:
         return found[0].value if found else None
 
     def promoted(self) -> Task:
-        """A task over what is there."""
+        """Returns a task over the standby's stores."""
         task = Task(self.state_manager, self.collector)
         task.set_caught_up(IN, True)
         return task

@@ -116,8 +116,8 @@ def test_a_late_record_joins_what_is_still_kept() -> None:
 
 
 def itself(where: str, *times: int) -> list[int]:
-    """Of a stream that is joined with itself, when results come of records of ``times``: those behind the first one
-    after a restart, with the stores or from the changelog."""
+    """Joins a stream with itself. Returns the times of the results of all ``times`` after the first. Before these, the
+    task restarts with its stores or from the changelog, unless ``where`` is "running"."""
     builder = ps.StreamsBuilder()
     stream = builder.stream("in", STRINGS)
     windows = ps.JoinWindows.of_time_difference_and_grace(10, 30)
@@ -142,7 +142,7 @@ def itself(where: str, *times: int) -> list[int]:
 
 @pytest.mark.parametrize("where", ["running", "the same disk", "its changelog"])
 def test_a_record_that_comes_too_late_does_not_join_itself_after_a_restart_either(where: str) -> None:
-    # Kafka Streams begins with no time again, and takes it.
+    # Kafka Streams begins again without a time, and takes it.
     retention_ms = 10 + 10 + 30
     assert itself(where, 1000, 1000 - retention_ms + 1) == []
     assert itself(where, 1000, 1000 - retention_ms + 2) == [1000 - retention_ms + 2]

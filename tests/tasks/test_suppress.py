@@ -30,7 +30,7 @@ Shown = tuple[str, Any, int]
 
 
 class Played:
-    """Records go into ``in``, what comes to ``out`` comes out."""
+    """A program on a test driver: records go into ``in``, results are read from ``out``."""
 
     def __init__(self, build: Callable[[ps.StreamsBuilder], Any], value_serde: ps.Serde[Any] = STRINGS) -> None:
         builder = ps.StreamsBuilder()
@@ -40,7 +40,7 @@ class Played:
         self._output = self.driver.create_output_topic("out", STRINGS, value_serde)
 
     def put(self, *records: Input, topic: str = "in") -> list[Shown]:
-        """What comes out."""
+        """Puts the records and returns the results."""
         for key, value, timestamp in records:
             self.driver.pipe(topic, key.encode(), None if value is None else value.encode(), timestamp)
         return [(each.key or "", each.value, each.timestamp) for each in self.records()]
@@ -55,7 +55,7 @@ def played() -> Iterator[Callable[..., Played]]:
 
 
 def table(how: ps.Suppressed[Any]) -> Callable[[ps.StreamsBuilder], ps.KStream[str, str]]:
-    """A table whose updates are held back."""
+    """Returns a program with a table whose updates are held back."""
     return lambda builder: builder.table("in", IN).suppress(how).to_stream()
 
 
@@ -243,7 +243,7 @@ def test_what_goes_on_has_the_headers_of_its_last_update(played: Callable[..., P
 
 
 class Where(ps.Processor[str, str, str, str]):
-    """The value of each record is where it came from."""
+    """Forwards each record with its topic and offset as the value."""
 
     def init(self, context: ps.ProcessorContext[str, str]) -> None:
         self.context = context
@@ -353,7 +353,7 @@ def test_a_value_without_a_fitting_serde_is_named(played: Callable[..., Played])
 
 @pytest.mark.parametrize("at_once", [1, 2], ids=["each alone", "together"])
 def test_updates_of_a_cached_store_keep_their_source_until_the_commit(at_once: int) -> None:
-    """Found wrong: a record that was processed alone left its place to the last one before the flush."""
+    """Found wrong: a record that was processed alone got the topic and offset of the last one before the flush."""
     builder = ps.StreamsBuilder()
     counts = builder.stream("in", IN).group_by_key().count(ps.Materialized.as_("counts"))
     counts.suppress(ps.Suppressed.until_time_limit(LONG_TIME, UNBOUNDED))

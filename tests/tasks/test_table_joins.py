@@ -29,7 +29,7 @@ def pair(left: Any, right: Any) -> str:
 def played(
     program: Callable[[Table, Table], Table], *updates: tuple[str, str | None, str | None, int]
 ) -> list[tuple[Any, Any, int]]:
-    """Key, value, timestamp of what the joined table tells of updates: side, key, value, timestamp."""
+    """Returns key, value, timestamp of what the joined table sends for updates (side, key, value, timestamp)."""
     builder = StreamsBuilder()
     program(builder.table("a", STRINGS), builder.table("b", STRINGS)).to_stream().to("out")
     with TopologyTestDriver(builder.build(), CONFIG) as driver:
@@ -75,7 +75,7 @@ def test_a_joined_table_is_joined_again_materialised_or_not(how: list[Any]) -> N
         return a.left_join(b, pair, *how).outer_join(a.join(b, pair, *how), pair, *how)
 
     told = played(chain, ("a", "k", "1", 5), ("b", "k", "2", 9), ("a", "k", None, 3))
-    # When b comes, the join below is told of it before the join above has both: the result is the same in the end.
+    # When b comes, the join below gets it before the join above has both: the result is the same in the end.
     assert told[0] == ("k", "((1,None),None)", 5)
     assert ("k", "((1,2),(1,2))", 9) in told
     assert told[-1][1] is None
@@ -91,7 +91,7 @@ def test_a_table_is_joined_with_itself() -> None:
 
 
 def test_old_values_of_an_uncached_join_reach_an_aggregate_behind_it() -> None:
-    """The subtractor takes away exactly what was added: else counts would grow with each update."""
+    """The subtractor takes away exactly what was added: otherwise, counts would grow with each update."""
 
     def counted(a: Table, b: Table) -> Table:
         groups = a.outer_join(b, pair, UNCACHED).group_by(lambda key, value: (value[:2], value))

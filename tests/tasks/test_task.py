@@ -113,7 +113,7 @@ class TestProcessing:
 
 
 class TestHowTheHostCutsTheWorkDoesNotMatter:
-    """The same records give the same results, however they are batched and however many are processed at a time."""
+    """Records give the same results, however they are batched and however many are processed at a time."""
 
     @staticmethod
     def rows(seed: int) -> tuple[list[Row], list[Row]]:
@@ -128,7 +128,7 @@ class TestHowTheHostCutsTheWorkDoesNotMatter:
         return rows
 
     def outcome(self, seed: int, add: int, process: int) -> Any:
-        """All that was sent, in order, and what stands in stores, counters and offsets afterwards."""
+        """Returns all that was sent, in order, and the stores, counters and offsets afterwards."""
         bench = Bench(busy())
         stream, table = self.rows(seed)
         for topic, rows in (("in", stream), ("table", table)):

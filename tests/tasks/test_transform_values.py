@@ -53,7 +53,7 @@ ONE = Numbered()
 
 
 class Counted(ValueTransformerWithKey[str, str, str]):
-    """How often each key was updated, in a store."""
+    """The value with the number of updates of its key, counted in a store."""
 
     @override
     def init(self, context: ProcessorContext[Never, Never]) -> None:

@@ -157,13 +157,13 @@ def test_time_goes_on_without_records_where_the_configuration_says_so() -> None:
     again = bench(table, config={"window.idle.advance.ms": 50})
     again.task.resume(task.task.offsets())
     again.task.init(0)
-    assert shown(again.feed("in", ("a", "late", 140), offset=1)) == []  # 150 it was
+    assert shown(again.feed("in", ("a", "late", 140), offset=1)) == []  # its time was 150
     assert again.dropped == 1
 
 
 @pytest.mark.parametrize("idle", [False, True])
 def test_what_had_expired_at_the_commit_is_not_restored(idle: bool) -> None:
-    """What expired behind it is: tests/actors/test_changelog_ahead.py."""
+    """Rows that expired behind it are: tests/actors/test_changelog_ahead.py."""
     config = {"window.idle.advance.ms": 50} if idle else {}
     task = bench(joined, config=config)
     sent = task.feed("in", ("a", "1", 100))
@@ -203,7 +203,7 @@ def test_a_query_is_not_answered_with_what_has_expired() -> None:
 
 
 def test_the_source_topic_is_no_changelog_of_a_table_that_expires() -> None:
-    """It has no deletions of what expired: a restore would bring it back."""
+    """It has no deletions of expired rows: a restore would bring them back."""
     builder = ps.StreamsBuilder()
     builder.table("in", STRINGS, ROWS.with_ttl(TTL))
     built = builder.build({"topology.optimization": "all"})
@@ -225,7 +225,7 @@ def test_each_record_costs_what_expires_and_not_what_is_there(monkeypatch: pytes
     task.feed("in", *[(f"k{number % 50}", "w", 5000 + number) for number in range(1000)])
     assert looked_up == []
     gone = shown(task.feed("in", ("x", "v", 1_000_000 + 59)))
-    # Fifty were updated later: they are looked at, and noted anew.
+    # Fifty were updated later: they are looked at, and noted again.
     assert len(gone) == 11
     assert len(looked_up) == 60
 
@@ -290,7 +290,7 @@ def _kind() -> Any:
 
 @pytest.mark.parametrize("caching", [False, True], ids=["uncached", "cached"])
 def test_on_its_own_disk_a_task_goes_on_with_what_it_had_noted(caching: bool, tmp_path: Path) -> None:
-    """No changelog is read: what tells when rows expire is among the rows."""
+    """No changelog is read: the times at which rows expire are among the rows."""
     first = bench(table, caching=caching, state=tmp_path)
     first.feed("in", ("a", "1", 100), ("b", "1", 105), ("a", "2", 108))
     first.commit({"rows": 3})
@@ -307,7 +307,7 @@ def test_on_its_own_disk_a_task_goes_on_with_what_it_had_noted(caching: bool, tm
 
 
 def test_a_changelog_whose_records_have_headers_is_restored_like_any_other() -> None:
-    """A store that kept headers before it was given a TTL has left such a one."""
+    """A store that kept headers before it was given a TTL has left such a changelog."""
     task = bench(table, start=False)
     rows = [b"a", b"b"], [b"1", b"2"], [100, 105]
     task.state_manager.restore("rows", *rows, next_offset=2, headers=[(("h", b"x"),), None])
@@ -318,7 +318,7 @@ def test_a_changelog_whose_records_have_headers_is_restored_like_any_other() -> 
 
 
 class Wraps(ps.ProcessorWrapper):
-    """Wraps each in nothing."""
+    """Gives each supplier back unchanged, in a function."""
 
     def wrap_processor_supplier(self, name: str, supplier: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: supplier()

@@ -109,7 +109,7 @@ def test_rows_go_when_the_model_says_so_over_any_restarts(build: Build, on_disk:
                 out = driver.create_output_topic("out", TEXT, TEXT).read_records_to_list()
                 shown = [(each.key or "", each.value, each.timestamp) for each in out]
         if caching:
-            # A cache tells of a key once, of what it was deleted from only if somebody has heard of that.
+            # A cache sends a key once, and its deletion only if the value that was deleted had been sent.
             assert [each for each in shown if each[1] is not None] == [
                 each for each in model.shown if each[1] is not None
             ]

@@ -1,4 +1,4 @@
-"""Which keys and values travel as bytes, told by the calls that their serdes get."""
+"""The keys and values that pass as bytes, recognised by the calls that their serdes get."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOSSY = Serde("lossy", str.encode, bytes.decode)  # equal to string, but does no
 
 
 class Decodes:
-    """Which sides of the records of topic "in" a topology decodes."""
+    """The sides (key, value) of the records of topic "in" that a topology decodes."""
 
     def __init__(self, inner: Serde[Any] | None = None) -> None:
         self.key, self.key_calls = counting_serde(inner or Serdes.string())
@@ -231,7 +231,7 @@ def test_an_extractor_derived_from_ours_sees_decoded_records() -> None:
 
 
 def copying(serde: Serde[Any], handler: Any) -> Bench:
-    """Nobody looks at keys or values: they travel as bytes."""
+    """Returns a program in which nothing looks at keys or values: they pass as bytes."""
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(serde, serde))
     stream.to("out", Produced.with_(serde, serde))

@@ -1,4 +1,4 @@
-"""Which window takes which record, against counting it out: windows of every kind and joins, over random times."""
+"""The windows that take each record, against plain counting: windows of every kind and joins, over random times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import penstock as ps
 STRING, LONG, JSON = ps.Serdes.string(), ps.Serdes.long(), ps.Serdes.json()
 FOR_EVER = 1 << 45
 BASES = (0, 1_795_348_800_000, 1 << 44)
-"""Where times begin: at the epoch, now, and far ahead."""
+"""The times (ms) at which records begin: the epoch, now, and far ahead."""
 some_times = st.tuples(st.sampled_from(BASES), st.lists(st.integers(0, 60), min_size=1, max_size=14)).map(
     lambda drawn: [drawn[0] + each for each in drawn[1]]
 )
@@ -27,8 +27,8 @@ Results = dict[tuple[int, int], Any]
 def windowed(
     times: Iterable[int], aggregated: Callable[[ps.KGroupedStream[str, int]], ps.KTable[Windowed, Any]], **config: Any
 ) -> tuple[Results, int]:
-    """What is in each window in the end, by its start and end, of numbered records at ``times``; and how many were
-    dropped."""
+    """Returns the content of each window in the end, by its start and end, for numbered records at ``times``; and the
+    number of records dropped."""
     builder = ps.StreamsBuilder()
     grouped = builder.stream("in", ps.Consumed.with_(STRING, LONG)).group_by_key()
     stream = aggregated(grouped).to_stream(lambda key, value: f"{key.window.start} {key.window.end}")
@@ -170,11 +170,11 @@ class TestSessionWindows:
 
 
 Side = tuple[bool, int]
-"""Whether it is of the left stream, and its time."""
+"""True for a record of the left stream, and its time."""
 
 
 def joined(sides: list[Side], kind: str, windows: ps.JoinWindows) -> Counter[tuple[Any, Any]]:
-    """The numbers of the records that were joined; None for that which was not there."""
+    """Returns the numbers of the records that were joined; None for a side that was not there."""
     builder = ps.StreamsBuilder()
     left = builder.stream("left", ps.Consumed.with_(STRING, LONG))
     right = builder.stream("right", ps.Consumed.with_(STRING, LONG))
@@ -185,7 +185,7 @@ def joined(sides: list[Side], kind: str, windows: ps.JoinWindows) -> Counter[tup
         topics = {each: driver.create_input_topic("left" if each else "right", STRING, LONG) for each in (True, False)}
         for number, (is_left, time) in enumerate(sides):
             topics[is_left].pipe_input("k", number, time)
-        # What waits for its window to close is let go by a record of another key behind all windows.
+        # Records of another key, behind all windows, release what waits for its window to close.
         topics[True].pipe_input("other", -1, FOR_EVER * 2)
         topics[True].pipe_input("other", -1, FOR_EVER * 4)
         pairs = driver.create_output_topic("out", STRING, JSON).read_values_to_list()
@@ -221,7 +221,7 @@ def test_streams_join_what_is_near_and_say_what_found_nobody(
             expected[(number, other) if is_left else (other, number)] += 1
         if not near and (kind == "outer" or (kind == "left" and is_left)):
             alone = (number, None) if is_left else (None, number)
-            if time + latest < stream_time:  # nobody who is in time can still join it
+            if time + latest < stream_time:  # no record that is in time can still join it
                 expected[alone] += 1
             else:
                 waiting[number] = alone

@@ -27,7 +27,7 @@ Shown = tuple[str, Any, int]
 
 
 class Played:
-    """A count, or what ``aggregate`` makes, per window; records go in, results come out."""
+    """A count, or the table that ``aggregate`` makes, per window; records go in, results come out."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Played:
         self._output = self.driver.create_output_topic("out", STRINGS, value_serde)
 
     def put(self, *records: tuple[str | None, str | None, int]) -> list[Shown]:
-        """What comes out."""
+        """Puts the records and returns the results."""
         for key, value, timestamp in records:
             self._input.pipe_input(key, value, timestamp)
         return [(str(each.key), each.value, each.timestamp) for each in self._output.read_records_to_list()]
@@ -120,7 +120,7 @@ def test_reducers_and_aggregators_of_time_windows_are_given_null(played: Callabl
         lambda windowed: windowed.reduce(lambda aggregate, value: aggregate + str(value)),
         value_serde=STRINGS,
     )
-    # A null first value is no aggregate; what follows begins anew.
+    # A null first value is no aggregate; the next value begins again.
     assert first.put(("k", None, 1)) == []
     assert first.put(("k", "a", 2), ("k", None, 3)) == [("[k@0/10]", "a", 2), ("[k@0/10]", "aNone", 3)]
 
@@ -344,7 +344,7 @@ def test_results_are_the_same_wherever_windows_are_kept(
 def test_a_user_s_store_may_keep_windows_for_less_than_they_take_records(played: Callable[..., Played]) -> None:
     how: ps.Materialized[str, int] = ps.Materialized.as_(ps.Stores.persistent_window_store("c", 10, 10))
     bench = played(ps.TimeWindows.of_size_and_grace(10, 100), lambda windowed: windowed.count(how))
-    # What it does not show any more is counted anew, as in Kafka Streams without a cache.
+    # A window that it does not show any more is counted again, as in Kafka Streams without a cache.
     assert bench.put(("k", "v", 1), ("k", "v", 25), ("k", "v", 2))[-1] == ("[k@0/10]", 1, 2)
 
 
@@ -405,5 +405,5 @@ def test_all_windows_of_a_key_go_to_the_partition_of_the_key() -> None:
     assert [each.partition for each in sent if each.topic == "out"] == [
         partition_for(b"k", 7), partition_for(b"k", 7), partition_for(b"l", 7),
     ]  # fmt: skip
-    # A repartition topic is partitioned by the whole key, by whoever produces to it.
+    # A repartition topic is partitioned by the whole key, by each of its producers.
     assert [each.partition for each in sent if each.topic.endswith("-repartition")] == [-1] * 3

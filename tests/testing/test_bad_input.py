@@ -59,7 +59,7 @@ def counts(table: Any) -> None:
 def play(
     build: Build, *records: Given, config: dict[str, Any] | None = None
 ) -> tuple[list[tuple[str | None, str | None]], int]:
-    """Keys and values of what comes out, and how many records were dropped."""
+    """Returns the keys and values of what comes out, and the number of records that were dropped."""
     builder = ps.StreamsBuilder()
     build(builder)
     with ps.TopologyTestDriver(builder.build(), config) as driver:
@@ -174,7 +174,7 @@ def at_minus_one(extractor: Any) -> Build:
 
 
 def pipe_negative(build: Build, config: dict[str, Any] | None = None) -> tuple[int, int]:
-    """How many came out, how many were dropped."""
+    """Returns the number of records that came out, and of those that were dropped."""
     builder = ps.StreamsBuilder()
     build(builder)
     with ps.TopologyTestDriver(builder.build(), config) as driver:
@@ -235,7 +235,7 @@ def test_a_function_that_gets_another_type_than_it_takes_is_named() -> None:
 
 
 def test_a_record_that_is_too_large_is_an_error_of_its_topic() -> None:
-    """Live, where the client knows of it; in the driver there is no limit. The real client: tests/kafka."""
+    """The limit exists live, where the client knows of it, and not in the driver. The real client: tests/kafka."""
     producer = FakeClients("app", FakeBroker()).producer()
     with pytest.raises(ProductionError, match=r"too large.*topic out"):
         producer.send("out", b"k", b"x" * (MAX_RECORD_BYTES + 1), 0)
@@ -254,7 +254,7 @@ def test_a_cycle_by_way_of_a_topic_is_processed_record_by_record() -> None:
 
 
 def test_a_cycle_whose_topics_have_no_number_of_partitions_is_refused() -> None:
-    """Of operators there can be none: each call needs the stream that it follows."""
+    """A cycle of operators cannot be made: each call needs the stream that it follows."""
     builder = ps.StreamsBuilder()
     circle = ps.Repartitioned.with_(TEXT, TEXT).with_name("circle")
     one(builder, "app-circle-repartition").repartition(circle)

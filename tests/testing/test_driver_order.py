@@ -103,7 +103,7 @@ def test_what_comes_out_is_the_same(seed: int, idle_ms: int, processors: bool) -
 
 
 def test_the_short_way_is_taken_where_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the test above would compare the long way with itself."""
+    """Guards the test above, which would otherwise compare the long way with itself."""
     with ps.TopologyTestDriver(program(processors=False)) as driver:
         taken: list[bool] = []
         alone = driver._task.process_alone

@@ -1,4 +1,4 @@
-"""The driver's getters: one for each kind of store, and what they say of the others."""
+"""The driver's getters: one for each kind of store, with an error for other kinds."""
 
 from __future__ import annotations
 

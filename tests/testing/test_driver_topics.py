@@ -1,4 +1,4 @@
-"""What is piped into a driver, in each form, and what is said of topics, serdes and times that do not fit."""
+"""The input of a driver, in each form, and the errors about topics, serdes and times that do not fit."""
 
 from __future__ import annotations
 

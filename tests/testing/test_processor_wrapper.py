@@ -1,4 +1,4 @@
-"""What a wrapper of processors sees, what it may do, and what is refused (KIP-1112)."""
+"""The processors that a wrapper sees, the changes that it may make, and those that are refused (KIP-1112)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class DropValues(ps.FixedKeyProcessor[Any, Any, Any]):
 
 
 class Seeing(ps.ProcessorWrapper):
-    """Writes down what it is given, and wraps nothing."""
+    """Notes the suppliers that it gets, and wraps none."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
         self.config: Mapping[str, Any] = {}
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Keep it."""
+        """Keep the configuration."""
         self.config = config
 
     def wrap_processor_supplier(self, name: str, supplier: Supplier) -> Supplier:
@@ -56,7 +56,7 @@ def store(name: str) -> ps.StoreBuilder[str, str]:
 
 
 def every_kind(builder: ps.StreamsBuilder) -> None:
-    """The program of which ``wrapped_by_kafka_streams.txt`` says what Kafka Streams 4.3.1 hands to a wrapper."""
+    """The program for which ``wrapped_by_kafka_streams.txt`` lists what Kafka Streams 4.3.1 hands to a wrapper."""
     lines = builder.stream("in")
     table, everywhere = builder.table("table"), builder.global_table("global")
     mapped = lines.filter(lambda v: True).map_values(lambda v: v).peek(print).flat_map_values(lambda v: [v])
@@ -118,7 +118,7 @@ class Around(ps.Processor[Any, Any, Any, Any]):
 
 
 class AroundFixedKey(Around, ps.FixedKeyProcessor[Any, Any, Any]):
-    """The same, for processors that cannot change keys."""
+    """Like ``Around``, for processors that cannot change keys."""
 
 
 class Bringing:
@@ -131,22 +131,22 @@ class Bringing:
         return self.make()
 
     def stores(self) -> list[ps.StoreBuilder[str, str]]:
-        """The calls."""
+        """Returns the store of the calls."""
         return [store("calls")]
 
 
 class Everything(ps.ProcessorWrapper):
-    """Around each one."""
+    """Wraps each processor."""
 
     def __init__(self) -> None:
         self.raised: list[str] = []
 
     def wrap_processor_supplier(self, name: str, supplier: Supplier) -> Supplier:
-        """With a store."""
+        """Returns a supplier of wrapped processors, with a store."""
         return Bringing(lambda: Around(name, supplier(), self.raised))
 
     def wrap_fixed_key_processor_supplier(self, name: str, supplier: Supplier) -> Supplier:
-        """With a store."""
+        """Returns a supplier of wrapped processors, with a store."""
         return Bringing(lambda: AroundFixedKey(name, supplier(), self.raised))
 
 

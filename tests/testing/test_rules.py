@@ -43,7 +43,7 @@ def play(wire: Wire, *values: Any, **config: Any) -> ps.TopologyTestDriver:
 
 
 def change(*given: Any) -> Any:
-    """Changes the last thing it is given, and returns it."""
+    """Changes the last dict among its arguments in place, and returns it; None if there is none."""
     for each in reversed(given):
         if isinstance(each, dict):
             each.setdefault("n", []).append(7)

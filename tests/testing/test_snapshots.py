@@ -1,4 +1,4 @@
-"""What counts as a change of an object within a user function, and what does not."""
+"""Changes of an object within a user function: those that count, and those that do not."""
 
 from __future__ import annotations
 

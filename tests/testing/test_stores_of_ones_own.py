@@ -1,4 +1,4 @@
-"""What a store of one's own may do wrong is said, with the store's name: by the driver, and by every task."""
+"""Mistakes of a store of one's own are reported, with the store's name: by the driver, and by every task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The test driver's public face, as a user of it would describe it."""
+"""The public interface of the test driver, as a user of it would describe it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a user function gets the key is told by the arguments it takes."""
+"""The arguments that a user function takes decide if it gets the key."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_cannot_be_called_is_refused_by_name_and_type() -> None:
 
 
 Program = Callable[[Any, Any], object]
-"""Of a stream and the function under test."""
+"""A program that is made of a stream and the function under test."""
 
 CALLS: dict[str, tuple[int, Program]] = {
     "filter": (1, lambda s, f: s.filter(f)),
@@ -122,12 +122,12 @@ BOTH = {"filter", "filter_not", "peek", "for_each", "branch", "select_key", "gro
     "filter of a table",
     "filter_not of a table",
 }
-"""They take f(value) and f(key, value)."""
+"""Calls that take f(value) and f(key, value)."""
 WITH_KEY = {"map_values", "flat_map_values", "join", "left_join", *BOTH}
 
 
 def method(call: str) -> str:
-    """The method itself."""
+    """Returns the name of the method itself."""
     return call.partition(" of ")[0]
 
 

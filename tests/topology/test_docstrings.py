@@ -1,4 +1,4 @@
-"""Every example in a docstring runs as it stands in a user's program, by the public names alone."""
+"""Every example in a docstring runs unchanged in a user's program, by the public names alone."""
 
 from __future__ import annotations
 

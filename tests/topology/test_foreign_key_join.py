@@ -1,4 +1,4 @@
-"""What a join by foreign key adds to a topology: names, topics, partitions, and what it refuses."""
+"""The names, topics and partitions that a join by foreign key adds to a topology, and the programs it refuses."""
 
 from __future__ import annotations
 

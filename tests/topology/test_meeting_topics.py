@@ -14,7 +14,7 @@ STRINGS = ps.Consumed.with_(STRING, STRING)
 
 
 def met(build: Callable[[ps.StreamsBuilder], object]) -> list[set[frozenset[str]]]:
-    """Of each sub-topology."""
+    """Returns the sets of topics that meet, for each sub-topology."""
     builder = ps.StreamsBuilder()
     build(builder)
     config = StreamsConfig.of({"application.id": "app", "default.key.serde": STRING, "default.value.serde": STRING})

@@ -1,4 +1,4 @@
-"""What operators say of themselves, and that none can be forgotten."""
+"""The properties that operators declare, and the checks that none can be forgotten."""
 
 from __future__ import annotations
 

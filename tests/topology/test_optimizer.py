@@ -1,4 +1,4 @@
-"""What is rewritten before a topology is written, and that the builder itself stays as the user wrote it."""
+"""The rewriting of a topology before it is built. The builder itself stays as the user wrote it."""
 
 from __future__ import annotations
 

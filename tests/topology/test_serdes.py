@@ -1,4 +1,4 @@
-"""Which serdes an operator hands on, and where they end up."""
+"""The serdes that an operator passes on, and the places where they end up."""
 
 from __future__ import annotations
 

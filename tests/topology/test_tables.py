@@ -1,4 +1,4 @@
-"""What stands behind a KTable: where its content is looked up, and whether it tells old values."""
+"""The implementation of a KTable: the store in which its content is looked up, and whether it sends old values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What mypy and pyright see of the installed package, from a folder outside of the checkout.
+"""Checks of the installed package by mypy and pyright, from a folder outside of the checkout.
 
-The programs of ``right/`` say by ``assert_type`` what must be inferred, so an install that shows the checkers nothing
+The programs of ``right/`` state by ``assert_type`` what must be inferred, so an install that shows the checkers nothing
 fails there. In those of ``wrong/`` each line that ends in ``# error`` must be reported, and no other line.
 """
 
@@ -44,7 +44,7 @@ disallow_any_generics = false
 disallow_untyped_defs = false
 disallow_incomplete_defs = false
 """
-"""Programs as strict as mypy can be, and pages that spare the reader what says nothing of penstock."""
+"""Programs are as strict as mypy can be; pages spare the reader what says nothing about penstock."""
 
 Faults = Mapping[str, Mapping[int, str]]
 """Per file (``wrong/tables.py``) the first message for each line that has one."""
@@ -71,18 +71,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def faults(folder: Path) -> Mapping[str, Faults]:
-    """What each checker reports."""
+    """The faults that each checker reports."""
     return {"mypy": by_mypy(folder), "pyright": by_pyright(folder)}
 
 
 def programs_of(page: str) -> list[str]:
-    """The Python of a page that stands by itself."""
+    """Returns the Python blocks of a page that are complete programs."""
     blocks = re.findall(r"^ *```python\n(.*?)^ *```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
     return [block for block in blocks if "import penstock" in block]
 
 
 def by_mypy(folder: Path) -> Faults:
-    """With the strictness that a user of a typed library chooses."""
+    """Returns mypy's faults, with the strictness that a user of a typed library chooses."""
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.py"))
     done = run(folder, "mypy", "--explicit-package-bases", "--no-incremental", "--no-pretty", *files)
     assert done.returncode in (0, 1), done.stdout + done.stderr
@@ -91,7 +91,7 @@ def by_mypy(folder: Path) -> Faults:
 
 
 def by_pyright(folder: Path) -> Faults:
-    """As an editor shows them that was told which Python to use."""
+    """Returns pyright's faults, as an editor shows them that knows which Python to use."""
     done = run(folder, "pyright", "--pythonpath", sys.executable, "--outputjson", ".")
     assert done.returncode in (0, 1), done.stdout + done.stderr
     found = json.loads(done.stdout)["generalDiagnostics"]

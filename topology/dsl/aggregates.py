@@ -20,7 +20,7 @@ REDUCE = "KSTREAM-REDUCE-"
 
 
 class GroupedAggregates:
-    """What ``KGroupedStream`` and its windowed forms add to the graph. Mirrors ``GroupedStreamAggregateBuilder``."""
+    """Adds aggregates of grouped streams, windowed or not, to the graph. Mirrors ``GroupedStreamAggregateBuilder``."""
 
     def __init__(self, head: StreamHead, grouped: Grouped[Any, Any]) -> None:
         self.head = head
@@ -28,8 +28,8 @@ class GroupedAggregates:
         self._repartition: Repartition | None = None
 
     def use_up_store_name(self, materialized: Materialized[Any, Any] | None) -> None:
-        """Where ``count`` is given a ``Materialized`` without a name, Kafka Streams uses up a number, and the names of
-        all that follow depend on it."""
+        """Use up a number if ``materialized`` is given without a name, as Kafka Streams does for ``count``: the names
+        of all that follow depend on it."""
         if materialized is not None and materialized.name is None:
             self.head.graph.names.store(AGGREGATE)
 
@@ -43,9 +43,9 @@ class GroupedAggregates:
         store_of: Callable[[str], AnyStoreBuilder],
         key_serde_of: Callable[[Serde[Any]], Serde[Any]] | None = None,
     ) -> KTable[Any, Any]:
-        """The table that ``operator`` keeps in ``store_of(name)``; names are those that are given, or of ``prefix``.
+        """Add the table that ``operator`` keeps in ``store_of(name)``; names are those given, or made of ``prefix``.
 
-        ``key_serde_of`` makes the serde of the table's keys from that of the store's, where they are windowed.
+        ``key_serde_of`` makes the serde of the table's keys from that of the store's, if they are windowed.
         """
         names = self.head.graph.names
         store = store_of(how.name or names.store(prefix))
@@ -62,7 +62,7 @@ class GroupedAggregates:
         return KTable(behind, table, how.name)
 
     def _partitioned_by_key(self, store_name: str) -> StreamHead:
-        """This stream partitioned by its key: by a topic of the grouping's name once, else by one per aggregate."""
+        """Returns this stream partitioned by key: by one topic if the grouping has a name, else one per aggregate."""
         if not self.head.repartition_required:
             return self.head
         head, how = self.head, self.grouped

@@ -24,10 +24,10 @@ V1 = TypeVar("V1")
 
 @dataclass(frozen=True)
 class Branched(Generic[K, V]):
-    """What becomes of a branch. Mirrors ``Branched``.
+    """The name of a branch, and what is done with its records. Mirrors ``Branched``.
 
-    ``name`` ends the branch's name, which begins with that of ``split``. With a ``function`` of the branch, its result
-    stands in the result of ``split`` (nothing, if it returns None); with a ``consumer`` nothing does.
+    ``name`` ends the branch's name, which begins with that of ``split``. With a ``function`` of the branch, the result
+    of ``split`` has the function's result (nothing, if that is None); with a ``consumer`` it has nothing.
     """
 
     name: str | None = None
@@ -43,23 +43,23 @@ class Branched(Generic[K, V]):
 
     @staticmethod
     def as_(name: str) -> Branched[Any, Any]:
-        """The end of the branch's name."""
+        """Returns options with the end of the branch's name."""
         return Branched(name)
 
     @staticmethod
     def with_function(
         function: Callable[[KStream[K1, V1]], KStream[Any, Any] | None], name: str | None = None
     ) -> Branched[K1, V1]:
-        """Go on with the branch right here; its result is what ``function`` returns."""
+        """Continue with the branch right here; its result is what ``function`` returns."""
         return Branched(name, function=function)
 
     @staticmethod
     def with_consumer(consumer: Callable[[KStream[K1, V1]], object], name: str | None = None) -> Branched[K1, V1]:
-        """Go on with the branch right here and keep nothing of it."""
+        """Continue with the branch right here and keep nothing of it."""
         return Branched(name, consumer=consumer)
 
     def with_name(self, name: str) -> Branched[K, V]:
-        """The same with a name."""
+        """Returns a copy with a name."""
         return replace(self, name=name)
 
 
@@ -90,7 +90,7 @@ class BranchedKStream(Generic[K, V]):
         self, predicate: Callable[[K, V], bool], branched: Branched[K, V] | None = None
     ) -> BranchedKStream[K, V]: ...
     def branch(self, predicate: Callable[..., bool], branched: Branched[K, V] | None = None) -> BranchedKStream[K, V]:
-        """One more branch: records for which the predicate is the first to be true. Mirrors ``branch``.
+        """Add a branch: records for which the predicate is the first to be true. Mirrors ``branch``.
 
         Called with (value) or (key, value), as in :meth:`KStream.filter`.
         """

@@ -1,4 +1,4 @@
-"""What a cogroup adds to the graph: a node for each of its streams, all over one store, and one behind them."""
+"""Adds a cogroup to the graph: a node for each of its streams, all over one store, and one behind them."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Cogroup:
 
     @property
     def graph(self) -> LogicalGraph:
-        """The graph of all of them."""
+        """The graph of all of its streams."""
         return next(iter(self.aggregators))._aggregates.head.graph
 
     @property
     def key_serde(self) -> Serde[Any] | None:
-        """The serde that the keys of all of them have."""
+        """The serde of the keys of all streams; None if they differ."""
         serdes = [grouped._aggregates.grouped.key_serde for grouped in self.aggregators]
         return serdes[0] if all(serde == serdes[0] for serde in serdes) else None
 
     def aggregated(
         self, store: AnyStoreBuilder, named: NameLike | None, operator: Callable[[Aggregator], TableOperator]
     ) -> tuple[StreamHead, CogroupedTable]:
-        """Add the nodes; ``operator`` makes theirs of their aggregators. Returns the table and its end."""
+        """Add the nodes; ``operator`` makes their operators of their aggregators. Returns the head and the table."""
         graph, name = self.graph, given_name(named)
         heads = [self._partitioned_by_key(grouped, store.name) for grouped in self.aggregators]
         of_versions = come_from_versions(head.node for head in heads)
@@ -66,7 +66,7 @@ class Cogroup:
         head, how = grouped._aggregates.head, grouped._aggregates.grouped
         if not head.repartition_required:
             return head
-        # The names of a new topic are used up even where the earlier one serves.
+        # The names of a new topic are used up even if the earlier one is used.
         fresh = new_repartition(head.graph, how.name or store_name, how.key_serde, how.value_serde)
         if grouped not in self._repartitions:
             self._repartitions[grouped] = fresh

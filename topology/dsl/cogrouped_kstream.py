@@ -33,8 +33,8 @@ A = TypeVar("A")
 class CogroupedKStream(Generic[K, A]):
     """Grouped streams that are aggregated together, each by an aggregator of its own. Mirrors ``CogroupedKStream``.
 
-    Made by :meth:`KGroupedStream.cogroup`. One store holds one aggregate per key for all of the streams; of what waits
-    in several of them, the record with the smallest timestamp goes first. Their topics must have equally many
+    Made by :meth:`KGroupedStream.cogroup`. One store holds one aggregate per key for all of the streams; if records
+    wait in several of them, the one with the smallest timestamp goes first. Their topics must have equally many
     partitions; a stream whose key may have changed is repartitioned before.
     """
 
@@ -44,7 +44,7 @@ class CogroupedKStream(Generic[K, A]):
     def cogroup(
         self, grouped: KGroupedStream[K, V], aggregator: Callable[[K, V, A], A | None]
     ) -> CogroupedKStream[K, A]:
-        """One more stream, whose records are taken by ``aggregator(key, value, aggregate)``. Mirrors ``cogroup``.
+        """Add a stream, whose records are taken by ``aggregator(key, value, aggregate)``. Mirrors ``cogroup``.
 
         A result of None deletes the aggregate. A stream that is there already gets the new aggregator. Returns this
         object.
@@ -72,7 +72,7 @@ class CogroupedKStream(Generic[K, A]):
     def windowed_by(
         self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
     ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
-        """The same streams, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
+        """These streams, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
 
         Streams that are added later take part in what is aggregated afterwards.
         """
@@ -92,7 +92,7 @@ class CogroupedKStream(Generic[K, A]):
 
         It has the largest timestamp of its records. A record with a null key or a null value is dropped and counted in
         ``dropped-records-total``. With caching on (the default), downstream sees the last update per key and commit.
-        What functions may do with an aggregate is said at :meth:`KGroupedStream.aggregate`. The keys' serde is that of
+        For what functions may do with an aggregate, see :meth:`KGroupedStream.aggregate`. The keys' serde is that of
         ``materialized``, else the one that all the streams have; the aggregates' that of ``materialized``, else the
         configuration's.
 

@@ -1,4 +1,4 @@
-"""``deduplicate``: what it adds to the graph."""
+"""Adds ``deduplicate`` to the graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def deduplicated_stream(
     id_extractor: Callable[..., Any] | None,
     given: Deduplicated[Any, Any, Any] | None,
 ) -> StreamHead:
-    """The stream at ``head`` without duplicates."""
+    """Returns the stream at ``head`` without duplicates."""
     checked_option(given, Deduplicated, "deduplicate")
     how: Deduplicated[Any, Any, Any] = given or Deduplicated()
     with_key = False if id_extractor is None else takes_key(id_extractor, "deduplicate: id_extractor", "value")
@@ -46,7 +46,7 @@ def deduplicated_stream(
         caching=True,
         logging=how.logging,
         topic_config=how.topic_config,
-        # A row stands at the beginning of its window.
+        # A row has the time at which its window begins.
         retention_ms=min(retention_ms + within_ms, LARGEST_TIMESTAMP),
         window_size_ms=within_ms,
         by_id=id_extractor is not None,

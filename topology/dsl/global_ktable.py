@@ -51,7 +51,7 @@ _NO_STREAM_TIME = (
 def global_table_of(
     graph: LogicalGraph, topic: str, read: Consumed[Any, Any], kept: Materialized[Any, Any]
 ) -> GlobalKTable[Any, Any]:
-    """``global_table``: the table in ``graph``."""
+    """Adds the table of ``global_table`` to ``graph``, and returns it."""
     if isinstance(kept.supplier, VersionedBytesStoreSupplier):
         raise TopologyError(f"global_table {topic!r}: a global table cannot be versioned (store {kept.name!r})")
     kept.refuse_ttl(f"global_table {topic!r}", _NO_STREAM_TIME)
@@ -73,7 +73,7 @@ def add_global_store_of(
     consumed: Consumed[Any, Any],
     supplier: ProcessorSupplier[Any, Any, Any, Any],
 ) -> None:
-    """``add_global_store``: the store and its processor in ``graph``."""
+    """Adds the store of ``add_global_store``, and its processor, to ``graph``."""
     if builder.changes_by_itself:
         raise TopologyError(f"add_global_store: store {builder.name!r} cannot have a TTL: {_NO_STREAM_TIME}")
     operator = GlobalProcess(supplier, (builder.name,))
@@ -103,9 +103,9 @@ def join_global_table(
     *,
     left: bool,
 ) -> StreamHead:
-    """``join`` and ``left_join`` of the stream at ``head`` with a global table: nothing is repartitioned."""
+    """Adds ``join`` or ``left_join`` of the stream at ``head`` with a global table: nothing is repartitioned."""
     require_same_graph(head.graph, table._graph, "left_join" if left else "join")
-    # An inner join, too, is named so.
+    # An inner join has this prefix, too.
     name = head.name(named, "KSTREAM-LEFTJOIN-")
     operator = StreamGlobalTableJoin(table._store_name, key_selector, joiner, with_key, left)
     node = Operation(name, lambda: operator)

@@ -1,4 +1,4 @@
-"""Joins: what they add to the graph."""
+"""Adds joins of streams with tables to the graph."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from penstock.topology.physical.versioned_operators import BufferedStreamTableJo
 def partitioned_by_key(
     head: StreamHead, how: Joined[Any, Any, Any], shared: Repartition | None
 ) -> tuple[StreamHead, Repartition | None]:
-    """The stream at ``head`` partitioned by its key, and the repartition topic for its next join.
+    """Returns the stream at ``head`` partitioned by its key, and the repartition topic for its next join.
 
     Joins without a name share one: ``shared``, if there was such a join before.
     """
     if not head.repartition_required:
         return head, shared
     key_serde, value_serde = how.key_serde or head.key_serde, how.value_serde or head.value_serde
-    # The names of a new topic are used up even where the earlier one serves.
+    # The names of a new topic are used up even if the earlier one is used.
     fresh = new_repartition(head.graph, how.name or head.node.name, key_serde, value_serde)
     if shared is None or how.name is not None:
         head.graph.add(fresh, head.node)
@@ -44,7 +44,7 @@ def join_table(
     *,
     left: bool,
 ) -> StreamHead:
-    """``join`` and ``left_join`` of the stream at ``head``, which is partitioned by its key, with a table."""
+    """Adds ``join`` or ``left_join`` of the stream at ``head``, which is partitioned by its key, with a table."""
     call = "left_join" if left else "join"
     require_same_graph(head.graph, table_head.graph, call)
     sources = head.graph.copartition(head.sources, table_head.sources)

@@ -107,8 +107,8 @@ class KGroupedStream(Generic[K, V]):
         """The first of several streams that are aggregated together. Mirrors ``cogroup``.
 
         ``aggregator(key, value, aggregate)`` takes the records of this one. Others are added by
-        :meth:`CogroupedKStream.cogroup`. An aggregator written as a lambda does not tell a type checker what an
-        aggregate is; a variable does: ``totals: CogroupedKStream[str, int] = orders.cogroup(lambda …)``.
+        :meth:`CogroupedKStream.cogroup`. Type checkers do not infer the type of an aggregate from a lambda; annotate a
+        variable: ``totals: CogroupedKStream[str, int] = orders.cogroup(lambda …)``.
         """
         together: CogroupedKStream[K, A] = CogroupedKStream()
         return together.cogroup(self, aggregator)
@@ -122,7 +122,7 @@ class KGroupedStream(Generic[K, V]):
     def windowed_by(
         self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
-        """The same records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
+        """These records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
 
         >>> import penstock as ps
         >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()

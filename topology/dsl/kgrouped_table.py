@@ -31,8 +31,8 @@ class KGroupedTable(Generic[K, V]):
     """The entries of a table by group. Mirrors ``KGroupedTable``; made by :meth:`KTable.group_by`.
 
     An update of the table takes the old value from the aggregate of its group (the subtractor) and adds the new one to
-    the aggregate of its own (the adder): at once where that is the same group, else by two records, the old value's
-    first, so that an entry which changes its group is in neither for a moment. Every aggregate is kept in a store with
+    the aggregate of its own (the adder): at once if that is the same group, else by two records, the old value's
+    first, so that an entry that changes its group is in neither for a moment. Every aggregate is kept in a store with
     a changelog and has the largest timestamp (ms) of its records. With caching on (the default), downstream sees the
     last update per group and commit.
     """
@@ -68,8 +68,8 @@ class KGroupedTable(Generic[K, V]):
         """Values combined by ``adder(aggregate, value)``, taken away by ``subtractor(aggregate, value)``.
 
         The first value of a group is its aggregate. A result of None deletes the aggregate; so nothing is subtracted
-        until the next value begins anew. Both return a new object or one of the two as it is: neither may be changed,
-        since stores hold them (docs/PROGRAMS.md). Mirrors ``reduce``.
+        until the next value begins a new one. Both return a new object or one of the two as it is: neither may be
+        changed, since stores hold them (docs/PROGRAMS.md). Mirrors ``reduce``.
 
         >>> import penstock as ps
         >>> orders = ps.StreamsBuilder().table("orders")
@@ -92,8 +92,8 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, A]:
         """Values combined by ``adder(key, value, aggregate)``, taken away by ``subtractor(key, value, aggregate)``.
 
-        ``key`` is that of the group. The adder begins with ``initializer()`` where there is no aggregate; the
-        subtractor is only called where there is one. A result of None deletes the aggregate. The serde of the
+        ``key`` is that of the group. The adder begins with ``initializer()`` if there is no aggregate; the
+        subtractor is only called if there is one. A result of None deletes the aggregate. The serde of the
         aggregates is that of ``materialized``, else the configuration's. The store holds the aggregate itself until the
         commit, so both must return a new object and not change the one they are given, and ``initializer`` must make a
         fresh (or an immutable) one at each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
@@ -130,7 +130,7 @@ class KGroupedTable(Generic[K, V]):
         )
         store = how.builder(
             TimestampedKeyValueStoreBuilder,
-            # The store of a reduced table is called an aggregate's, too.
+            # The store of a reduced table is named like an aggregate's, too.
             how.name or graph.names.store(_AGGREGATE),
             self._grouped.key_serde,
             value_serde,
@@ -147,7 +147,7 @@ class KGroupedTable(Generic[K, V]):
         return KTable(StreamHead(graph, node, store.key_serde, store.value_serde, sources), table, how.name)
 
     def _repartitioned(self, sink: str, source: str, store_name: str, wanted_by: WrittenBy) -> TableRepartition:
-        """The topic of the grouping's name, one for all aggregates, else one for each."""
+        """Returns the one topic for all aggregates, if the grouping has a name, else one for each."""
         how = self._grouped
         if self._repartition is None or how.name is None:
             self._repartition = TableRepartition(

@@ -80,7 +80,7 @@ class KStream(KStreamProcessors[K, V]):
     @overload
     def map_values(self, mapper: Callable[[K, V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
     def map_values(self, mapper: Callable[..., VR], *, named: NameLike | None = None) -> KStream[K, VR]:
-        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, told apart by the arguments it takes.
+        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments it takes.
 
         The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the mapper. Mirrors
         ``mapValues``.
@@ -145,7 +145,7 @@ class KStream(KStreamProcessors[K, V]):
     @overload
     def peek(self, action: Callable[[K, V], object], *, named: NameLike | None = None) -> KStream[K, V]: ...
     def peek(self, action: Callable[..., object], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The same records, after ``action(value)`` or ``action(key, value)`` was called for each. Mirrors ``peek``.
+        """Call ``action(value)`` or ``action(key, value)`` for each record and forward it unchanged. Mirrors ``peek``.
 
         It gets the key if it needs two arguments, or takes any number of them, as ``print`` does. It is called again
         for records that are processed again after a failure.
@@ -222,22 +222,22 @@ class KStream(KStreamProcessors[K, V]):
         id_extractor: Callable[..., Any] | None = None,
         deduplicated: Deduplicated[K, V, Any] | None = None,
     ) -> KStream[K, V]:
-        """The same records without duplicates: of those with the same key that are at most ``within`` apart in event
+        """The records without duplicates: of those with the same key that are at most ``within`` apart in event
         time, the first that is processed goes through. Mirrors ``deduplicateByKey``, and with an ``id_extractor``
-        ``deduplicateByKeyValue`` (KIP-655, which Kafka Streams 4.3 has not).
+        ``deduplicateByKeyValue`` (KIP-655, which Kafka Streams 4.3 does not have).
 
-        With ``id_extractor(value)`` or ``id_extractor(key, value)``, told apart by the arguments it takes, duplicates
+        With ``id_extractor(value)`` or ``id_extractor(key, value)``, depending on the arguments it takes, duplicates
         have the same key and the same id; both are compared as bytes. The id's serde is that of ``deduplicated``, else
         the configuration's of keys. A record whose key or id is None goes through.
 
         A record is compared with those that went through, not with duplicates, so one that comes each second goes
-        through once per interval. One that comes late, in event time, is a duplicate of a later one that is near enough
-        all the same. What went through is remembered for the retention, twice ``within`` unless ``deduplicated`` says
-        more, behind the largest timestamp that was seen; what is older than that goes through if nothing that is
+        through once per interval. One that comes late, in event time, is also a duplicate of a later one that is near
+        enough. What went through is remembered for the retention, twice ``within`` unless ``deduplicated`` sets
+        another, behind the largest timestamp that was seen; what is older than that goes through if nothing that is
         remembered is near it, and is not remembered. Nothing is held back or changed, and duplicates are not counted as
-        dropped. Where the key may have changed the stream is repartitioned. docs/DEDUPLICATION.md says more.
+        dropped. If the key may have changed, the stream is repartitioned. More in docs/DEDUPLICATION.md.
 
-        Raises TopologyError for an interval of nothing and for a retention that is shorter than the interval.
+        Raises TopologyError for an interval of 0 and for a retention that is shorter than the interval.
 
         >>> import penstock as ps
         >>> orders = ps.StreamsBuilder().stream("orders")
@@ -269,7 +269,7 @@ class KStream(KStreamProcessors[K, V]):
         head.graph.add(Sink(name, topic, Produced(*serdes, how.partitioner, how.name)), head.node)
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
-        """The same records by way of an internal topic, partitioned by key. Mirrors ``repartition``.
+        """The records by way of an internal topic, partitioned by key. Mirrors ``repartition``.
 
         The topic is ``<application.id>-<name>-repartition``; it is made even when the key did not change, and no
         optimisation removes it. Records with a null key are dropped, unless a left join follows. Serdes that are not
@@ -295,7 +295,7 @@ class KStream(KStreamProcessors[K, V]):
     # ---- grouping ----
 
     def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
-        """Records grouped by their key; repartitioned only where the key may have changed. Mirrors ``groupByKey``.
+        """Records grouped by their key; repartitioned only if the key may have changed. Mirrors ``groupByKey``.
 
         Without ``grouped`` the stream's serdes are used; with it only those it gives.
         """
@@ -330,8 +330,8 @@ class KStream(KStreamProcessors[K, V]):
     ) -> KTable[K, V]:
         """The stream read as a changelog: the latest value per key. Mirrors ``toTable``.
 
-        A null key is dropped and counted in ``dropped-records-total``, a null value deletes. Repartitioned where the
-        key may have changed. Kept in a store only when named, or when something looks into it.
+        A null key is dropped and counted in ``dropped-records-total``, a null value deletes. Repartitioned if the
+        key may have changed. Kept in a store only if named, or if something looks into it.
         """
         checked_option(materialized, Materialized, "to_table")
         return table_of(self._head, materialized or Materialized(), named)

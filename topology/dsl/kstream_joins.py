@@ -102,22 +102,22 @@ class KStreamJoins(Generic[K, V]):
     def join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
         """Each pair of records that have the same key, as ``joiner(value, other value)``, or with the key in front.
 
-        **With a table**, each record whose key the table has. Only the stream triggers; what the table holds is what
-        it held when the record was processed, so records of both are taken in the order of their timestamps. The joiner
-        must not change the table's value: it is the store's own. A null key or value is dropped and counted.
+        **With a table**, each record whose key the table has. Only the stream triggers; the table's value is that at
+        the time of processing, so records of both are taken in the order of their timestamps. The joiner must not
+        change the table's value: it is the store's own. A null key or value is dropped and counted.
 
-        **With a stream**, each pair whose timestamps are as near as ``windows`` says. Both streams trigger: a record is
+        **With a stream**, each pair whose timestamps are near enough for ``windows``. Both streams trigger: a record is
         joined with those of the other that came before it, in the order of their timestamps, at the larger timestamp of
         the two, with the headers of the one that came last. A record is kept to be joined for the windows' size and
         grace period, in stream time; one that is late is joined with what is still kept. A null key or value is dropped
-        and counted in ``dropped-records-total``. Values of both streams stand in stores until their windows have
+        and counted in ``dropped-records-total``. Values of both streams are kept in stores until their windows have
         passed, each in a changelog: neither may be changed.
 
         The topics of both sides must have equally many partitions; a stream whose key may have changed is
         repartitioned.
 
         **With a global table** the record's key need not be the table's: ``key_selector(value)``, or
-        ``key_selector(key, value)``, says which key is looked up, and may return None for none. Nothing is
+        ``key_selector(key, value)``, returns the key that is looked up, or None for none. Nothing is
         repartitioned, the topics may have any number of partitions, and the result keeps the stream's key and
         timestamp. The joiner's key is the stream's. A null value, or a selected key that is null, is dropped and
         counted; a null key of the stream is not. Nothing aligns the two in time: a record finds what its host has read
@@ -194,16 +194,16 @@ class KStreamJoins(Generic[K, V]):
         named: NameLike | None = None,
     ) -> KStream[K, VR]: ...
     def left_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
-        """As :meth:`join`, but a record of this stream without a match is joined with None.
+        """Like :meth:`join`, but a record of this stream without a match is joined with None.
 
         **With a table**, global or not, at once. A record with a null key, or whose selected key is null, has no match;
         one with a null value is dropped and counted.
 
         **With a stream** once its window and the grace period have passed in stream time: with the next record of
-        either stream at or behind that time, at its own timestamp, and before that record is joined. One that is so
-        late that its window has passed is joined at once. Until then it waits in a store that both sides share. A
-        record of this stream with a null key is joined with None at once; null values, and null keys of the other
-        stream, are dropped and counted.
+        either stream at or behind that time, at its own timestamp, and before that record is joined; without records, too,
+        if ``window.idle.advance.ms`` is set. One that is so late that its window has passed is joined at once. Until
+        then it waits in a store that both sides share. A record of this stream with a null key is joined with None at
+        once; null values, and null keys of the other stream, are dropped and counted.
 
         Mirrors ``leftJoin(KTable, …)``, ``leftJoin(KStream, …)`` and ``leftJoin(GlobalKTable, …)``.
         """
@@ -226,7 +226,7 @@ class KStreamJoins(Generic[K, V]):
         stream_joined: StreamJoined[K, V, VO] | None = None,
     ) -> KStream[K, VR]: ...
     def outer_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
-        """As :meth:`left_join` with a stream, but records of both are joined with None where they have no match.
+        """Like :meth:`left_join` with a stream, but records of both are joined with None if they have no match.
 
         Null keys of either are joined with None at once, null values dropped and counted. Mirrors
         ``outerJoin(KStream, …)``.

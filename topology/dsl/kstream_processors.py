@@ -1,4 +1,4 @@
-"""Where ``KStream`` meets the Processor API, and ``print``."""
+"""The methods of ``KStream`` that take processors, and ``print``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VR = TypeVar("VR")
 
 
 class KStreamProcessors(KStreamJoins[K, V]):
-    """What the user's processors, and ``print``, add to ``KStream``."""
+    """The part of ``KStream`` that takes user processors, and prints."""
 
     def process(
         self, supplier: ProcessorSupplier[K, V, KR, VR], *store_names: str, named: NameLike | None = None
@@ -58,7 +58,7 @@ class KStreamProcessors(KStreamJoins[K, V]):
         return cast("KStream[K, VR]", type(self)(head.moved(head.node, value_serde=None)))
 
     def print(self, printed: Printed[K, V]) -> None:
-        """Print every record, and end the stream: for a look at what comes by. Mirrors ``print``.
+        """Print every record, and end the stream: for a look at its records. Mirrors ``print``.
 
         A line is ``[label]: key, value``, flushed at once; None is shown as ``null``. A record that is processed again
         is printed again.

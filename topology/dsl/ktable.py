@@ -128,7 +128,7 @@ class KTable(TableJoins[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """As :meth:`filter`, but the entries for which the predicate is false. Mirrors ``filterNot``."""
+        """Like :meth:`filter`, but keeps the entries for which the predicate is false. Mirrors ``filterNot``."""
         return self._filtered(predicate, True, materialized, named)
 
     def _filtered(
@@ -169,7 +169,7 @@ class KTable(TableJoins[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, VR]:
-        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, told apart by the arguments it takes.
+        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments it takes.
 
         Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one;
         otherwise the mapper is called again for each look-up, so it must be a pure function. Mirrors ``mapValues``.
@@ -212,13 +212,13 @@ class KTable(TableJoins[K, V]):
         """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
 
         The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
-        new ones nothing goes on. What goes on has the timestamp and the headers of the last update of its key; several
-        are in the order of their times, those of the same time in that of the bytes of their keys. Who looks into the
-        result (a join) finds what was there before the first update that waits. A deletion goes on like any update by
-        a time limit, and never when windows close.
+        new ones, and without ``window.idle.advance.ms``, nothing is emitted. An emitted update has the timestamp and
+        the headers of the last update of its key; several are in the order of their times, those of the same time in
+        that of the bytes of their keys. A look-up in the result (by a join) finds what was there before the first
+        update that waits. With a time limit a deletion is emitted like any update; when windows close, never.
 
-        What waits lies in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` where the
-        table has no windows that close. How much may wait, and what happens then: :class:`BufferConfig`.
+        Updates that wait are in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` if
+        the table has no windows that close. For the limits, and what happens beyond them, see :class:`BufferConfig`.
 
         >>> import penstock as ps
         >>> prices = ps.StreamsBuilder().table("prices", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.double()))
@@ -232,7 +232,7 @@ class KTable(TableJoins[K, V]):
         selector: Callable[[K, V], tuple[KR | None, VR | None] | None],
         grouped: Grouped[KR, VR] | None = None,
     ) -> KGroupedTable[KR, VR]:
-        """The entries grouped: ``selector(key, value)`` gives (group key, value) of each, by a repartition topic.
+        """The entries grouped: ``selector(key, value)`` returns (group key, value) of each, by a repartition topic.
 
         Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called
         for the new and the old value of each update, so it must give equal results for equal values; and this table is
@@ -286,7 +286,7 @@ class KTable(TableJoins[K, V]):
 
 
 def table_of(head: StreamHead, how: Materialized[Any, Any], named: NameLike | None) -> KTable[Any, Any]:
-    """``to_table``: the table that the stream at ``head`` is a changelog of."""
+    """Adds the table of ``to_table``, whose changelog is the stream at ``head``, and returns it."""
     name = head.name(named, "KSTREAM-TOTABLE-")
     store_name = how.name or head.graph.names.store("KSTREAM-TOTABLE-")
     store = how.builder(TimestampedKeyValueStoreBuilder, store_name, head.key_serde, head.value_serde)

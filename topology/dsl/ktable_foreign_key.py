@@ -1,4 +1,4 @@
-"""Foreign-key joins of tables: the methods of ``KTable``, and what they add to the graph."""
+"""Foreign-key joins of tables: the methods of ``KTable``, and the nodes that they add to the graph."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SINK, _SOURCE, _TOPIC = "KTABLE-SINK-", "KTABLE-SOURCE-", "-topic"
 
 
 def joins_by_foreign_key(functions: Sequence[object], options: Mapping[str, object]) -> bool:
-    """Whether a call of ``join`` gives two functions, of which the first makes foreign keys of entries."""
+    """Returns True if a call of ``join`` gives two functions, of which the first makes foreign keys of entries."""
     named = "foreign_key_extractor" in options or ("joiner" in options and len(functions) > 0)
     return named or (len(functions) > 1 and callable(functions[1]))
 
@@ -123,7 +123,7 @@ class _Join:
         self.head, self.table = this
         self.other_head, self.other_table = other
         self.graph, self.how, self.left = self.head.graph, how, left
-        # Each side must tell what an update replaces: a foreign key that has changed is one to be unsubscribed from.
+        # Each side must send what an update replaces: if the foreign key has changed, the old one is unsubscribed from.
         self.other_table.enable_sending_old_values(force=True)
         self.table.enable_sending_old_values(force=True)
         self.names = _Names(self.graph, how.name)
@@ -144,7 +144,7 @@ class _Join:
         joiner: Callable[..., Any],
         materialized: Materialized[Any, Any],
     ) -> tuple[StreamHead, TableDefinition, str | None]:
-        """Add it; returns the head, the definition and the queryable store of its result."""
+        """Add the join; returns the head, the definition and the queryable store of its result."""
         send = SubscriptionSend(
             serdes=self.serdes,
             left=self.left,
@@ -160,7 +160,7 @@ class _Join:
         return self._result(resolver, materialized, sources)
 
     def _registration(self, send: LogicalNode) -> LogicalNode:
-        """The topic by which subscriptions reach the tasks of the other table; its source."""
+        """Add the topic by which subscriptions reach the tasks of the other table; returns its source."""
         names, foreign_key, partitioner = self.names, self.other_head.key_serde, self.how.other_partitioner
         topic = names.registration, foreign_key, Serdes.bytes()
         sink = InternalSink(names.registration_sink, *topic, partitioner and by_key(partitioner), self.wanted_by)
@@ -171,7 +171,7 @@ class _Join:
         return source
 
     def _answers(self, registration: LogicalNode) -> tuple[LogicalNode, LogicalNode]:
-        """The nodes that make responses: of subscriptions, and of updates of the other table."""
+        """Add the nodes that make responses: of subscriptions, and of updates of the other table."""
         names, serdes, left, by_user = self.names, self.serdes, self.left, self.how.partitioner is not None
         store = SubscriptionStoreBuilder(names.store, Serdes.bytes(), Serdes.bytes())
         receive = self._operation(
@@ -187,7 +187,7 @@ class _Join:
         return joined, self._operation(names.foreign_join, foreign_join, self.other_head.node, store)
 
     def _response(self, *answers: LogicalNode) -> LogicalNode:
-        """The topic by which responses come back; its source."""
+        """Add the topic by which responses come back; returns its source."""
         names, key_serde, partitioner = self.names, self.head.key_serde, self.how.partitioner
         written = Serdes.bytes() if partitioner is None else key_serde
         chosen = to_primary_partition if partitioner is None else by_key(partitioner)

@@ -85,7 +85,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         'addresses'
 
         **By foreign key**, ``join(other, foreign_key_extractor, joiner)``: ``foreign_key_extractor(value)``, or
-        ``(key, value)``, says of which key the other entry is; many entries may name the same one. The result has this
+        ``(key, value)``, returns the key of the other entry; many entries may name the same one. The result has this
         table's keys. It changes when either side does; a deletion on either side, and a foreign key without an entry,
         delete from it. An entry whose foreign key is None is not joined, and counted in ``dropped-records-total``.
 
@@ -95,7 +95,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         that has changed meanwhile is dropped, and counted. Values are compared by a hash of their bytes. A result has
         the timestamp of the other side's update, if that caused it, else the larger of the two (ms).
 
-        ``table_joined`` names the join, and says how tables are partitioned that Kafka's default did not partition. The
+        ``table_joined`` names the join, and has the partitioners of tables that Kafka's default did not partition. The
         result is kept in a store of its own if ``materialized`` names one, or if something looks into it.
 
         >>> titles = builder.table("books").join(names, lambda book: book["by"], lambda book, name: (book["is"], name))
@@ -136,7 +136,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     def left_join(self, other: KTable[Any, Any], *functions: Any, **options: Any) -> KTable[K, Any]:
-        """As :meth:`join`, but for each entry of this table: without a match the joiner gets None as its second value.
+        """Like :meth:`join`, but for each entry of this table: without a match the joiner gets None as second value.
 
         Mirrors ``leftJoin``. A deletion in this table deletes the result, unless neither table had the key; a deletion
         in the other one joins the value with None. By foreign key, an entry whose foreign key is None has no match.
@@ -153,7 +153,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, VR]:
-        """As :meth:`join`, but for each key of either table: the joiner gets None for the one that lacks it.
+        """Like :meth:`join`, but for each key of either table: the joiner gets None for the one that lacks it.
 
         Mirrors ``outerJoin(KTable, …)``. It is never called with two Nones: the result is deleted when the last of the
         two values is.
@@ -195,7 +195,7 @@ class TableJoins(ForeignKeyJoins[K, V]):
 
 
 def _store(how: Materialized[Any, Any], head: StreamHead) -> AnyStoreBuilder:
-    """A joined table has a store as soon as there is a word on it; only a given name can be queried."""
+    """Returns the store of a joined table for which a ``Materialized`` is given; only a given name can be queried."""
     return how.builder(
         TimestampedKeyValueStoreBuilder, how.name or head.graph.names.store(_MERGE), head.key_serde, None
     )

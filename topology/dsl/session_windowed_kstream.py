@@ -48,7 +48,7 @@ class SessionWindowedKStream(Generic[K, V]):
         self._on_close = emit_strategy is not None and emit_strategy.on_close
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """The same records, with the results of each session emitted as ``emit_strategy`` says. Mirrors
+        """These records, with the results of each session emitted as ``emit_strategy`` says. Mirrors
         ``emitStrategy``.
 
         >>> import penstock as ps

@@ -1,4 +1,4 @@
-"""What every object of the DSL holds: the node of the graph where it ends, its serdes, the sources it comes from."""
+"""The head of each object of the DSL: the node of the graph where it ends, its serdes, the sources it comes from."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NameLike = Named | str
 class StreamHead:
     """The node of the graph at which a stream or table ends, where its next operator is added.
 
-    ``sources`` are the source nodes whose partitions it shares. ``repartition_required``: its keys changed since they
-    were last partitioned by.
+    ``sources`` are the source nodes whose partitions it shares. ``repartition_required``: its keys may have changed
+    since it was last partitioned by them.
     """
 
     graph: LogicalGraph
@@ -34,11 +34,11 @@ class StreamHead:
     repartition_required: bool = False
 
     def name(self, named: NameLike | None, prefix: str) -> str:
-        """The next operator's name: the given one or the next number's."""
+        """Returns the next operator's name: the given one or the next number's."""
         return self.graph.names.processor_or(given_name(named), prefix)
 
     def then(self, name: str, operator: Operator) -> StreamHead:
-        """The head behind a new stateless operator. A changed key or value has no known serde."""
+        """Add a stateless operator; returns the head behind it. A changed key or value has no known serde."""
         node = Operation(name, lambda: operator)
         node.key_changing = not operator.keeps_key
         node.value_changing = not operator.keeps_value
@@ -51,21 +51,21 @@ class StreamHead:
         )
 
     def moved(self, node: LogicalNode, **changes: Any) -> StreamHead:
-        """The same head at ``node``."""
+        """Returns this head at ``node``, with ``changes``."""
         return replace(self, node=node, **changes)
 
     def wanted_by(self, call: str, option: str) -> None:
-        """If this head lies behind a repartition topic, note for whose sake, unless that is known already."""
+        """If this head is behind a repartition topic, note the call that needs it, unless one is known already."""
         if isinstance(self.node, Repartition) and self.node.wanted_by is None:
             self.node.wanted_by = WrittenBy(call, option)
 
     def behind(self, node: Repartition) -> StreamHead:
-        """The head behind ``node``."""
+        """Returns the head behind ``node``."""
         return StreamHead(self.graph, node, node.key_serde, node.value_serde, frozenset((node.name,)))
 
 
 def given_name(named: NameLike | None) -> str | None:
-    """The name the user gave, checked, or None."""
+    """Returns the name that the user gave, checked, or None."""
     if named is None:
         return None
     return named.name if isinstance(named, Named) else checked_name(named)

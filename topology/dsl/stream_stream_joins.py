@@ -1,4 +1,4 @@
-"""Joins of two streams: what they add to the graph."""
+"""Adds joins of two streams to the graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def join_streams(
     how: StreamJoined[Any, Any, Any],
     call: str,
 ) -> StreamHead:
-    """``join``, ``left_join`` or ``outer_join``, as ``call`` says, of two streams partitioned by their keys."""
+    """Adds ``join``, ``left_join`` or ``outer_join``, as ``call`` says, of two streams partitioned by their keys."""
     graph, names = here.graph, here.graph.names
     left_outer, right_outer = call != "join", call == "outer_join"
     sources = graph.copartition(here.sources, there.sources)
@@ -119,7 +119,7 @@ def _outer_store(
     right_outer: bool,
     how: StreamJoined[Any, Any, Any],
 ) -> OuterJoinStoreBuilder[Any]:
-    """Where records without a match wait, of both sides. It lies where the first side's store does."""
+    """Returns the store of records of both sides that wait for a match: on disk or in memory like the first side's."""
     supplier = how.this_store_supplier
     base = how.store_name if supplier is None else supplier.name
     name = generated if base is None else base + ("-outer-shared-join" if right_outer else "-left-shared-join")

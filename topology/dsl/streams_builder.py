@@ -1,4 +1,4 @@
-"""``StreamsBuilder``: where a program begins, and what makes a topology of it."""
+"""``StreamsBuilder``: begins a program, and makes a topology of it."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class StreamsBuilder:
         Two streams of the same set of topics read it once; sets that overlap without being equal are an error at
         :meth:`build`. The topics must exist when the application starts.
 
-        A pattern, ``stream(re.compile("orders-.*"))``, stands for all topics whose whole names match, but for Kafka's
-        own topics and the application's internal ones. At least one must exist when the application starts; others are
+        A pattern, ``stream(re.compile("orders-.*"))``, means all topics whose whole names match, except Kafka's own
+        topics and the application's internal ones. At least one must exist when the application starts; others are
         read from some 30 s after they were created, from their first record unless ``offset_reset`` says otherwise.
         Joined with something else, each of them must have as many partitions as that.
         """
@@ -148,12 +148,12 @@ class StreamsBuilder:
     ) -> GlobalKTable[Any, Any]:
         """The latest value per key of ``topic``, all of it on every host. Mirrors ``globalTable``.
 
-        Each stream actor reads all partitions from the first record to the end before its tasks begin, and goes on
-        reading beside them: what a join finds is what has come by then, whatever the timestamps. Updates are applied in
-        the order in which they are read. A null key is dropped, and counted in ``dropped-records-total`` if it comes
-        after the beginning; a null value deletes. There is always a store, which no changelog backs up but the topic;
-        ``materialized`` may name it and say where it lies, its caching and logging mean nothing here. Of ``consumed``
-        its serdes and its name count: neither extractor nor ``offset_reset`` is asked. A serde given in either of the
+        Each stream actor reads all partitions from the first record to the end before its tasks begin, and continues to
+        read beside them: a join finds what has come by then, whatever the timestamps. Updates are applied in the order
+        in which they are read. A null key is dropped, and counted in ``dropped-records-total`` if it comes after the
+        beginning; a null value deletes. There is always a store, which no changelog backs up except the topic;
+        ``materialized`` may set its name and its type, but its caching and logging mean nothing here. Of ``consumed``,
+        serdes and name count: neither extractor nor ``offset_reset`` is used. A serde given in either of the
         two counts for both; ``consumed`` goes first. No other source may read the topic.
 
         >>> import penstock as ps
@@ -184,7 +184,7 @@ class StreamsBuilder:
         null keys and values too, and puts what it likes into the store, which it gets by its name. It may not forward,
         nor schedule punctuations: a global store has no stream time. Every other processor may read the store by
         ``context.get_state_store``, without naming it to :meth:`KStream.process`; to write it is an error. Each actor
-        processes the topic from its first record, or from where its copy on disk has come, to the end before its tasks
+        processes the topic from its first record, or from the position of its copy on disk, to the end before its tasks
         begin. There is no changelog, whatever the builder says. Of ``consumed`` its serdes and its name count, as for
         :meth:`global_table`. Returns this builder.
         """
@@ -201,7 +201,7 @@ class StreamsBuilder:
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
         ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``), and wrapped when
         it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called again, with other calls between.
-        To what it returns nodes may be added by hand. Raises TopologyError for a program that cannot run, and, where
+        Nodes may be added by hand to what it returns. Raises TopologyError for a program that cannot run, and, if
         ``config`` has ``ensure.explicit.internal.resource.naming``, for one that leaves a store or an internal topic
         without a name; ConfigError for a key that is not known, and for a value that it does not take.
         """
@@ -221,5 +221,5 @@ class StreamsBuilder:
 def _checked(config: Mapping[str, Any] | StreamsConfig | None) -> StreamsConfig:
     if isinstance(config, StreamsConfig):
         return config
-    # A topology has no application yet, and its configuration may be told in part.
+    # A topology has no application yet, and its configuration may be given in part.
     return StreamsConfig.of({"application.id": "not-known-yet", **(config or {})})

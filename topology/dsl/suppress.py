@@ -1,4 +1,4 @@
-"""How ``KTable.suppress`` adds to the graph."""
+"""Adds ``KTable.suppress`` to the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX = "KTABLE-SUPPRESS-"
 def suppressed_table(
     head: StreamHead, parent: TableDefinition, how: Suppressed[Any]
 ) -> tuple[StreamHead, TableDefinition]:
-    """The table that lets through the updates of ``parent`` as ``how`` says, and the head behind it."""
+    """Adds the table that forwards the updates of ``parent`` as ``how`` says; returns its head, and the table."""
     if not isinstance(how, Suppressed):
         raise TopologyError(
             f"suppress needs a Suppressed, not {shown_with_type(how)}: pass Suppressed.until_time_limit(...) or "
@@ -33,7 +33,7 @@ def suppressed_table(
             "stream through a topic"
         )
     names, config = head.graph.names, how.buffer_config
-    # Unlike elsewhere a name that is given uses up no numbers.
+    # Unlike elsewhere, a given name uses up no numbers.
     name = names.processor(_PREFIX) if how.name is None else how.name
     wait_ms = window_grace_of(head.node) if how.wait_ms is None else how.wait_ms
     buffer_name = names.store(_PREFIX) if how.name is None else f"{how.name}-store"

@@ -55,10 +55,10 @@ class TimeWindowedKStream(Generic[K, V]):
         self._on_close = emit_strategy is not None and emit_strategy.on_close
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """The same records, with the results of each window emitted as ``emit_strategy`` says. Mirrors
+        """These records, with the results of each window emitted as ``emit_strategy`` says. Mirrors
         ``emitStrategy``.
 
-        Raises TopologyError for unlimited windows that shall be emitted on close.
+        Raises TopologyError for unlimited windows that are to be emitted on close.
 
         >>> import penstock as ps
         >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()

@@ -72,7 +72,7 @@ class Topology(TopologyValue):
         cls, writer: TopologyWriter, copartitioned: Iterable[frozenset[str]], is_generated: Callable[[str], bool]
     ) -> Self:
         """Returns what ``writer`` has so far; ``copartitioned`` are sets of sources that must have equally many
-        partitions, ``is_generated`` says of the name of a store or a topic whether the user has not given it."""
+        partitions, ``is_generated`` returns True for the name of a store or a topic that the user has not given."""
         topology = cls.__new__(cls)
         topology._begin(writer, tuple(copartitioned), is_generated)
         return topology
@@ -80,7 +80,7 @@ class Topology(TopologyValue):
     def _begin(
         self, writer: TopologyWriter, copartitioned: tuple[frozenset[str], ...], is_generated: Callable[[str], bool]
     ) -> None:
-        # The value's fields are frozen to everybody else.
+        # The value's fields are frozen for all others.
         vars(self).update(_writer=writer, _copartitioned=copartitioned, _is_generated=is_generated)
         self._changed()
 
@@ -102,9 +102,9 @@ class Topology(TopologyValue):
         timestamp_extractor: TimestampExtractor | None = None,
         offset_reset: OffsetReset | None = None,
     ) -> Self:
-        """A node that reads ``topics``, of which no other node may read any. Mirrors ``addSource``.
+        """Add a node that reads ``topics``, of which no other node may read any. Mirrors ``addSource``.
 
-        A pattern, ``add_source("Orders", re.compile("orders-.*"))``, stands alone; it means what it does in
+        A pattern, ``add_source("Orders", re.compile("orders-.*"))``, is given alone; it means what it does in
         :meth:`StreamsBuilder.stream`. A serde or an extractor that is None is the configuration's. ``offset_reset``:
         where reading begins without a committed offset; None is ``earliest``. Raises TopologyError.
         """
@@ -113,7 +113,7 @@ class Topology(TopologyValue):
         return self._changed()
 
     def add_processor(self, name: str, supplier: ProcessorSupplier[Any, Any, Any, Any], *parents: str) -> Self:
-        """A processor of yours, which is given what ``parents`` forward. Mirrors ``addProcessor``.
+        """Add a processor of yours, which is given what ``parents`` forward. Mirrors ``addProcessor``.
 
         ``supplier()`` makes a new :class:`Processor` at each call: one per task, and two at once here to check that. It
         may bring stores along (:class:`ConnectedStoreProvider`); others are connected by :meth:`add_state_store` and
@@ -137,7 +137,7 @@ class Topology(TopologyValue):
         value_serde: Serde[Any] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> Self:
-        """A node that writes what ``parents`` forward. Mirrors ``addSink``.
+        """Add a node that writes what ``parents`` forward. Mirrors ``addSink``.
 
         ``topic`` must exist, or is a function of (key, value, RecordContext) that names the topic of each record. A
         serde that is None is the configuration's; ``partitioner`` as in :class:`Produced`. Raises TopologyError.
@@ -155,7 +155,7 @@ class Topology(TopologyValue):
         return self._changed()
 
     def add_state_store(self, builder: StoreBuilder[Any, Any], *processor_names: str) -> Self:
-        """A store, which the processors of these names use. Mirrors ``addStateStore``.
+        """Add a store, which the processors of these names use. Mirrors ``addStateStore``.
 
         One that no processor uses is not built. Raises TopologyError for an unknown processor, and for another store
         of the same name.
@@ -192,8 +192,8 @@ class Topology(TopologyValue):
     ) -> Self:
         """A store that a processor of yours keeps from ``topic``, all of it on every host. Mirrors ``addGlobalStore``.
 
-        As :meth:`StreamsBuilder.add_global_store`: there is no changelog, all other processors may read the store
-        without being connected, and no timestamp extractor is asked. Raises TopologyError.
+        Like :meth:`StreamsBuilder.add_global_store`: there is no changelog, all other processors may read the store
+        without being connected, and no timestamp extractor is used. Raises TopologyError.
         """
         _checked_builder(builder, "add_global_store")
         checked_supplier(supplier, "add_global_store")
@@ -219,7 +219,7 @@ class Topology(TopologyValue):
         ``addReadOnlyStateStore`` (KIP-813).
 
         The topic is the store's changelog, whatever the builder says of logging: a restore puts its records into the
-        store **as they are**. So the processor must put each record's value under its key, unchanged, delete where the
+        store **as they are**. So the processor must put each record's value under its key, unchanged, delete if the
         value is null, and forward nothing; give store and source the same serdes, and keep the topic compacted. Others
         that are connected (:meth:`connect_processor_and_state_stores`) may read the store only. Reading begins at the
         first record. Raises TopologyError.
@@ -277,7 +277,7 @@ def _written_by(call: str, name: str) -> WrittenBy:
 
 
 def _name(name: str) -> str:
-    """A node's name: any text, as it goes into no topic's name."""
+    """Returns a node's name, checked: any text, as it goes into no topic's name."""
     if not isinstance(name, str) or not name.strip():
         raise TopologyError(f"a node's name must be a string that is not empty, not {name!r}")
     return name

@@ -101,7 +101,7 @@ class SessionWindowedCogroupedKStream(Generic[K, A]):
     ) -> KTable[Windowed[K], A]:
         """One aggregate per key and session of all the streams. Mirrors ``aggregate``.
 
-        What ``initializer`` and ``merger`` must do is said at :meth:`SessionWindowedKStream.aggregate`. Serdes and
+        For what ``initializer`` and ``merger`` must do, see :meth:`SessionWindowedKStream.aggregate`. Serdes and
         names as in :meth:`CogroupedKStream.aggregate`.
         """
         checked_function(initializer, "aggregate: initializer")

@@ -1,4 +1,4 @@
-"""The table of a cogroup: aggregated by several nodes into one store, told downstream by a node behind them."""
+"""The table of a cogroup: aggregated by several nodes into one store, forwarded by a node behind them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock.topology.physical.operators import StoreGetter
 class CogroupedTable(TableDefinition):
     """``operator`` is that of the node behind the aggregates, which bring the store along (:meth:`part`).
 
-    ``of_versions``: whether all of its streams come from versioned tables. Then Kafka Streams takes a cogroup in
-    windows for versioned, too, of which its store says nothing.
+    ``of_versions``: True if all of its streams come from versioned tables. Then Kafka Streams takes a cogroup in
+    windows for versioned, too, although its store is not.
     """
 
     def __init__(self, operator: TableOperator, store: AnyStoreBuilder, *, of_versions: bool) -> None:
@@ -27,7 +27,7 @@ class CogroupedTable(TableDefinition):
         self._of_versions = of_versions
 
     def part(self, aggregate: TableOperator) -> Callable[[], TableOperator]:
-        """What one of the aggregates does: asked for when its node is written, as it may be asked for old values."""
+        """Returns the maker of an aggregate's operator, called when its node is written: old values are known then."""
         return lambda: replace(aggregate, store=self._shared.name, send_old_values=self.sends_old_values)
 
     @property

@@ -28,18 +28,18 @@ from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
 
 
 class LogicalNode:
-    """One node; subclasses say what is written for it."""
+    """One node; subclasses define what is written for it."""
 
     key_changing = False
     """Records leave with another key: a repartition may be needed, and may be pulled up to here."""
     value_changing = False
     merging = False
     reads_a_topic = False
-    """What it sends on comes from a topic, also if its parents have written that."""
+    """True if what it forwards comes from a topic, also if its parents have written that."""
     relaxes_null_keys = False
     """A join that keeps records with a null key: repartitions above it must not drop them."""
     of_versions: bool | None = None
-    """Whether what it sends on comes from a versioned table; None: if all of its parents' does."""
+    """True if what it forwards comes from a versioned table; None: if that of all its parents does."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class LogicalNode:
         self.children: dict[LogicalNode, None] = {}
 
     def add_child(self, child: LogicalNode) -> None:
-        """Draw an edge; drawing it twice is drawing it once."""
+        """Draw an edge; if there is one already, nothing changes."""
         self.children[child] = None
         child.parents[self] = None
 
@@ -95,9 +95,9 @@ class StreamSourceNode(LogicalNode):
 class Operation(LogicalNode):
     """One processor and its stores: nearly every operator.
 
-    ``operator`` and ``stores`` are called when the node is written, for later calls of the user may still change them:
-    a table is materialised because something is joined with it. ``stores`` are those it brings along: the operator may
-    use more.
+    ``operator`` and ``stores`` are called when the node is written, because later calls of the user may still change
+    them: a table is materialised because something is joined with it. ``stores`` are those it brings along: the
+    operator may use more.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class TableSourceNode(Operation):
 
     @override
     def write(self, writer: TopologyWriter) -> None:
-        # The store is restored from the topic itself when the optimiser said so.
+        # The store is restored from the topic itself if the optimiser has decided so.
         writer.add_source(_source(self.source_name, (self.topic,), self.consumed, f"table({self.topic!r})"))
         for store in self.stores():
             writer.add_store(store, source_topic=self.topic if self.reuse_source_topic else None)
@@ -197,7 +197,7 @@ class Repartition(LogicalNode):
         self.optimizable = optimizable
         self.keeps_null_keys = True
         self.wanted_by: WrittenBy | None = None
-        """The first operator for whose sake it is there."""
+        """The first operator that needs it."""
 
     @override
     def write(self, writer: TopologyWriter) -> None:
@@ -212,7 +212,7 @@ class Repartition(LogicalNode):
 
 
 class StateStoreNode(LogicalNode):
-    """``add_state_store``."""
+    """``add_state_store``: one store."""
 
     def __init__(self, builder: AnyStoreBuilder) -> None:
         super().__init__(builder.name)
@@ -225,7 +225,7 @@ class StateStoreNode(LogicalNode):
 
 
 class LogicalGraph:
-    """All nodes of one builder, and what the optimiser must know of their order."""
+    """All nodes of one builder, and the facts about their order that the optimiser needs."""
 
     def __init__(self) -> None:
         self.names = NameFactory()
@@ -251,13 +251,13 @@ class LogicalGraph:
             self.merges[node] = None
 
     def copartition(self, *sources: frozenset[str]) -> frozenset[str]:
-        """The sources named must have equally many partitions; returns them all."""
+        """Note that the sources named must have equally many partitions; returns them all."""
         united = frozenset().union(*sources)
         self.copartitioned.append(united)
         return united
 
     def nodes(self) -> Iterator[LogicalNode]:
-        """Every node that can be reached, once, the root first."""
+        """Yields every node that can be reached, once, the root first."""
         seen: dict[LogicalNode, None] = {self.root: None}
         todo = [self.root]
         while todo:
@@ -268,7 +268,7 @@ class LogicalGraph:
             todo += reversed(fresh)
 
     def copy(self) -> LogicalGraph:
-        """The same graph of other nodes: what the optimiser does to it leaves the user's builder alone."""
+        """Returns a copy with nodes of its own: what the optimiser does to it leaves the user's builder alone."""
         twins = {node: copy.copy(node) for node in self.nodes()}
         for twin in twins.values():
             twin.parents = {twins[parent]: None for parent in twin.parents}
@@ -285,7 +285,7 @@ class LogicalGraph:
         return graph
 
     def write(self, writer: TopologyWriter) -> None:
-        """Write every node: of those whose parents are written always the one of the smallest priority."""
+        """Write every node: of those whose parents are written, always the one with the smallest priority first."""
         ready = [(-1, 0, self.root)]
         written: set[LogicalNode] = set()
         while ready:
@@ -298,7 +298,7 @@ class LogicalGraph:
 
 
 def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> LogicalNode | None:
-    """``node``, or the first ancestor found depth first, for which ``test`` holds."""
+    """Returns ``node``, or the first ancestor found depth first, for which ``test`` holds; None if there is none."""
     seen = set()
     todo = [node]
     while todo:
@@ -312,7 +312,7 @@ def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> Lo
 
 
 def come_from_versions(nodes: Iterable[LogicalNode]) -> bool:
-    """Whether all that ``nodes`` send on comes from versioned tables, with no topic or other table between."""
+    """Returns True if all that ``nodes`` forward comes from versioned tables, with no topic or other table between."""
     seen: set[LogicalNode] = set()
     todo = list(nodes)
     while todo:
@@ -360,9 +360,9 @@ def new_repartition(
     partitions: int | None = None,
     optimizable: bool = True,
 ) -> Repartition:
-    """A repartition topic named after ``prefix``, not yet in the graph.
+    """Returns a repartition topic named after ``prefix``, not yet in the graph.
 
-    Its nodes are numbered when ``prefix`` is a generated name, else named after the topic; the numbers are used up in
+    Its nodes are numbered if ``prefix`` is a generated name, else named after the topic; the numbers are used up in
     either case.
     """
     topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX

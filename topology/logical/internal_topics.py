@@ -42,7 +42,7 @@ class InternalSink(LogicalNode):
 
 
 class InternalSource(LogicalNode):
-    """The source that reads it."""
+    """The source that reads internal topic ``topic``."""
 
     reads_a_topic = True
 

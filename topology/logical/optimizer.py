@@ -1,4 +1,4 @@
-"""Rewriting the logical graph before it is written: ``topology.optimization`` and what Kafka Streams always does.
+"""Rewrites the logical graph before it is written: ``topology.optimization`` and what Kafka Streams always does.
 
 Every rewrite keeps the results; names of topics may change, so switching an optimisation on or off is, as in Kafka
 Streams, a change of the application that needs a reset.
@@ -27,7 +27,7 @@ SINGLE_STORE_SELF_JOIN = "single.store.self.join"
 
 
 def optimize(graph: LogicalGraph, optimizations: Collection[str]) -> None:
-    """Rewrite ``graph`` in place. Raises TopologyError when two sources overlap without being equal."""
+    """Rewrite ``graph`` in place. Raises TopologyError if two sources overlap without being equal."""
     _merge_equal_sources(graph)
     if REUSE_SOURCE_TOPICS in optimizations:
         _reuse_source_topics(graph)
@@ -39,7 +39,7 @@ def optimize(graph: LogicalGraph, optimizations: Collection[str]) -> None:
 
 
 def _merge_equal_sources(graph: LogicalGraph) -> None:
-    """Two streams of the same topics are one source with the children of both."""
+    """Merge two streams of the same topics into one source with the children of both."""
     reader_of: dict[str | re.Pattern[str], StreamSourceNode] = {}
     for source in list(graph.root.children):
         if not isinstance(source, StreamSourceNode):
@@ -77,14 +77,14 @@ def _rename_copartitioned(graph: LogicalGraph, old: str, new: str) -> None:
 
 
 def _reuse_source_topics(graph: LogicalGraph) -> None:
-    """The topic a table is read from is its changelog."""
+    """Let the topic from which a table is read be its changelog."""
     for node in graph.nodes():
         if isinstance(node, TableSourceNode):
             node.reuse_source_topic = True
 
 
 def _drop_null_keys(graph: LogicalGraph) -> None:
-    """A repartition drops null keys, unless a join that keeps them lies somewhere below it."""
+    """Let each repartition drop null keys, unless a join that keeps them is somewhere below it."""
     relaxed: set[LogicalNode] = set()
     for node in _children_first(graph):
         if any(child.relaxes_null_keys or child in relaxed for child in node.children):
@@ -105,7 +105,7 @@ def _children_first(graph: LogicalGraph) -> list[LogicalNode]:
 
 
 def _merge_repartition_topics(graph: LogicalGraph) -> None:
-    """All automatic repartitions below one change of key become a single one right behind it.
+    """Merge all automatic repartitions below one change of key into a single one right behind it.
 
     The first one's topic name is kept. A change of the value between the two keeps a repartition where it is
     (:class:`LogicalGraph` does not list it).
@@ -148,7 +148,7 @@ def _pull_up(changer: LogicalNode, follower: Repartition, merged: Repartition) -
 
 
 def _hand_repartitions_to_merges(graph: LogicalGraph) -> None:
-    """Where streams of several changed keys are merged before they are repartitioned, the merge takes their place."""
+    """If streams of several changed keys are merged before they are repartitioned, let the merge take their place."""
     changers_of: dict[LogicalNode, list[LogicalNode]] = {}
     for merge in graph.merges:
         changers_of[merge] = [

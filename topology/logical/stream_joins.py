@@ -20,8 +20,8 @@ from penstock.topology.physical.writer import TopologyWriter
 
 @dataclass(frozen=True)
 class JoinSide:
-    """One side: the names of its two nodes and of the store that keeps its records, and whether those without a match
-    are joined, too."""
+    """One side of a join: the names of its two nodes and of the store that keeps its records. ``outer``: records
+    without a match are joined, too."""
 
     windowed: str
     join: str
@@ -32,7 +32,7 @@ class JoinSide:
 class StreamStreamJoinNode(LogicalNode):
     """The joins of both sides and the node where their results come together, which gives it its name.
 
-    Its parents are the joined streams; the nodes that keep their records stand beside it.
+    Its parents are the joined streams; the nodes that keep their records are beside it.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class StreamStreamJoinNode(LogicalNode):
 
 
 def keep_one_store_for_self_joins(graph: LogicalGraph) -> None:
-    """``single.store.self.join``: where both sides of a join have come to be one stream, one store has all records.
+    """``single.store.self.join``: if both sides of a join have become one stream, let one store have all records.
 
-    As in Kafka Streams left and outer joins become inner ones by that, since a record always matches itself.
+    As in Kafka Streams, left and outer joins become inner ones by that, since a record always matches itself.
     """
     for node in list(graph.nodes()):
         if isinstance(node, StreamStreamJoinNode) and len(node.parents) == 1:

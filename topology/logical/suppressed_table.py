@@ -1,4 +1,4 @@
-"""The table behind ``suppress``, and how long its windows stay open."""
+"""The table behind ``suppress``, and the grace period of its windows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SuppressedTable(DerivedTable):
 
     def __init__(self, operator: Suppress, buffer: AnyStoreBuilder, parent: TableDefinition) -> None:
         super().__init__(operator, buffer, lambda getter: SuppressGetter(getter, buffer.name), parent)
-        # What is there before a key's first update waits is only known from that update.
+        # The value before a key's first update that waits is only known from that update.
         parent.enable_sending_old_values(force=True)
 
     @property
@@ -26,10 +26,10 @@ class SuppressedTable(DerivedTable):
 
 
 def window_grace_of(node: LogicalNode) -> int:
-    """How long after its end (ms of stream time) a window of the table behind ``node`` may change: as the aggregates
-    say that are found upward, the longest of several.
+    """Returns the stream time (ms) for which a window of the table behind ``node`` may change after its end: that of
+    the aggregates that are found upward, the longest of several.
 
-    Raises TopologyError when one of the ways upward finds no windows.
+    Raises TopologyError if one of the ways upward finds no windows.
     """
     return max(_graces(node, ()))
 

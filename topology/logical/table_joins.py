@@ -20,7 +20,7 @@ from penstock.topology.physical.writer import TopologyWriter
 
 @dataclass(frozen=True)
 class JoinKind:
-    """Inner, left or outer: whose values have a result without a match. ``call`` is the user's."""
+    """Inner, left or outer: the sides whose values have a result without a match. ``call`` is the user's."""
 
     call: str
     keeps_left: bool
@@ -40,7 +40,7 @@ class JoinedTable(TableDefinition):
     ) -> None:
         super().__init__(TableJoinMerge(), store)
         self._parents = left, right
-        # Without its old value nobody could tell the deletion of a row without a match from one that never was.
+        # Without its old value, the deletion of a row without a match looks like that of a row that never was.
         if kind.keeps_left:
             left.enable_sending_old_values(force=True)
         if kind.keeps_right:
@@ -51,7 +51,7 @@ class JoinedTable(TableDefinition):
 
     @override
     def enable_sending_old_values(self, force: bool) -> bool:
-        # A store of its own spares the sides nothing: what they know of old values is what an uncached one hands on.
+        # A store of its own spares the sides nothing: an uncached one forwards the old values that they know.
         self.sends_old_values = self._old_values_without_store(force)
         return self.sends_old_values
 

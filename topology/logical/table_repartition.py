@@ -16,8 +16,8 @@ from penstock.topology.physical.writer import TopologyWriter
 class TableRepartition(LogicalNode):
     """A topic of changes between two sub-topologies, with its sink and its source; named after the source.
 
-    Unlike that of a stream it has no filter (group keys are never null), and no optimisation moves it: what stands in
-    front of it takes part in the aggregation.
+    Unlike that of a stream it has no filter (group keys are never null), and no optimisation moves it: the node before
+    it takes part in the aggregation.
     """
 
     reads_a_topic = True

@@ -1,4 +1,4 @@
-"""What stands behind a ``KTable``: where its content can be looked up, and whether it tells old values.
+"""The definition of a ``KTable``: where its content can be looked up, and whether it sends old values.
 
 Both are asked for by later operators, so these objects change until the topology is written: a table read from a topic
 gets its store only when something looks into it, or when the user named it.
@@ -29,7 +29,7 @@ from penstock.topology.value_transformer import ValueTransformerWithKeySupplier
 
 
 class TableDefinition(ABC):
-    """One table of the program: what its node does, and the store that keeps its content where something needs that."""
+    """One table of the program: its node's operator, and the store that keeps its content if something needs that."""
 
     def __init__(self, operator: TableOperator, store: AnyStoreBuilder | None) -> None:
         self._operator = operator
@@ -38,52 +38,52 @@ class TableDefinition(ABC):
 
     @property
     def materialized(self) -> bool:
-        """Whether its own store holds its content: then values are looked up there, and old values are at hand. A table
-        whose store is for something else says no."""
+        """True if its own store holds its content: then values are looked up there, and old values are at hand. False
+        for a table whose store is for something else."""
         return self._store is not None
 
     def getter(self) -> ValueGetter:
-        """How to look up a value. Afterwards there is a store to look into, be it the table's or its parents'."""
+        """Returns the look-up of a value. Afterwards there is a store to look into, the table's or its parents'."""
         if self._store is not None and self.materialized:
             return StoreGetter(self._store.name, isinstance(self._store, VersionedKeyValueStoreBuilder))
         return self._getter_without_store()
 
     @property
     def history_retention_ms(self) -> int | None:
-        """How far back it can be asked what it held: None, if only what it holds now."""
+        """Time (ms) for which earlier values can be looked up; None, if only the present ones can be."""
         if not self.materialized:
             return self._history_without_store()
         return self._store.history_retention_ms if isinstance(self._store, VersionedKeyValueStoreBuilder) else None
 
     @property
     def passes_for_versioned(self) -> bool:
-        """Whether filters and ``suppress`` behind it take it for a versioned table, as Kafka Streams does."""
+        """True if filters and ``suppress`` behind it take it for a versioned table, as Kafka Streams does."""
         return self.history_retention_ms is not None
 
     def enable_sending_old_values(self, force: bool) -> bool:
-        """Ask for old values with each update; ``force`` materialises a table for it. Whether they will be sent."""
+        """Ask for old values with updates; ``force`` materialises a table for it. Returns True if they will be sent."""
         if self.materialized or self._old_values_without_store(force):
             self.sends_old_values = True
         return self.sends_old_values
 
     @abstractmethod
     def _getter_without_store(self) -> ValueGetter:
-        """How to look up a value while the table is not materialised."""
+        """Returns the look-up of a value while the table is not materialised."""
 
     @abstractmethod
     def _old_values_without_store(self, force: bool) -> bool:
-        """Whether it can send old values though it is not materialised; ``force``: see to it."""
+        """Returns True if it can send old values though it is not materialised; ``force`` makes sure that it can."""
 
     def _history_without_store(self) -> int | None:
-        """The same while it is not materialised."""
+        """Returns :attr:`history_retention_ms` while the table is not materialised."""
         return None
 
     def stores(self) -> tuple[AnyStoreBuilder, ...]:
-        """The table's own store, if it has one."""
+        """Returns the table's own store, if it has one."""
         return (self._store,) if self._store else ()
 
     def operator(self) -> TableOperator:
-        """What the table's node does, told its store, and whether somebody wants old values."""
+        """Returns the operator of the table's node, with its store, and with old values if they were asked for."""
         name = next((store.name for store in self.stores()), None)
         return replace(self._operator, store=name, send_old_values=self.sends_old_values)
 
@@ -91,7 +91,7 @@ class TableDefinition(ABC):
 class StoredTable(TableDefinition):
     """A table that a store alone can hold: read from a topic, made of a stream, or aggregated.
 
-    ``materialized``: from the beginning, as an aggregate and what the user named; otherwise once something needs it.
+    ``materialized``: True from the beginning for aggregates and what the user named; otherwise once something needs it.
     """
 
     def __init__(self, operator: TableOperator, store: AnyStoreBuilder, *, materialized: bool = True) -> None:
@@ -119,9 +119,9 @@ class StoredTable(TableDefinition):
 
 
 class DerivedTable(TableDefinition):
-    """A table computed value by value from ``parents``: it has a store only when the user named one.
+    """A table computed value by value from ``parents``: it has a store only if the user named one.
 
-    ``view`` makes of look-ups in the parents one in this table.
+    ``view`` turns look-ups in the parents into one in this table.
     """
 
     def __init__(
@@ -164,14 +164,14 @@ def filtered(
     negate: bool,
     with_key: bool,
 ) -> TableDefinition:
-    """``filter`` and ``filter_not``."""
+    """Returns the table of ``filter`` or ``filter_not``."""
     table = DerivedTable(
         TableFilter(predicate, negate, with_key, of_versions=parent.passes_for_versioned),
         store,
         lambda getter: FilterGetter(getter, predicate, negate, with_key),
         parent,
     )
-    # A parent that can tell old values for nothing does: it spares tombstones for keys that never passed the filter.
+    # A parent that can send old values at no cost does: it spares tombstones for keys that never passed the filter.
     table.sends_old_values = parent.enable_sending_old_values(force=False)
     return table
 
@@ -182,7 +182,7 @@ def transformed(
     supplier: ValueTransformerWithKeySupplier[Any, Any, Any],
     store_names: tuple[str, ...],
 ) -> TableDefinition:
-    """``transform_values``."""
+    """Returns the table of ``transform_values``."""
 
     def view(getter: ValueGetter) -> ValueGetter:
         if store_names:
@@ -199,7 +199,7 @@ def transformed(
 def mapped(
     parent: TableDefinition, store: AnyStoreBuilder | None, mapper: Callable[..., Any], with_key: bool
 ) -> TableDefinition:
-    """``map_values``."""
+    """Returns the table of ``map_values``."""
     return DerivedTable(
         TableMapValues(mapper, with_key), store, lambda getter: MapValuesGetter(getter, mapper, with_key), parent
     )

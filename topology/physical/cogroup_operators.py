@@ -10,13 +10,13 @@ from penstock.topology.physical.operators import StreamAggregate
 
 @dataclass(frozen=True)
 class CogroupAggregate(StreamAggregate):
-    """What one of the streams does to the aggregates in ``store``, which all of them share."""
+    """Aggregates one of the streams in ``store``, which all of them share."""
 
     call = "cogroup"
 
 
 @dataclass(frozen=True)
 class CogroupMerge(TableOperator):
-    """The updates of all the streams, handed on as they come. It has no store: those above it have one."""
+    """The updates of all the streams, forwarded as they come. It has no store: those above it have one."""
 
     keeps_key = keeps_value = True

@@ -34,7 +34,7 @@ class Deduplicate(Operator):
 
 @dataclass(frozen=True)
 class DeduplicateById(Deduplicate):
-    """The same for the key and what ``id_extractor`` makes of the record: None is no id, and is forwarded."""
+    """Like :class:`Deduplicate`, for the key and the id of ``id_extractor``; a record whose id is None is forwarded."""
 
     id_extractor: Callable[..., Any] = field(kw_only=True, metadata=called_with(KEY, VALUE))
     with_key: bool = field(default=False, kw_only=True)

@@ -10,7 +10,7 @@ from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, S
 
 
 def describe(topology: Topology) -> str:
-    """Every sub-topology with its nodes, stores, topics and edges.
+    """Returns the text for every sub-topology, with its nodes, stores, topics and edges.
 
     Nodes with more below them come first, nodes with equally many by name.
     """
@@ -30,7 +30,7 @@ class _Described:
     successors: TreeSet[_Described] = field(default_factory=lambda: TreeSet(_before))
 
     def grow(self, delta: int) -> None:
-        """So many more paths begin here."""
+        """Count ``delta`` more paths that begin here, and in all nodes above."""
         self.size += delta
         for predecessor in self.predecessors:
             predecessor.grow(delta)

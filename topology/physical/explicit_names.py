@@ -1,4 +1,4 @@
-"""Whether all that lasts has a name of the user's: ``ensure.explicit.internal.resource.naming`` (KIP-1111)."""
+"""Checks that all that lasts has a name of the user's: ``ensure.explicit.internal.resource.naming`` (KIP-1111)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NAMING_KEY = "ensure.explicit.internal.resource.naming"
 
 
 def check_explicit_names(topology: Topology, wanted: bool) -> None:
-    """Where that is ``wanted``, raises TopologyError that lists every store and every internal topic with a generated
+    """If ``wanted``, raises a TopologyError that lists every store and every internal topic with a generated
     name.
 
     Only what there is counts, and a topic that is named after a store or an operator that the user has named has a

@@ -1,4 +1,4 @@
-"""What an aggregate makes of a value: the part that aggregates in windows of any kind have in common."""
+"""The functions of aggregates: the part that aggregates in windows of any kind have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.topology.physical.operator import AGGREGATE, KEY, VALUE, WithFunct
 
 @dataclass(frozen=True)
 class Count(WithFunctions):
-    """One more for each value, a null one too."""
+    """Counts each value, a null one too."""
 
     call = "count"
 

@@ -1,4 +1,4 @@
-"""The operators of a foreign-key join, and what travels between them.
+"""The operators of a foreign-key join, and the messages between them.
 
 The left table's task sends, for each of its entries, a *subscription* to the task that has the foreign key. That one
 stores it, and responds with the other table's value, now and whenever it changes. The left task joins a *response* with
@@ -30,7 +30,7 @@ from penstock.topology.processor import StreamPartitioner
 
 @dataclass(frozen=True)
 class ForeignKeySerdes:
-    """The serdes of a join, bound to the topics that Kafka Streams tells them; None until the configuration is known.
+    """The serdes of a join, bound to the topics that Kafka Streams gives them; None until the configuration is known.
 
     Those of the foreign and the primary key make the keys of the subscription store, that of the left value what is
     hashed. ``response_key`` and ``right_value`` are those of the response topic.
@@ -46,7 +46,7 @@ class ForeignKeySerdes:
     response_key: Serde[Any] | None = None
 
     def filled(self, fill: FilledSerde, whose: str) -> ForeignKeySerdes:
-        """With all serdes there."""
+        """Returns a copy with all serdes filled in."""
         mine, other = "Materialized.with_(...) where it is made", "Consumed or Materialized"
         key, pseudo = self.primary_key, self.registration
         return replace(
@@ -61,7 +61,7 @@ class ForeignKeySerdes:
 
 @dataclass(frozen=True, kw_only=True)
 class _ForeignKeyOperator(Operator):
-    """``left``: a left join, which keeps entries without a match."""
+    """An operator of a foreign-key join. ``left``: a left join, which keeps entries without a match."""
 
     serdes: ForeignKeySerdes
     left: bool
@@ -86,14 +86,14 @@ class SubscriptionSend(_ForeignKeyOperator):
     extractor: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))
     with_key: bool = False
     of_versions: bool = False
-    """Whether the table is versioned: then updates that are not the latest of their key are dropped."""
+    """True if the table is versioned: then updates that are not the latest of their key are dropped."""
 
     keeps_key = keeps_value = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubscriptionReceive(_ForeignKeyOperator):
-    """Keep subscriptions in ``store``, or delete them, and hand them on."""
+    """Keep subscriptions in ``store``, or delete them, and forward them."""
 
     store: str
 
@@ -113,7 +113,7 @@ class SubscriptionJoin(_ForeignKeyOperator):
 
     table: ValueGetter
     decodes_key: bool
-    """Whether its responses leave with keys as objects, for a partitioner of the user's."""
+    """True if its responses leave with keys as objects, for a partitioner of the user's."""
 
     keeps_key = keeps_value = False
     sees_value = True
@@ -131,12 +131,12 @@ class SubscriptionJoin(_ForeignKeyOperator):
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignTableJoin(_ForeignKeyOperator):
-    """Send each update of the other table to all who have subscribed to its key."""
+    """Send each update of the other table to all entries that have subscribed to its key."""
 
     store: str
     decodes_key: bool
     of_versions: bool = False
-    """As of :class:`SubscriptionSend`."""
+    """True if the other table is versioned; see :class:`SubscriptionSend`."""
 
     keeps_key = keeps_value = False
     sees_value = True
@@ -152,7 +152,7 @@ class ForeignTableJoin(_ForeignKeyOperator):
 class ResponseJoin(_ForeignKeyOperator):
     """Join what a response brings with the value that ``table``, the left one, has of its key.
 
-    A response to what that value was before is dropped and counted.
+    A response to an earlier value is dropped and counted.
     """
 
     table: ValueGetter
@@ -168,8 +168,8 @@ class ResponseJoin(_ForeignKeyOperator):
 
 
 def by_key(partitioner: StreamPartitioner) -> StreamPartitioner:
-    """``partitioner``, which is told no value, for what these topics carry is not the user's, and is not asked about a
-    null key: any task can answer that there is nothing."""
+    """Returns ``partitioner``, which gets no value, because those of these topics are not the user's, and is not called
+    for a null key: any task can answer that there is nothing."""
     return partial(_by_key, partitioner)
 
 
@@ -186,7 +186,7 @@ def _by_key(partitioner: StreamPartitioner, topic: str, key: Any, value: object,
 
 
 def to_primary_partition(topic: str, key: object, value: tuple[int | None, bytes], partitions: int) -> int | None:
-    """Where the subscription came from, which a response brings along."""
+    """Returns the partition that the subscription came from, which a response brings along."""
     return value[0]
 
 

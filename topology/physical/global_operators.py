@@ -14,7 +14,7 @@ from penstock.topology.physical.operators import Process
 
 @dataclass(frozen=True)
 class KeySelector(WithFunctions):
-    """Which key of a global table a record is joined with: ``selector(value)``, or with the key in front when
+    """Selects the key of a global table that a record is joined with: ``selector(value)``, or with the key in front if
     ``with_key``."""
 
     selector: Callable[..., Any] = field(metadata=called_with(KEY, VALUE))

@@ -1,4 +1,4 @@
-"""Stores whose keys lie where Kafka's default partitioner puts them, as far as the topology can prove it.
+"""Finds stores whose keys are where Kafka's default partitioner puts them, as far as the topology can prove it.
 
 Every other store may have a key in any of its tasks: other programs write its source topic by a partitioner of their
 own (that of librdkafka is CRC32), a sink has a partitioner, or a processor stores under a key of its choice.
@@ -22,8 +22,8 @@ from penstock.topology.physical.topology import (
 def topics_by_placed_store(
     topology: Topology, default_key_serde: Serde[Any] | None, partitions: Callable[[str], int], prefix: str
 ) -> dict[str, str]:
-    """Each store whose row of a key is certain to lie in the task that murmur2 of the key says, and the repartition
-    topic (its name in Kafka) from whose serde the key's bytes come.
+    """Returns each store whose row of a key is certain to be in the task that murmur2 of the key gives, and the
+    repartition topic (its name in Kafka) from whose serde the key's bytes come.
 
     That is so if every record that reaches the store comes with its key unchanged from a repartition topic which this
     topology alone writes, without a partitioner of the user's, and which has as many ``partitions`` as there are tasks.
@@ -45,8 +45,8 @@ def topics_by_placed_store(
 
 
 def topics_that_feed(store: str, sub: Subtopology, prefix: str) -> frozenset[str]:
-    """The topics (their names in Kafka) whose records reach ``store`` with their keys unchanged; none if it may have
-    other keys, too."""
+    """Returns the topics (their names in Kafka) whose records reach ``store`` with their keys unchanged; none if it may
+    have other keys, too."""
     return frozenset(topic for source in _sources_of(store, sub) for topic in _names(source, prefix))
 
 
@@ -55,7 +55,7 @@ def _names(source: SourceNode, prefix: str) -> Iterable[str]:
 
 
 def _topics_with_partitioners(topology: Topology) -> frozenset[str]:
-    """Repartition topics that a user's function partitions, or a foreign-key join."""
+    """Returns the repartition topics that a user's function partitions, or a foreign-key join."""
     sinks = (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, SinkNode))
     return frozenset(
         sink.topic for sink in sinks if sink.internal and sink.partitioner is not None and isinstance(sink.topic, str)
@@ -63,7 +63,7 @@ def _topics_with_partitioners(topology: Topology) -> frozenset[str]:
 
 
 def _sources_of(store: str, sub: Subtopology) -> list[SourceNode]:
-    """The sources whose records reach ``store`` under their own keys; none where one may come under another key."""
+    """Returns the sources whose records reach ``store`` under their own keys; none if some may come under others."""
     nodes = {node.name: node for node in sub.nodes}
     writers = [node for node in sub.nodes if isinstance(node, ProcessorNode) and _may_write(node, store)]
     if not all(_writes_by_key(node, store) for node in writers):

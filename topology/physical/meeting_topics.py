@@ -18,8 +18,8 @@ from penstock.topology.physical.topology import (
 
 
 def meeting_topics(nodes: Iterable[Node]) -> tuple[frozenset[str], ...]:
-    """For each store that operators use by the key of their records: the topics whose keys reach it unchanged. Several
-    topics of one store are joined, or merged."""
+    """Returns the topics whose keys reach a store unchanged, for each store that operators use by the key of their
+    records. Several topics of one store are joined, or merged."""
     by_name = {node.name: node for node in nodes}
     stores: dict[str, set[str]] = {}
     for node in by_name.values():
@@ -30,8 +30,8 @@ def meeting_topics(nodes: Iterable[Node]) -> tuple[frozenset[str], ...]:
 
 
 def topics_by_chosen_partitioners(topology: Topology, application_id: str) -> frozenset[str]:
-    """The topics, by their names in Kafka, that ``topology`` itself writes by a partitioner which is not Kafka's: a
-    user's function, or that of a foreign-key join."""
+    """Returns the topics, by their names in Kafka, that ``topology`` itself writes by a partitioner that is not
+    Kafka's: a user's function, or that of a foreign-key join."""
     return frozenset(
         internal_topic(application_id, node.topic) if node.internal else node.topic
         for sub in topology.every_subtopology

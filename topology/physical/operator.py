@@ -1,8 +1,8 @@
-"""What an operator says of itself, so that the engine runs it well without knowing it.
+"""The properties of an operator, by which the engine runs it well without knowing it.
 
 An operator of the DSL is a frozen dataclass (``operators``) that derives from :class:`Operator`; ``tasks/operators``
-turns it into a closure when a task starts. Who sees keys and values follows from its user functions, which its fields
-declare by :func:`called_with`.
+turns it into a closure when a task starts. Its user functions, which its fields declare by :func:`called_with`, decide
+whether it sees keys and values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.common.serdes import Serde, SerdePart
 
 
 class Parameter(StrEnum):
-    """What a user function is given, in words for people."""
+    """The arguments of user functions, in words for people."""
 
     KEY = "the key"
     VALUE = "the value"
@@ -37,8 +37,8 @@ _MANY = "many"
 class UserFunction:
     """A function of the program as the engine calls it.
 
-    ``whose``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters`` says what it
-    is given, in words. ``many``: its result is iterated to the end.
+    ``whose``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters``: its
+    arguments, in words. ``many``: its result is iterated to the end.
     """
 
     function: Callable[..., Any]
@@ -56,7 +56,7 @@ def called_with(*parameters: Parameter, many: bool = False) -> dict[str, Any]:
 
 
 def declares_function(metadata: Any) -> bool:
-    """Whether a field with this metadata holds a user function."""
+    """Returns True if a field with this metadata holds a user function."""
     return _CALLED_WITH in metadata
 
 
@@ -70,12 +70,12 @@ class WithFunctions:
         return type(self).__name__
 
     def whose(self, node: str) -> str:
-        """Whose functions they are, when ``node`` calls them."""
+        """Returns words for the owner of the functions, when ``node`` calls them."""
         return f"{self.call} {node}"
 
     @property
     def gives_keys(self) -> bool:
-        """Whether a user function in it is given the key, or an object of the user's that it makes."""
+        """True if a user function in it is given the key, or an object of the user's that it makes."""
         return any(KEY in each.parameters for each in self.functions) or any(
             held.gives_keys for each in fields(self) if isinstance(held := getattr(self, each.name), WithFunctions)
         )
@@ -93,7 +93,7 @@ class WithFunctions:
         return tuple(found)
 
     def with_functions(self, node: str, change: Callable[[UserFunction], Callable[..., Any]]) -> Self:
-        """The same with ``change(function)`` in place of each user function; ``node`` calls them."""
+        """Returns a copy with ``change(function)`` in place of each user function; ``node`` calls them."""
 
         def changed(held: Any) -> Any:
             if isinstance(held, WithFunctions):
@@ -115,75 +115,75 @@ class WithFunctions:
 
 
 class FilledSerde(Protocol):
-    """Gives a serde as it stands in an application: see :meth:`Operator.with_serdes`."""
+    """Returns a serde as an application has it: see :meth:`Operator.with_serdes`."""
 
     def __call__(self, serde: Serde[Any] | None, part: SerdePart, topic: str, whose: str, option: str) -> Serde[Any]:
-        """``serde``, or the configuration's default, bound to the internal topic ``topic``.
+        """Returns ``serde``, or the configuration's default, bound to the internal topic ``topic``.
 
-        Where there is neither, the error says that ``whose`` keys or values have none, and to pass ``option``.
+        If there is neither, the error says that ``whose`` keys or values have none, and to pass ``option``.
         """
 
 
 @dataclass(frozen=True)
 class Operator(WithFunctions, ABC):
-    """What a processor node does.
+    """The operator of a processor node.
 
-    Stream edges carry (key, value, timestamp); table edges carry (key, new value, old value, timestamp), where the old
-    value is only filled when ``send_old_values`` of the node says so (Kafka Streams' ``Change``).
+    Stream edges carry (key, value, timestamp); table edges carry (key, new value, old value, timestamp). The old
+    value is only filled if the node has ``send_old_values`` (Kafka Streams' ``Change``).
     """
 
     @property
     @abstractmethod
     def keeps_key(self) -> bool:
-        """Whether what it forwards always has the key that it received."""
+        """True if what it forwards always has the key that it received."""
 
     @property
     @abstractmethod
     def keeps_value(self) -> bool:
-        """Whether what it forwards is the value that it received, or none."""
+        """True if what it forwards is the value that it received, or none."""
 
     @property
     def sees_key(self) -> bool:
-        """Whether the key must be decoded: by default, whether a user function is given it, or an object of the
-        user's by which it looks into a table."""
+        """True if the key must be decoded: by default, if a user function is given it, or an object of the user's by
+        which it looks into a table."""
         return self.gives_keys
 
     @property
     def sees_value(self) -> bool:
-        """Whether the value must be decoded: by default, whether a user function is given it."""
+        """True if the value must be decoded: by default, if a user function is given it."""
         return any(VALUE in each.parameters for each in self.functions)
 
     @property
     def runs_user_objects(self) -> bool:
-        """Whether it hands records to an object of the user's, which may keep them: no order but theirs will do."""
+        """True if it passes records to a user's object, which may keep them: they must come in their own order."""
         return False
 
     @property
     def wrapped(self) -> bool:
-        """Whether a :class:`~penstock.topology.processor_wrapper.ProcessorWrapper` has seen it."""
+        """True if a :class:`~penstock.topology.processor_wrapper.ProcessorWrapper` has seen it."""
         return False
 
     @property
     def keeps_source_store(self) -> bool:
-        """Whether it is a user's processor that keeps a store which its source topic restores: all others may only read
+        """True if it is a user's processor that keeps a store that its source topic restores: all others may only read
         that one."""
         return False
 
     @property
     def makes_windowed_keys(self) -> bool:
-        """Whether it forwards the windowed keys of the first of :attr:`stores`: as bytes where nobody behind it looks
-        at them (``tasks/undecoded.py``), else decoded."""
+        """True if it forwards the windowed keys of the first of :attr:`stores`: as bytes if no node behind it looks at
+        them (``tasks/undecoded.py``), else decoded."""
         return False
 
     @property
     def keeps_source(self) -> bool:
-        """Whether it asks where a record came from, and holds on to that: then a flush must know it of each update."""
+        """True if it asks for the source of a record, and keeps it: then a flush must know it of each update."""
         return False
 
     @property
     def window_grace_ms(self) -> int | None:
-        """Of one that makes windows: how much later than a window's end, in stream time, it may still change the
-        window. Of session windows that is grace and inactivity gap. None: it makes none."""
+        """Stream time (ms) for which it may still change a window after its end. Of session windows that is grace and
+        inactivity gap. None if it makes no windows."""
         return None
 
     @property
@@ -193,28 +193,28 @@ class Operator(WithFunctions, ABC):
 
     @property
     def stores_looked_into(self) -> frozenset[str]:
-        """Those of them that it only reads: by default those that its value getters look into."""
+        """Those of its stores that it only reads: by default those that its value getters look into."""
         held = [getattr(self, each.name) for each in fields(self)]
         return frozenset(store for each in held if isinstance(each, ValueGetter) for store in each.stores)
 
     @property
     def stores_by_key(self) -> tuple[str, ...]:
-        """Those of them in which it looks up the row of the key that it received: such rows are read ahead.
+        """Those of its stores in which it looks up the row of the key that it received: such rows are read ahead.
 
-        By default all, if it keeps the key. One whose rows stand under more than the key, a window say, names none.
+        By default all, if it keeps the key. One whose rows have keys of more than that, a window say, names none.
         """
         return self.stores if self.keeps_key else ()
 
     @property
     def stores_under_key(self) -> tuple[str, ...]:
-        """Those of them whose serde its keys must have if it receives them as bytes: by default all.
+        """Those of its stores whose serde its keys must have if it receives them as bytes: by default all.
 
         One that makes the keys of a store by serdes of its own leaves that one out.
         """
         return self.stores
 
     def with_serdes(self, fill: FilledSerde, node: str) -> Self:
-        """The same with the serdes that it uses itself, beyond those of its stores, filled in for ``node``."""
+        """Returns a copy with the serdes that it uses itself, beyond those of its stores, filled in for ``node``."""
         return self
 
 
@@ -230,13 +230,13 @@ class TableOperator(Operator):
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Its own, if it has one."""
+        """Its own store, if it has one."""
         return () if self.store is None else (self.store,)
 
 
 @dataclass(frozen=True)
 class ValueGetter(WithFunctions, ABC):
-    """How the value of a table is looked up by another operator."""
+    """The look-up of a table's value by another operator."""
 
     @property
     @abstractmethod
@@ -245,9 +245,9 @@ class ValueGetter(WithFunctions, ABC):
 
     @property
     def versioned(self) -> bool:
-        """Whether the table can be asked what it held at a time: ``tasks/operators/versions.py`` must know its type."""
+        """True if the table's value of a time can be looked up: ``tasks/operators/as_of.py`` must know its type."""
         return False
 
     def whose(self, node: str) -> str:
-        """The functions are those of a table, whoever looks."""
+        """Returns words for the owner: the functions are those of a table, whichever node looks."""
         return f"{self.call} of the table that {node} joins"

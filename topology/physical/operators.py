@@ -1,4 +1,4 @@
-"""Every operator of the DSL as a value: what its closure in ``tasks/operators`` is made from."""
+"""Every operator of the DSL as a value, from which its closure in ``tasks/operators`` is made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.topology.processor import ProcessorSupplier
 
 @dataclass(frozen=True)
 class Filter(Operator):
-    """Forward a record iff the predicate is true (false when ``negate``).
+    """Forward a record if, and only if, the predicate is true (false if ``negate``).
 
     It is called with (value), or with (key, value) when ``with_key``: so are all functions with such a flag.
     """
@@ -129,7 +129,7 @@ class ForEach(Operator):
 
 @dataclass(frozen=True)
 class PassThrough(Operator):
-    """Forward to every child: merge, and the node of a branch (its predicate lies in :class:`Branch`)."""
+    """Forward to every child: merge, and the node of a branch (its predicate is in :class:`Branch`)."""
 
     keeps_key = keeps_value = True
 
@@ -207,13 +207,13 @@ class TableSource(TableOperator):
 
 @dataclass(frozen=True)
 class TableFilter(TableOperator):
-    """Forward the value where the predicate holds (fails, when ``negate``), else a tombstone."""
+    """Forward the value if the predicate holds (fails, when ``negate``), else a tombstone."""
 
     predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
     negate: bool = False
     with_key: bool = True
     of_versions: bool = False
-    """Whether its source is versioned: then a change from nothing to nothing is handed on, too."""
+    """True if its source is versioned: then a change from nothing to nothing is forwarded, too."""
 
     keeps_key = keeps_value = True
 
@@ -259,7 +259,7 @@ class StoreGetter(ValueGetter):
 
 @dataclass(frozen=True)
 class FilterGetter(ValueGetter):
-    """The value of ``source`` where the predicate holds, else absent: a filtered table that is not materialised."""
+    """The value of ``source`` if the predicate holds, else absent: a filtered table that is not materialised."""
 
     source: ValueGetter
     predicate: Callable[..., bool] = field(metadata=called_with(KEY, VALUE))
@@ -332,7 +332,7 @@ class Process(Operator):
     supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
     store_names: tuple[str, ...] = ()
     by_wrapper: bool = False
-    """Whether the supplier is one that a wrapper has returned."""
+    """True if the supplier is one that a wrapper has returned."""
 
     call = "process"
     keeps_key = keeps_value = False
@@ -350,5 +350,5 @@ class Process(Operator):
         return self.by_wrapper
 
     def with_stores(self, names: Iterable[str]) -> Self:
-        """The same with more stores."""
+        """Returns a copy with more stores."""
         return replace(self, store_names=tuple(dict.fromkeys((*self.store_names, *names))))

@@ -1,7 +1,7 @@
 """Sources that read all topics whose names match a pattern.
 
-A topology holds the pattern alone: which topics match is found out whenever its tasks are planned, and from then on
-each task knows its own by what it is told to read.
+A topology holds the pattern alone: the topics that match are found whenever its tasks are planned. From then on each
+task knows its own by the partitions that it is given to read.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _OF_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 
 def has_patterns(sub: Subtopology) -> bool:
-    """Whether one of its sources has a pattern."""
+    """Returns True if one of its sources has a pattern."""
     return any(source.pattern is not None for source in sub.sources)
 
 
 def with_matched_topics(
     topology: Topology, application_id: str, existing: Iterable[str], none_may_match: bool = False
 ) -> Topology:
-    """``topology`` whose pattern sources name the topics there are that match, and what of them is joined.
+    """Returns ``topology`` with the existing topics that match named in pattern sources and co-partition groups.
 
-    Neither Kafka's own topics match nor the application's internal ones. Raises MissingTopicError where nothing
+    Neither Kafka's own topics match nor the application's internal ones. Raises MissingTopicError if nothing
     matches, unless ``none_may_match``, and TopologyError for a topic that two patterns match.
     """
     if not any(map(has_patterns, topology.subtopologies)):
@@ -67,13 +67,13 @@ def with_matched_topics(
 
 
 def with_topics_read(sub: Subtopology, topics: Iterable[str]) -> Subtopology:
-    """``sub`` as a task that reads ``topics`` has it: its pattern sources name those that match."""
+    """Returns ``sub`` as a task that reads ``topics`` has it: its pattern sources name those that match."""
     there = sorted(topics)
     return _with_topics(sub, lambda source: tuple(filter(_matches(source), there)))
 
 
 def check_pattern(source: SourceNode, others: Iterable[SourceNode]) -> None:
-    """Raises TopologyError where a topic of one source would also be read by another."""
+    """Raises TopologyError if a topic of one source would also be read by another."""
     for other in others:
         for one, named in ((source, other), (other, source)):
             if one.pattern is not None and (topic := next(filter(_matches(one), named.topics), None)) is not None:

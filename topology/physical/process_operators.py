@@ -1,4 +1,4 @@
-"""What runs a processor of the user's beside ``process`` itself, and ``print``, as values."""
+"""The operators, besides ``process`` itself, that run a processor of the user's, and ``print``, as values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProcessValues(Process):
     @property
     @override
     def stores_by_key(self) -> tuple[str, ...]:
-        # Nobody knows under which keys it looks.
+        # The keys under which it looks are not known.
         return ()
 
 

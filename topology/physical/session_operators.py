@@ -13,21 +13,21 @@ from penstock.topology.session_windows import SessionWindows
 
 @dataclass(frozen=True)
 class MergingAggregate(Aggregate):
-    """``aggregator(key, value, aggregate)``, where the aggregate is ``initializer()`` and, one after the other, those
-    of the sessions that the record belongs to, put together by ``merger(key, aggregate, other)``."""
+    """``aggregator(key, value, aggregate)``: the aggregate is ``initializer()`` and, one after the other, those of the
+    sessions that the record belongs to, put together by ``merger(key, aggregate, other)``."""
 
     merger: Callable[[Any, Any, Any], Any] = field(metadata=called_with(KEY, AGGREGATE, AGGREGATE))
 
 
 SessionFold = Count | Reduce | MergingAggregate
-"""Counts are added, and reduced values are reduced, where sessions become one."""
+"""Counts are added, and reduced values are reduced, when sessions become one."""
 
 
 @dataclass(frozen=True)
 class SessionWindowAggregate(TableOperator):
     """``fold`` per key and session in ``store``. A null key is dropped and counted, a null value is not.
 
-    What it forwards has windowed keys. ``on_close``: once a session takes no more records, instead of each update.
+    It forwards windowed keys. ``on_close``: it forwards when a session takes no more records, not at each update.
     """
 
     windows: SessionWindows
@@ -39,5 +39,5 @@ class SessionWindowAggregate(TableOperator):
 
     @property
     def window_grace_ms(self) -> int | None:
-        """How long after its end a session takes records, by stream time."""
+        """Stream time (ms) for which a session takes records after its end."""
         return self.windows.inactivity_gap_ms + self.windows.grace_period_ms

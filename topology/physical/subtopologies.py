@@ -1,4 +1,4 @@
-"""Cutting a topology into sub-topologies: nodes that share an edge or a store belong together."""
+"""Cuts a topology into sub-topologies: nodes that share an edge or a store belong together."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class NodeGroups:
         self._parents: dict[str, str] = {}
 
     def add(self, name: str) -> None:
-        """A node of its own."""
+        """Add a node, in a group of its own."""
         self._parents[name] = name
 
     def unite(self, name: str, others: Iterable[str]) -> None:
-        """``name`` and each of ``others`` belong together."""
+        """Put ``name`` and each of ``others`` into one group."""
         for other in others:
             self._parents[self._root(name)] = self._root(other)
 
     def numbered(self) -> list[list[str]]:
-        """The groups; the index of each is its sub-topology's id, its nodes are in the order of their addition."""
+        """Returns the groups: the index of each is its sub-topology's id, its nodes are in the order of addition."""
         groups: dict[str, list[str]] = {}
         for name in self._parents:
             groups.setdefault(self._root(name), []).append(name)

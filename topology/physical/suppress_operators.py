@@ -1,4 +1,4 @@
-"""``suppress`` as a value, and looking into its result."""
+"""``suppress`` as a value, and the look-up in its result."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penstock.topology.physical.operator import TableOperator, ValueGetter
 class Suppress(TableOperator):
     """Hold updates back in the buffer ``store`` until they are due, of each key the last.
 
-    Due is what is ``wait_ms`` older than the newest update that came in: by the timestamp of the first that was held
-    back for the key, or, ``until_window_closes``, by the end of the key's window; then deletions are dropped, as nobody
-    was told of what they delete. Of a buffer with more than ``max_records`` keys, or ``max_bytes``, the first go early
-    if ``emit_early``; else it is an error.
+    An update is due if it is ``wait_ms`` older than the newest that came in: by the timestamp of the first that was
+    held back for the key, or, ``until_window_closes``, by the end of the key's window. In the latter case deletions
+    are dropped, as what they delete was never forwarded. With more than ``max_records`` keys, or ``max_bytes``, in the
+    buffer, the first are forwarded early if ``emit_early``; else it is an error.
     """
 
     wait_ms: int
@@ -37,9 +37,9 @@ class Suppress(TableOperator):
 
 @dataclass(frozen=True)
 class SuppressGetter(ValueGetter):
-    """The value that was there before the first update that waits in ``buffer``; where none waits, that of ``source``.
+    """The value that was there before the first update that waits in ``buffer``; if none waits, that of ``source``.
 
-    Nobody knows more, unless the result itself is kept: a key whose updates were never let through has one, too.
+    More is not known, unless the result itself is kept: a key whose updates were never forwarded has one, too.
     """
 
     source: ValueGetter

@@ -1,6 +1,6 @@
-"""Grouping a table and aggregating the groups, as values.
+"""The operators that group a table and aggregate the groups, as values.
 
-Between the two lies a repartition topic of changes: (value that is added or None, value that is taken away or None).
+Between the two is a repartition topic of changes: (value that is added or None, value that is taken away or None).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from penstock.topology.physical.operator import AGGREGATE, KEY, VALUE, Operator,
 
 @dataclass(frozen=True)
 class TableGroupBy(Operator):
-    """``selector(key, value)`` gives (group key, value) of the new and of the old value of each update.
+    """``selector(key, value)`` returns (group key, value) of the new and of the old value of each update.
 
-    A single change when both belong to the same group, else that of the old one first. What is null, or has a null
-    part, is left out. A null key in the table is an error.
+    It forwards a single change if both belong to the same group, else that of the old one first. What is null, or has a
+    null part, is left out. A null key in the table is an error.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any] | None] = field(metadata=called_with(KEY, VALUE))
     of_versions: bool = False
-    """Whether the table is versioned: then updates that are not the latest of their key are left out."""
+    """True if the table is versioned: then updates that are not the latest of their key are left out."""
 
     call = "group_by"
     keeps_key = keeps_value = False
@@ -30,7 +30,7 @@ class TableGroupBy(Operator):
 
 @dataclass(frozen=True)
 class TableCount(TableOperator):
-    """How many values each group has."""
+    """Counts the values of each group."""
 
     keeps_key, keeps_value = True, False
 
@@ -39,7 +39,7 @@ class TableCount(TableOperator):
 class TableAggregate(TableOperator):
     """``subtractor`` for the value that is taken away, then ``adder`` for the new one, each of (key, value, aggregate).
 
-    The adder begins with ``initializer()`` where there is no aggregate; then nothing is subtracted. None deletes.
+    The adder begins with ``initializer()`` if there is no aggregate; then nothing is subtracted. None deletes.
     """
 
     initializer: Callable[[], Any] = field(metadata=called_with())
@@ -52,7 +52,7 @@ class TableAggregate(TableOperator):
 
 @dataclass(frozen=True)
 class TableReduce(TableOperator):
-    """The same with functions of (aggregate, value), beginning with the first value."""
+    """Like :class:`TableAggregate`, with functions of (aggregate, value), beginning with the first value."""
 
     adder: Callable[[Any, Any], Any] = field(metadata=called_with(AGGREGATE, VALUE))
     subtractor: Callable[[Any, Any], Any] = field(metadata=called_with(AGGREGATE, VALUE))

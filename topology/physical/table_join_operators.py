@@ -24,7 +24,7 @@ class TableTableJoin(Operator):
     """One side of a join: updates of its own table, joined with what ``other`` holds under their key.
 
     ``keeps_own``: there is a result for a value of its own without a match. ``keeps_other``: likewise for one of the
-    other table. ``reversed``: the joiner takes the other table's value first, for it was made for the other side.
+    other table. ``reversed``: the joiner takes the other table's value first, as it was made for the other side.
     """
 
     other: ValueGetter
@@ -60,7 +60,7 @@ class TableTableJoin(Operator):
 
 @dataclass(frozen=True)
 class TableJoinMerge(TableOperator):
-    """The results of both sides are one table."""
+    """Merges the results of both sides into one table."""
 
     keeps_key = keeps_value = True
 
@@ -69,7 +69,7 @@ class TableJoinMerge(TableOperator):
 class TableJoinGetter(ValueGetter):
     """The join of what ``left`` and ``right`` hold: a joined table that is not materialised.
 
-    ``keeps_left``, ``keeps_right``: whether a value of that side without a match has a result.
+    ``keeps_left``, ``keeps_right``: True if a value of that side without a match has a result.
     """
 
     left: ValueGetter

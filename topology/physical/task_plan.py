@@ -1,4 +1,4 @@
-"""From partitions to tasks: which tasks an application has, what each reads, which of them an assignment owns."""
+"""From partitions to tasks: the tasks of an application, what each reads, and those that an assignment owns."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class SubtopologyTasks:
 
     @property
     def tasks(self) -> int:
-        """One task for each partition of the topic that has most."""
+        """Number of tasks: one for each partition of the topic that has most."""
         return max(self.topics.values())
 
     @property
     def widest_topic(self) -> str:
-        """The first topic that has most partitions: its producer's partitioning says which task has a key."""
+        """The first topic that has most partitions: its producer's partitioning decides which task has a key."""
         return max(self.topics, key=self.topics.__getitem__)
 
 
@@ -42,7 +42,7 @@ class TaskPlan:
 
     @cached_property
     def partitions(self) -> dict[TaskId, frozenset[TopicPartition]]:
-        """What each task reads: partition ``p`` of every topic of its sub-topology that has one."""
+        """The partitions that each task reads: partition ``p`` of every topic of its sub-topology that has one."""
         return {
             TaskId(sub.id, number): frozenset(
                 TopicPartition(topic, number) for topic, count in sub.topics.items() if number < count
@@ -58,7 +58,7 @@ class TaskPlan:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Every topic that some task reads: what the group subscribes to."""
+        """Every topic that some task reads: the group subscribes to these."""
         return tuple(sorted({topic for sub in self.subtopologies for topic in sub.topics}))
 
     @cached_property
@@ -77,8 +77,8 @@ class TaskPlan:
         return frozenset(sub.id for sub in self.subtopologies if sub.in_memory)
 
     def without(self, topics: Set[str]) -> TaskPlan:
-        """The plan when these topics are gone. A task that has nothing left to read is gone, too; the others keep their
-        numbers, and with them their state."""
+        """Returns the plan when these topics are gone. A task that has nothing left to read is gone, too; the others
+        keep their numbers, and with them their state."""
         left = (
             replace(sub, topics={topic: count for topic, count in sub.topics.items() if topic not in topics})
             for sub in self.subtopologies
@@ -86,5 +86,5 @@ class TaskPlan:
         return replace(self, subtopologies=tuple(sub for sub in left if sub.topics))
 
     def owned(self, assignment: Set[TopicPartition]) -> frozenset[TaskId]:
-        """The tasks all of whose partitions are in ``assignment``."""
+        """Returns the tasks all of whose partitions are in ``assignment``."""
         return frozenset(task for task, partitions in self.partitions.items() if partitions <= assignment)

@@ -1,6 +1,6 @@
-"""Internal topics: how many partitions each needs and how it is configured.
+"""Internal topics: the number of partitions that each needs, and its configuration.
 
-Every host that runs an application for the first time asks here: the coordinator, and a backfill;
+Every host that runs an application for the first time calls this module: the coordinator, and a backfill;
 ``kafka/internal_topics.py`` then creates them. The rules are Kafka Streams' (``RepartitionTopics``,
 ``CopartitionedTopicsEnforcer``, ``InternalTopicManager``).
 """
@@ -35,11 +35,11 @@ class TopicPlan:
 def plan_topics(
     topology: Topology, config: StreamsConfig, existing: Mapping[str, int], none_may_match: bool = False
 ) -> TopicPlan:
-    """The plan, from the topics there are (name to number of partitions). ``none_may_match``: a pattern that no topic
-    matches is no error, as for an application that runs; what reads it has no tasks.
+    """Returns the plan, from the topics there are (name to number of partitions). ``none_may_match``: a pattern that no
+    topic matches is no error, as for an application that runs; what reads it has no tasks.
 
     Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), and BrokerUnreachableError for a
-    topic whose partitions Kafka does not tell at present.
+    topic whose partitions Kafka does not report at present.
     """
     check_explicit_names(topology, config.ensure_explicit_internal_resource_naming)
     topology = with_matched_topics(topology, config.application_id, existing, none_may_match)
@@ -82,7 +82,7 @@ def _count(topic: str, counts: Mapping[str, int], existing: Mapping[str, int]) -
 
 
 def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[str, int]) -> None:
-    """A topic without partitions is one whose metadata Kafka cannot give now, as just after its creation."""
+    """Raises BrokerUnreachableError if Kafka has no metadata of a needed topic now, as just after its creation."""
     application_id, subs = config.application_id, topology.subtopologies
     needed = {topic for sub in subs for topic in _topics(sub)} | _written(topology) | set(topology.global_topics)
     needed |= {internal_topic(application_id, name) for name in topology.repartition_topics}
@@ -113,8 +113,8 @@ def _check_external(topology: Topology, config: StreamsConfig, existing: Mapping
 
 
 def _repartition_counts(topology: Topology, application_id: str, existing: Mapping[str, int]) -> dict[str, int]:
-    """Partitions of each repartition topic: the user's number, or the largest count among the sources upstream, or what
-    it has where nothing is upstream now."""
+    """Returns the partitions of each repartition topic: the user's number, or the largest count among the sources
+    upstream, or what it has if nothing is upstream now."""
     counts = {name: topic.partitions for name, topic in topology.repartition_topics.items() if topic.partitions}
     upstream: dict[str, set[str]] = {name: set() for name in topology.repartition_topics}
     for sub in topology.subtopologies:
@@ -140,7 +140,7 @@ def _repartition_counts(topology: Topology, application_id: str, existing: Mappi
 
 
 def _copartition(topology: Topology, counts: dict[str, int], existing: Mapping[str, int]) -> None:
-    """Make every co-partition group agree. Raises TopologyError where topics or the user's numbers forbid it."""
+    """Make every co-partition group agree. Raises TopologyError if topics or the user's numbers forbid it."""
     for group in topology.copartition_groups:
         external = {topic: existing[topic] for topic in sorted(group) if topic not in counts}
         inner = sorted(topic for topic in group if topic in counts)
@@ -192,7 +192,8 @@ def _new_topic(
 
 
 def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -> None:
-    """As Kafka Streams: no internal topic grows with its sources, since what it holds would stay where it is."""
+    """Raises InternalTopicError if a number differs. As in Kafka Streams, no internal topic grows with its sources,
+    since what it holds would stay where it is."""
     for topic in internal:
         there = existing.get(topic.name)
         if there is not None and there != topic.partitions:

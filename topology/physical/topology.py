@@ -22,15 +22,15 @@ from penstock.topology.processor_wrapper import require_wrapper
 
 @dataclass(frozen=True)
 class WrittenBy:
-    """The user's call that a source or sink stands for, and the option by which it is told serdes, empty where it takes
-    them itself: for messages."""
+    """The user's call that made a source or sink, and the option that has its serdes, empty if the call takes them
+    itself: for messages."""
 
     call: str
     option: str
 
     @property
     def told_serdes(self) -> str:
-        """How serdes are given."""
+        """The way in which serdes are given, in words."""
         return f"{self.option}.with_(...)" if self.option else "key_serde=... and value_serde=..."
 
 
@@ -54,7 +54,8 @@ class SourceNode:
     written_by: WrittenBy | None = field(default=None, compare=False)
     changes: bool = False
     pattern: re.Pattern[str] | None = None
-    """It reads every topic of such a name; ``topics`` are those that are known by now (``pattern_sources.py``)."""
+    """The pattern of the names of all topics that it reads; ``topics`` are those known by now
+    (``pattern_sources.py``)."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +130,12 @@ class Topology:
     order: tuple[str, ...] = ()
     global_subtopologies: tuple[Subtopology, ...] = ()
     copartitioned_sources: tuple[frozenset[str], ...] = ()
-    """As ``copartition_groups``, by the names of sources, where one of these has a pattern."""
+    """Like ``copartition_groups``, by the names of sources, for groups in which one of these has a pattern."""
     generated_names: frozenset[str] = field(default=frozenset(), compare=False)
-    """Of its stores and repartition topics: those that the user has not named."""
+    """The names of its stores and repartition topics that the user has not given."""
 
     def describe(self) -> str:
-        """The text of Kafka Streams' ``Topology.describe()``, to the letter."""
+        """Returns the text of Kafka Streams' ``Topology.describe()``, to the letter."""
         from penstock.topology.physical.description import describe
 
         return describe(self)
@@ -146,8 +147,8 @@ class Topology:
 
     @property
     def as_one(self) -> Subtopology:
-        """All sub-topologies that have tasks as one, whose processors start in Kafka Streams' order: what a test driver
-        runs."""
+        """All sub-topologies that have tasks as one, which a test driver runs. Its processors start in Kafka Streams'
+        order."""
         nodes = {node.name: node for sub in self.subtopologies for node in sub.nodes}
         ordered = tuple(nodes[name] for name in self.order if name in nodes)
         stores = self.store_builders
@@ -156,7 +157,7 @@ class Topology:
 
     @property
     def every_subtopology(self) -> tuple[Subtopology, ...]:
-        """Those with tasks and the global ones, by their numbers."""
+        """The sub-topologies with tasks and the global ones, by their numbers."""
         return tuple(sorted((*self.subtopologies, *self.global_subtopologies), key=lambda sub: sub.id))
 
     @property
@@ -180,7 +181,7 @@ def checked_topology(given: object) -> None:
 
 
 def check_wrapped(topology: Topology, config: StreamsConfig) -> None:
-    """Raises ConfigError where ``config`` has a wrapper of processors that is none, or that ``topology`` was built
+    """Raises ConfigError if ``config`` has a wrapper of processors that is none, or that ``topology`` was built
     without."""
     if config.processor_wrapper is None:
         return
@@ -195,15 +196,15 @@ def check_wrapped(topology: Topology, config: StreamsConfig) -> None:
 
 
 def internal_topic(application_id: str, name: str) -> str:
-    """The name in Kafka of internal topic ``name`` of an application."""
+    """Returns the name in Kafka of internal topic ``name`` of an application."""
     return f"{application_id}-{name}"
 
 
 def serde_topic(application_id: str, store: AnyStoreBuilder) -> str:
-    """The topic that the serdes of ``store`` are bound to: the one that can restore it, or would with logging."""
+    """Returns the topic that the serdes of ``store`` are bound to: it can restore the store, or would with logging."""
     return store.source_topic or internal_topic(application_id, f"{store.name}-changelog")
 
 
 def changelog_topic(application_id: str, store: AnyStoreBuilder) -> str | None:
-    """The topic that can restore ``store``: its changelog, or its source topic, or None without logging."""
+    """Returns the topic that can restore ``store``: its changelog, or its source topic, or None without logging."""
     return serde_topic(application_id, store) if is_restorable(store) else None

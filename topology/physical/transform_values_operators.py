@@ -1,4 +1,4 @@
-"""``transform_values`` of a table, as values: the operator, and the look-up where it is not materialised."""
+"""``transform_values`` of a table, as values: the operator, and the look-up if it is not materialised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TableTransformValues(TableOperator):
 
 @dataclass(frozen=True)
 class TransformValuesGetter(ValueGetter):
-    """What a transformer of its own makes of the value of ``source``, or of null."""
+    """The result of a transformer of its own for the value of ``source``, or for null."""
 
     source: ValueGetter
     supplier: ValueTransformerWithKeySupplier[Any, Any, Any] = field(metadata=called_with())

@@ -15,8 +15,8 @@ from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWind
 class TimeWindowAggregate(TableOperator):
     """``fold`` per key and window in ``store``. A null key is dropped and counted, a null value is not.
 
-    What it forwards has windowed keys. ``on_close``: once a window takes no more records, instead of each update.
-    ``shares_store``: others write it, too, and may be ahead of it in time.
+    It forwards windowed keys. ``on_close``: it forwards when a window takes no more records, not at each update.
+    ``shares_store``: other operators write the store, too, and may be ahead of this one in time.
     """
 
     windows: TimeWindows | UnlimitedWindows
@@ -35,7 +35,7 @@ class TimeWindowAggregate(TableOperator):
 
 @dataclass(frozen=True)
 class SlidingWindowAggregate(TableOperator):
-    """The same in sliding windows; a null value is dropped and counted, too."""
+    """Like :class:`TimeWindowAggregate`, in sliding windows; a null value is dropped and counted, too."""
 
     windows: SlidingWindows
     fold: Fold

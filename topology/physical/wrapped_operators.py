@@ -27,19 +27,19 @@ from penstock.topology.physical.process_operators import ProcessValues
 from penstock.topology.processor_wrapper import ProcessorWrapper
 
 _FIXED_KEY = (Filter, DropNullKeys, MapValues, FlatMapValues, Peek, TableToStream, ProcessValues)
-"""Those that Kafka Streams has as fixed-key processors."""
+"""The operators that Kafka Streams has as fixed-key processors."""
 
 _ENTERED: ContextVar[Callable[[], Any]] = ContextVar("the operator that a wrapped supplier makes in this task")
 
 
 class OperatorSupplier:
-    """What a wrapper is handed for an operator of the DSL: it makes the operator as a processor, in its task alone."""
+    """The supplier that a wrapper gets for an operator of the DSL: makes it as a processor, in its task alone."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __call__(self) -> Any:
-        """A new processor."""
+        """Returns a new processor. Raises TopologyError outside of a task."""
         make = _ENTERED.get(None)
         if make is None:
             raise TopologyError(
@@ -51,7 +51,7 @@ class OperatorSupplier:
 
 @contextmanager
 def made_by(make: Callable[[], Any]) -> Iterator[None]:
-    """Meanwhile suppliers of operators make what ``make`` does."""
+    """Lets suppliers of operators make what ``make`` returns, while the block runs."""
     token = _ENTERED.set(make)
     try:
         yield
@@ -108,9 +108,9 @@ class Wrapped(Operator):
 
 
 def wrapped(operator: Operator, name: str, wrapper: ProcessorWrapper) -> tuple[Operator, tuple[AnyStoreBuilder, ...]]:
-    """The operator of node ``name`` as ``wrapper`` wants it, and the stores that it brings along.
+    """Returns the operator of node ``name`` as ``wrapper`` wants it, and the stores that it brings along.
 
-    Raises TopologyError where the wrapper returns something that is no supplier.
+    Raises TopologyError if the wrapper returns something that is no supplier.
     """
     fixed_key = isinstance(operator, _FIXED_KEY)
     wrap: Callable[[str, Any], Any] = (

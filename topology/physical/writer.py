@@ -42,11 +42,11 @@ class TopologyWriter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is read yet."""
+        """True if nothing is read yet."""
         return not any(isinstance(node, SourceNode) for node in self._nodes.values())
 
     def add_source(self, node: SourceNode) -> None:
-        """A source. Raises TopologyError when one of its topics has a reader already."""
+        """Add a source. Raises TopologyError if one of its topics has a reader already."""
         self._check_free(node.name)
         check_pattern(node, [other for other in self._nodes.values() if isinstance(other, SourceNode)])
         for topic in node.topics:
@@ -58,7 +58,7 @@ class TopologyWriter:
         self._add(node, ())
 
     def add_processor(self, node: ProcessorNode) -> None:
-        """A processor, whose stores are there already; all users of a store are in one sub-topology."""
+        """Add a processor, whose stores are there already; all users of a store are in one sub-topology."""
         if self._wrapper is not None and not node.operator.keeps_source_store:
             operator, stores = wrapped(node.operator, node.name, self._wrapper)
             node = replace(node, operator=operator)
@@ -71,7 +71,7 @@ class TopologyWriter:
         self._use(node.name, node.stores)
 
     def connect(self, processor: str, stores: tuple[str, ...]) -> None:
-        """The user's processor of that name, which is there already, uses ``stores``, too."""
+        """Let the user's processor of that name, which is there already, use ``stores``, too."""
         node = self._nodes.get(processor)
         if node is None:
             raise TopologyError(
@@ -102,11 +102,11 @@ class TopologyWriter:
             self._groups.unite(self._store_users.setdefault(store, processor), [processor])
 
     def add_sink(self, node: SinkNode) -> None:
-        """A sink, whose parents are there already. Raises TopologyError when its name is taken."""
+        """Add a sink, whose parents are there already. Raises TopologyError if its name is taken."""
         self._add(node, node.parents)
 
     def add_store(self, builder: AnyStoreBuilder, source_topic: str | None = None) -> None:
-        """A store; ``source_topic`` restores it in place of a changelog. The same builder may come twice."""
+        """Add a store; ``source_topic`` restores it in place of a changelog. The same builder may come twice."""
         name = builder.name
         if self._defined.setdefault(name, builder) is not builder:
             raise TopologyError(f"two different stores are named {name!r}: give each a name of its own")
@@ -116,11 +116,11 @@ class TopologyWriter:
             self._stores.setdefault(name, builder)
 
     def add_connected_store(self, builder: AnyStoreBuilder) -> None:
-        """A store that a supplier brings along; others may bring an equal one, and mean the same."""
+        """Add a store that a supplier brings along; others may bring an equal one, and mean the same."""
         self.add_store(known if (known := self._defined.get(builder.name)) == builder else builder)
 
     def forwards_updates(self, name: str) -> bool:
-        """Whether node ``name`` hands on a table's updates, which no processor of the user's takes."""
+        """Returns True if node ``name`` forwards a table's updates, which no processor of the user's takes."""
         node = self._nodes.get(name)
         operator = node.operator if isinstance(node, ProcessorNode) else None
         if isinstance(operator, Wrapped):
@@ -128,7 +128,7 @@ class TopologyWriter:
         return isinstance(operator, TableOperator | TableTableJoin)
 
     def add_global_store(self, source: SourceNode, node: ProcessorNode, builder: AnyStoreBuilder) -> None:
-        """A store of which every host has all, kept by ``node`` from the one topic of ``source``, which restores it."""
+        """Add a store that each host has in full. ``node`` keeps it from the topic of ``source``, which restores it."""
         (topic,) = source.topics
         self.add_source(source)
         self.add_store(builder, source_topic=topic)
@@ -137,7 +137,7 @@ class TopologyWriter:
         self._of_global_stores |= {source.name, node.name}
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
-        """A topic between two sub-topologies."""
+        """Add a topic between two sub-topologies."""
         if topic.name in self._repartition_topics:
             raise TopologyError(
                 f"two repartition topics are named {topic.name!r}: give Grouped, Joined or Repartitioned another name"
@@ -147,8 +147,8 @@ class TopologyWriter:
     def topology(
         self, copartitioned: Sequence[Iterable[str]], is_generated: Callable[[str], bool] = lambda name: False
     ) -> Topology:
-        """The whole; ``copartitioned`` are sets of sources that must have equally many partitions, ``is_generated``
-        says of the name of a store or a topic whether the user has not given it."""
+        """Returns the topology; ``copartitioned`` are sets of sources that must have equally many partitions,
+        ``is_generated`` returns True for the name of a store or a topic that the user has not given."""
         groups = self._copartition_groups(copartitioned)
         every, of_stores = self._subtopologies(), set(self._global_stores.values())
         global_ones = tuple(sub for sub in every if any(source.name in of_stores for source in sub.sources))

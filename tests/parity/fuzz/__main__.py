@@ -1,11 +1,11 @@
 """``python -m tests.parity.fuzz --seconds 300 --seed 7``, or ``make fuzz-parity SECONDS=300 SEED=7``.
 
-A quarter of the time goes to cases of what Kafka Streams has not, which are held against a reference model; ``--model``
+A quarter of the time goes to cases of what Kafka Streams lacks, which are compared with a reference model; ``--model``
 plays these alone, without a JVM.
 
-``--backfilled`` plays the corpus, and then random cases of Kafka Streams' shapes, in backfills without Spark, and holds
-these against live tasks. ``--exactly-once`` plays the same by actors under ``exactly_once_v2`` that are killed, fenced
-and moved, and holds what they have committed against tasks that nothing befalls.
+``--backfilled`` plays the corpus, and then random cases of Kafka Streams' shapes, in backfills without Spark, and
+compares these with live tasks. ``--exactly-once`` lets actors under ``exactly_once_v2`` play the same; they are killed,
+fenced and moved, and what they have committed is compared with tasks without faults.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def main(
 
 
 def told(report: Report) -> str:
-    """What a run did, in a few lines."""
+    """Returns the summary of a run, in a few lines."""
     shares = ", ".join(f"{kind} {count / max(report.cases, 1):.0%}" for kind, count in report.said.most_common())
     large = f"\n{report.too_large} cases more are too large to play" if report.too_large else ""
     known = "".join(f"\nerrors of Kafka Streams' own: {count} times {why}" for why, count in report.known.items())
@@ -95,7 +95,7 @@ def told(report: Report) -> str:
 
 
 def told_of_model(report: ModelReport) -> str:
-    """What the other part of a run did."""
+    """Returns the summary of the cases that were compared with the model."""
     shapes = ", ".join(f"{shape} {many}" for shape, many in report.shapes.most_common())
     return (
         f"{report.cases:,} cases against the model ({shapes}), {report.plays:,} plays with those that were restarted, "
@@ -104,7 +104,7 @@ def told_of_model(report: ModelReport) -> str:
 
 
 def told_of_backfills(report: BackfillReport) -> str:
-    """What a run with ``--backfilled`` did."""
+    """Returns the summary of a run with ``--backfilled``."""
     return (
         f"{report.cases:,} cases in {report.backfills:,} backfills, {report.refused} of them refused, "
         f"{len(report.differences)} differ"
@@ -112,7 +112,7 @@ def told_of_backfills(report: BackfillReport) -> str:
 
 
 def told_of_exactly_once(report: TroubledReport) -> str:
-    """What a run with ``--exactly-once`` did."""
+    """Returns the summary of a run with ``--exactly-once``."""
     plays = ", ".join(f"{way} {many}" for way, many in report.plays.items())
     faults = ", ".join(f"{what} {many}" for what, many in report.faults.most_common())
     left_out = "".join(f"\nleft out {many}: {why}" for why, many in report.left_out.most_common())

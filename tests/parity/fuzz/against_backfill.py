@@ -1,6 +1,6 @@
-"""Random cases in backfills, one behind the other and without Spark, held against live tasks.
+"""Random cases in consecutive backfills without Spark, compared with live tasks.
 
-What a topic gets that the program also reads is read by the next backfill, as it would be by the live application.
+If the program writes to a topic that it also reads, the next backfill reads that, as the live application would.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from tests.pipeline.without_spark import backfill_without_spark
 
 APPLICATION = "app"
 _BACKFILLS_AT_MOST = 10
-"""A program that writes what it reads goes on for ever."""
+"""Limit for a program that writes to a topic that it reads: it never ends."""
 _ROWS_AT_ONCE = 1
-"""Of several topics' records with the same time a task takes one after the other in turn, as far as it has them."""
+"""A task takes records of several topics with the same time in turn, as far as it has them."""
 
 
 @dataclass
 class BackfillReport:
-    """What a run did and found."""
+    """Counts and differences of one run."""
 
     cases: int = 0
     backfills: int = 0
     refused: int = 0
-    """By the build, or by the tasks on both sides."""
+    """Number of cases that the build refused, or the tasks on both sides."""
     differences: dict[str, list[str]] = field(default_factory=dict)
 
 
 def hold_against_tasks(cases: Iterable[Case], seconds: float, tell: Callable[[str], None]) -> BackfillReport:
-    """Play ``cases`` for ``seconds``; each that differs is told."""
+    """Play ``cases`` for ``seconds``; report each that differs by ``tell``."""
     report, until = BackfillReport(), time.monotonic() + seconds
     for case in cases:
         if excluded_from_backfill(case) is None:
@@ -66,7 +66,7 @@ def hold_against_tasks(cases: Iterable[Case], seconds: float, tell: Callable[[st
 
 
 def differing_in_backfills(case: Case, report: BackfillReport) -> list[str]:
-    """What differs, in words."""
+    """Returns the differences between the backfills and the live tasks, in words."""
     bunch = Bunch("one", case["config"], (case,), False)
     if _error(lambda: bunch.built) is not None:  # penstock refuses the program: nothing can be compared
         report.refused += 1
@@ -105,7 +105,7 @@ class KeylessToFirst(FakeBroker):
 
 
 class _Played:
-    """A program on both sides."""
+    """A program that live tasks and backfills play."""
 
     def __init__(self, bunch: Bunch, forgets: bool) -> None:
         self._bunch, self._topology, self._forgets = bunch, bunch.built.topology, forgets
@@ -117,7 +117,7 @@ class _Played:
         self._taken: Counter[TopicPartition] = Counter()
 
     def send(self, records: Iterable[Input]) -> None:
-        """To the input topics."""
+        """Sends ``records`` to the input topics of both sides."""
         for it in records:
             headers = list(it.headers) or None
             self._clients.broker.append(it.topic, FakeRecord(it.key, it.value, it.timestamp, headers), it.partition)
@@ -125,7 +125,7 @@ class _Played:
             self._driver.written[it.topic][it.partition].append(written)
 
     def unread(self) -> Iterator[Read]:
-        """What the driver has not taken yet."""
+        """Yields the records that the driver has not taken yet, and counts them as taken."""
         for topic in sorted(self._driver.read | self._driver.global_topics):
             for number in range(PARTITIONS):
                 at = TopicPartition(topic, number)
@@ -134,21 +134,21 @@ class _Played:
                     yield Read(at, record)
 
     def drive(self, unread: Iterable[Read]) -> None:
-        """The tasks take it. Those of each backfill are restored, which must make no difference where they forget
-        nothing."""
+        """Lets the live tasks take ``unread``. They restart afterwards if that shows, because the tasks of each
+        backfill are restored."""
         self._driver.take_all(unread)
         if self._forgets:
             self._driver.restart()
 
     def backfill(self) -> None:
-        """The same by a backfill."""
+        """Runs a backfill over what the topics hold."""
         backfill_without_spark(self._topology, self._config, self._clients, _ROWS_AT_ONCE)
 
     def differences(self) -> Iterator[str]:
-        """In results, in what changelogs restore to, and in the offsets."""
+        """Yields the differences in results, in what changelogs restore to, and in the offsets."""
         broker, driver = self._clients.broker, self._driver
         comparable = changelogs_made_comparable(self._bunch, APPLICATION, True)
-        # Of versions, all count, and not the last record: tests/pipeline/test_versioned_backfill.py.
+        # Of a versioned store, not only the last record counts: tests/pipeline/test_versioned_backfill.py.
         versioned = [
             name
             for name, store in self._topology.store_builders.items()
@@ -172,8 +172,8 @@ class _Played:
                     yield f"offset of {partition}: expected {offset}, committed {committed[partition]}"
 
     def _not_expired(self, topics: Topics) -> Topics:
-        """``topics`` without those rows of changelogs that no reader is shown, for they have expired. A backfill does
-        not hand them over, and what stood there of an earlier one stays."""
+        """Returns ``topics`` without the expired rows of changelogs, which no reader sees. A backfill does not hand
+        them over, and those of an earlier backfill remain."""
         left = dict(topics)
         for hosted in self._driver.hosted:
             number = hosted.id.partition
@@ -191,7 +191,7 @@ class _Played:
 
 
 def _first_kept(store: ExpiringStateStore) -> int:
-    """The oldest time of rows that are handed over: segments go as a whole, but of join windows each row by itself."""
+    """Returns the oldest time of rows that are handed over: segments go as a whole, rows of join windows one by one."""
     segments, now = store.rows.segments, store.rows.expiry_time
     if isinstance(store, JoinWindowStateStore):
         return segments.first_visible(now)

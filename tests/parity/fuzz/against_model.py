@@ -1,4 +1,4 @@
-"""Random cases of what Kafka Streams has not, held against a reference model: played through, and with a restart."""
+"""Random cases of what Kafka Streams lacks, compared with a reference model: played through, and with a restart."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.parity.play import play
 from tests.parity.restarts import restarted
 
 WAYS = ("whole", "restarted in memory", "restarted in RocksDB")
-"""Where the task is thrown away before a random record, it begins again on an empty disk."""
+"""Ways to play a case. A restart throws the task away before a random record; it begins again on an empty disk."""
 _SHRINKING_SECONDS = 20
 _SHRUNK_AT_MOST = 10
 
 
 @dataclass
 class ModelReport:
-    """What a run did and found."""
+    """Counts and differences of one run."""
 
     cases: int = 0
     plays: int = 0
@@ -36,7 +36,7 @@ class ModelReport:
 
 @dataclass(frozen=True)
 class ModelDifference:
-    """A case that came to something else than the model says, made small."""
+    """A case whose result differs from the model's, made small."""
 
     found: str
     way: str
@@ -45,7 +45,7 @@ class ModelDifference:
 
 
 def hold_against_model(cases: Iterable[Case], seconds: float, tell: Callable[[str], None], report: ModelReport) -> None:
-    """Play ``cases`` for ``seconds`` in all ways; each difference is told as soon as it is made small."""
+    """Play ``cases`` for ``seconds`` in all ways; report each difference by ``tell`` as soon as it is made small."""
     until = time.monotonic() + seconds
     for case in cases:
         report.cases += 1
@@ -63,7 +63,7 @@ def hold_against_model(cases: Iterable[Case], seconds: float, tell: Callable[[st
 
 
 def differing_from_model(case: Case, way: str) -> str | None:
-    """Where it differs first, in words; None if it does not."""
+    """Returns the first difference from the model, in words; None if there is none."""
     expected, actual = _played(case, way)
     if "error" in actual:
         return f"penstock: {actual['error']}"
@@ -72,7 +72,7 @@ def differing_from_model(case: Case, way: str) -> str | None:
 
 
 def _played(case: Case, way: str) -> tuple[Case, Case]:
-    """What the model says, and penstock's answer, as JSON has them."""
+    """Returns the model's answer and penstock's, as JSON has them."""
     number = None if way == WAYS[0] else Random(f"{case['name']} {way}").randrange(1, max(2, len(case["input"])))
     expected = model(case, number)
     try:
@@ -84,7 +84,7 @@ def _played(case: Case, way: str) -> tuple[Case, Case]:
     except Exception as error:  # whatever it is, it is the answer
         actual = {"error": f"{type(error).__name__}: {error}"}
     if number is not None and "error" not in actual:
-        # A task that begins again counts anew.
+        # A restarted task counts dropped records from 0 again.
         actual = {**actual, "metrics": expected["metrics"]}
     return orjson.loads(orjson.dumps(expected)), orjson.loads(orjson.dumps(actual))
 
@@ -109,7 +109,7 @@ def _made_small(case: Case, way: str) -> ModelDifference:
 
 
 def described(difference: ModelDifference) -> str:
-    """The difference in words, with the case that shows it."""
+    """Returns the difference in words, with the case that shows it."""
     lines = [f"{difference.found} differs from the model, {difference.way}", f"  {difference.where}"]
     lines.append(f"  config {orjson.dumps(difference.case['config']).decode()}")
     lines += [f"  {orjson.dumps(step).decode()}" for step in difference.case["topology"]]

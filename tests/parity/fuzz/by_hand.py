@@ -26,7 +26,7 @@ class _Nodes:
         self.sinks = 0
 
     def name(self) -> str:
-        """A new name; what shares a slot of a hash table, or sorts oddly, is among them."""
+        """Returns a new name; some share a slot of a hash table, or sort oddly."""
         return f"{self.rng.choice(_NAMES)}{len(self.steps)}"
 
     def some(self, of: list[str], most: int) -> list[str]:
@@ -76,7 +76,7 @@ def _source(nodes: _Nodes) -> None:
 
 
 def _processor(nodes: _Nodes) -> None:
-    """One with a store, with clocks, or with nothing."""
+    """A processor with a store, with clocks, or with nothing."""
     rng, name, parents = nodes.rng, nodes.name(), nodes.some(nodes.parents, 3)
     step: Step = {"op": "add_processor", "name": name, "parents": parents}
     match rng.choice(("plain", "plain", "count", "look", "ticks", "child")):

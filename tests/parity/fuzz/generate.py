@@ -45,7 +45,7 @@ def generate(seed: int, number: int) -> Case:
     if number % 10 == 9:
         case, inputs = generate_by_hand(seed, number)
         return {**case, "input": _input(Program(rng, inputs=inputs, steps=case["topology"]))}
-    # A third are long chains, in which each step goes on from the one before it.
+    # A third are long chains, in which each step continues from the one before it.
     chain = rng.random() < 0.35
     program = Program(rng, nearness=0.85 if chain else 0.0)
     for _ in range(rng.choice((1, 2, 2, 3)) if chain else rng.choice((1, 1, 2, 2, 3))):
@@ -99,14 +99,14 @@ def _source(program: Program) -> None:
 
 
 def _operator(program: Program, calls: list[Call]) -> None:
-    """One more step, on whatever is there that it can be called on."""
+    """Adds one more step, on whatever is there that it can be called on."""
     for _ in range(20):
         if program.rng.choice(calls)(program):
             return
 
 
 def _ends(program: Program) -> None:
-    """Sinks, mostly of all that nothing goes on from. Those that share a topic show in which order they write."""
+    """Adds sinks, mostly for all from which nothing continues. Sinks of one topic show in which order they write."""
     sinks: list[tuple[str, str, str]] = []
     for made in list(program.made):
         if made.kind not in (STREAM, TABLE, WINDOWED) or not program.chance(
@@ -126,7 +126,7 @@ def _ends(program: Program) -> None:
 
 
 def _input(program: Program) -> list[dict[str, Any]]:
-    """Records of all input topics: times go on, stand still or fall back; the wall clock moves now and then."""
+    """Returns records of all input topics: times advance, repeat or fall back; the wall clock moves now and then."""
     rng = program.rng
     # To emit the first windows that close, Kafka Streams goes through all segments since 1970 that a cache might have.
     on_close = any(step.get("emit_final") for step in program.steps)

@@ -8,11 +8,11 @@ from tests.parity.fuzz import words
 from tests.parity.fuzz.program import STREAM, Program
 
 KIND = "global"
-"""Nothing but a join goes on from one."""
+"""The kind of global tables, from which only a join continues."""
 
 
 def global_table(program: Program) -> bool:
-    """One of a topic of its own, or of one that the program writes."""
+    """A global table of a topic of its own, or of one that the program writes."""
     rng, written = program.rng, None
     if program.chance(0.25):
         written = program.any_of(STREAM, "string")
@@ -27,7 +27,7 @@ def global_table(program: Program) -> bool:
 
 
 def stream_global(program: Program) -> bool:
-    """A join of a stream with one, which is made for it if there is none."""
+    """A join of a stream with a global table, which is made for it if there is none."""
     source = program.any_of(STREAM)
     if source is None:
         return False

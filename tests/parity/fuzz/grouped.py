@@ -9,7 +9,7 @@ from tests.parity.fuzz.program import GROUPED, STREAM, TABLE, WINDOWED, Made, Pr
 from tests.parity.fuzz.stores import kept, kept_in_windows
 
 _CUT = "cut"
-"""A grouped stream that is cut into windows: nothing but an aggregate goes on from one."""
+"""A grouped stream that is cut into windows: only an aggregate continues from one."""
 
 
 def aggregate(program: Program) -> bool:
@@ -67,7 +67,7 @@ def _any_grouped(program: Program) -> Made | None:
 
 
 def _group(program: Program, key: str | None = None, named: float = 0.2) -> Made | None:
-    """A stream grouped, by keys of that type if one is said."""
+    """A grouped stream, by keys of that type if one is given."""
     by_key = program.chance(0.5)
     source = program.any_of(STREAM, key) if by_key else program.any_of(STREAM)
     if source is None or (not by_key and key == "long"):

@@ -1,4 +1,4 @@
-"""What Kafka Streams cannot play by an error of its own: penstock plays it, and that is no difference."""
+"""Cases that Kafka Streams cannot play because of its own errors: penstock plays them, and that is no difference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Step = dict[str, Any]
 
 
 def kafka_streams_own(case: Case, expected: Case, actual: Case) -> str | None:
-    """By which error of its own Kafka Streams refuses ``case`` that penstock plays; None: by none that is known."""
+    """Returns the known error by which Kafka Streams refuses a case that penstock plays; None if there is none."""
     if "error" not in expected or "error" in actual:
         return None
     for why, (words, fits) in _KNOWN.items():
@@ -45,4 +45,4 @@ _KNOWN: dict[str, tuple[str, Callable[[Sequence[Step]], bool]]] = {
         _aggregates_in_sliding_windows,
     ),
 }
-"""What Kafka Streams says, and what a case must have in it, lest other errors with the same words be overlooked."""
+"""For each error its words, and a test of the case, so that other errors with the same words are not overlooked."""

@@ -1,7 +1,7 @@
-"""What cases with ``deduplicate``, ``ttl_ms`` and ``window.idle.advance.ms`` must come to: a reference model.
+"""A reference model: the expected results of ``deduplicate``, ``ttl_ms`` and ``window.idle.advance.ms``.
 
 It is written from docs/DEDUPLICATION.md, docs/TTL.md and docs/WINDOWS.md, keeps everything in plain dictionaries, looks
-at all of it each time, and knows no store, task or closure of penstock. It plays what ``own.py`` generates, as the test
+at all of it each time, and uses no store, task or closure of penstock. It plays what ``own.py`` generates, as the test
 driver does: one task of one partition, and a commit after each record.
 """
 
@@ -21,7 +21,7 @@ from tests.parity.ops_own import IDLE
 Case = dict[str, Any]
 Step = dict[str, Any]
 Run = Callable[[Any, Any, int], None]
-"""Is given key, value, timestamp."""
+"""A function of key, value and timestamp."""
 COMPARED = ("output", "stores", "metrics")
 
 
@@ -31,7 +31,7 @@ def _of_two(step: Step) -> None:
 
 
 def model(case: Case, restart: int | None = None) -> Case:
-    """What ``case`` must come to, if its task is thrown away before record ``restart``."""
+    """Returns the expected result of ``case`` if its task is thrown away before record ``restart`` (None: never)."""
     run = Model(case)
     for number, event in enumerate(case["input"]):
         if number == restart:
@@ -53,12 +53,12 @@ class Model:
         self._streams: dict[str, list[Run]] = {}
         self._tables: dict[str, Table] = {}
         self._in_order: list[Table] = []
-        """All tables, those in front first."""
+        """All tables, upstream ones first."""
         self._grouped_tables: dict[str, tuple[Table, str]] = {}
         self._rekeyed: set[str] = set()
         self._windows: dict[str, Windows] = {}
         self._queue: deque[tuple[Run, Any, Any, int]] = deque()
-        """What stands in repartition topics, of which a case has one at most."""
+        """The records in repartition topics, of which a case has one at most."""
         self._caching = case["config"].get("statestore.cache.max.bytes") != "0"
         self.idle = IdleClock(case["config"].get(IDLE))
         for step in case["topology"]:
@@ -67,7 +67,7 @@ class Model:
             self.idle.add(lambda: self.now, self.observe)
 
     def played(self) -> Case:
-        """What a player answers, of the fields that are compared."""
+        """Returns a player's answer, with only the fields that are compared."""
         rows = {name: sorted(table.rows.items(), key=lambda it: in_order(it[0])) for name, table in self.stores.items()}
         dropped = self._dropped + sum(each.dropped for each in self._windows.values())
         return {
@@ -79,7 +79,7 @@ class Model:
     # ---- what happens ----
 
     def happen(self, event: dict[str, Any]) -> None:
-        """A record, or the wall clock goes on."""
+        """Processes one event: a record, or an advance of the wall clock."""
         if "advance_wall_ms" in event:
             self.idle.advance(event["advance_wall_ms"])
             self._commit()
@@ -96,13 +96,13 @@ class Model:
         self._commit()
 
     def observe(self, timestamp: int) -> None:
-        """Stream time goes on, and what has expired goes first."""
+        """Advances stream time to ``timestamp``, if that is later, and deletes what has expired by then."""
         if timestamp <= self.now:
             return
         self.now = timestamp
         for table in self._in_order:
             if table.ttl_ms is not None:
-                # What those in front make expire comes to it before its own time goes on.
+                # Deletions by upstream tables reach a table before its own time advances.
                 table.now = timestamp
                 for at, key in table.expired(timestamp):
                     table.put(key, None, at)
@@ -114,7 +114,7 @@ class Model:
             windows.commit()
 
     def is_late(self, table: Table, timestamp: int) -> bool:
-        """Whether an update of that time has expired already; it is counted then."""
+        """Returns True if an update of that time has expired already, and counts it as dropped."""
         late = table.ttl_ms is not None and timestamp + table.ttl_ms <= table.now
         self._dropped += late
         return late
@@ -125,7 +125,7 @@ class Model:
         self._sources[step["topic"]].append(self._made(step))
 
     def _made(self, step: Step) -> Run:
-        """What hands on to all that go on from ``step``."""
+        """Returns a function that forwards to all steps that continue from ``step``."""
         children = self._streams[step["id"]] = []
 
         def forward(key: Any, value: Any, timestamp: int) -> None:
@@ -135,13 +135,13 @@ class Model:
         return forward
 
     def _on(self, step: Step, run: Run, *, rekeys: bool = False) -> None:
-        """``run`` goes on from the step's input."""
+        """Passes the output of the step's input to ``run``, and notes if the step's keys have changed."""
         self._streams[step["in"]].append(run)
         if rekeys or step["in"] in self._rekeyed:
             self._rekeyed.add(step["id"])
 
     def _by_key(self, step: Step, run: Run) -> None:
-        """The same of one that needs all records of a key together."""
+        """Like ``_on``, for a ``run`` that needs all records of a key together: repartitioned if keys have changed."""
         if step["in"] in self._rekeyed:
             repartitioned = run
             run = lambda key, value, timestamp: self._queue.append((repartitioned, key, value, timestamp))  # noqa: E731
@@ -213,7 +213,7 @@ class Model:
                 table.put(key, None if value is None else functions.text(value), timestamp)
             forward(key, ",".join(sorted(table.rows, key=in_order)), timestamp)
 
-        self._on(step, run, rekeys=True)  # for all that anybody knows
+        self._on(step, run, rekeys=True)  # it may have changed them
 
     def _to(self, step: Step) -> None:
         rows = self.output.setdefault(step["topic"], [])
@@ -257,7 +257,7 @@ class Model:
 
         def run(key: Any, new: Any, old: Any, timestamp: int) -> None:
             if new is not None and self.is_late(table, timestamp):
-                return  # whatever would have become of it
+                return  # whatever the mapper makes of it
             value = None if new is None else mapped(key, new)
             if value is not None or step["op"] != "filter" or key in table.rows:
                 table.put(key, value, timestamp)  # from nothing to nothing is no change of a filtered table
@@ -337,7 +337,7 @@ class Model:
     def _aggregated(
         self, step: Step, add: Callable[[Any, Any], Any], sub: Callable[[Any, Any], Any], begin: Any
     ) -> None:
-        """``begin``: what Kafka Streams tells as the old value of a new row, where there is no cache."""
+        """Adds an aggregate. ``begin``: the old value that Kafka Streams forwards for a new row without a cache."""
         if step["in"] in self._grouped_tables:
             self._aggregated_table(step, add, sub)
             return

@@ -1,4 +1,4 @@
-"""Time that goes on while no records come, for the reference model: ``window.idle.advance.ms`` of docs/WINDOWS.md.
+"""Time that advances while no records come, for the reference model: ``window.idle.advance.ms`` of docs/WINDOWS.md.
 
 All cases that have it read one topic, so all operators become idle together.
 """
@@ -17,7 +17,7 @@ class _Operator:
 
 
 class IdleClock:
-    """The wall clock, which begins at 0, and whose time goes on by it."""
+    """The wall clock, which begins at 0, and the operators whose time advances by it."""
 
     def __init__(self, idle_ms: int | None) -> None:
         self._idle_ms = idle_ms
@@ -25,20 +25,20 @@ class IdleClock:
         self._operators: list[_Operator] = []
 
     def add(self, now: Callable[[], int], advance: Callable[[int], None]) -> None:
-        """An operator: the time that it has observed (−1: none yet), and how it is moved."""
+        """Adds an operator: the time that it has observed (−1: none yet), and a function that advances it."""
         self._operators.append(_Operator(now, advance))
 
     def record(self) -> None:
-        """A record has come."""
+        """Notes that a record has come."""
         self._last_ms = self._wall_ms
 
     def restart(self) -> None:
-        """The task begins again: it is idle from now on."""
+        """Restarts the task: it is idle from now on."""
         self._last_ms = self._wall_ms
 
     def advance(self, passed_ms: int) -> None:
-        """The wall clock goes on, and with it the time of what has been idle for long enough: all that has passed since
-        the last record counts, each ms once."""
+        """Advances the wall clock, and with it the time of operators that have been idle for long enough: by all that
+        has passed since the last record, each ms once."""
         self._wall_ms += passed_ms
         if self._idle_ms is None or self._wall_ms - self._last_ms < self._idle_ms:
             return

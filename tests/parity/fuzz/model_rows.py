@@ -1,4 +1,4 @@
-"""The tables of the reference model: rows in a dictionary, which are all looked at each time."""
+"""The tables of the reference model: rows in a dictionary, all of which are read each time."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 RunChange = Callable[[Any, Any, Any, int], None]
-"""Is given key, new value, old value, timestamp."""
+"""A function of key, new value, old value and timestamp."""
 
 _ITS_OWN = object()
 
 
 class Row(NamedTuple):
-    """What a table has of a key."""
+    """The row of a key."""
 
     value: Any
     timestamp: int
 
 
 def in_order(key: Any) -> bytes:
-    """By what keys are in order: their bytes."""
+    """Returns the sort key of ``key``: its serialized bytes."""
     return key.encode() if isinstance(key, str) else int(key).to_bytes(8, "big", signed=True)
 
 
 class Table:
-    """Rows by key. ``cached``: those who go on from it hear of its updates at the next commit."""
+    """Rows by key. ``cached``: updates are forwarded at the next commit."""
 
     def __init__(self, ttl_ms: int | None = None, cached: bool = False) -> None:
         self.ttl_ms, self.now = ttl_ms, -1
@@ -34,8 +34,8 @@ class Table:
         self._changed: dict[Any, tuple[Any, int]] = {}
 
     def put(self, key: Any, value: Any, timestamp: int, told_old: Any = _ITS_OWN, at: int | None = None) -> None:
-        """An update, or with None a deletion. Without a cache ``told_old`` is told as the old value, where it is given.
-        ``at``: what a cache tells as the time of a deletion, if it is another one."""
+        """Updates a row, or deletes it if ``value`` is None. ``told_old``: forwarded as the old value, without a cache,
+        instead of the row's own. ``at``: the time that a cache forwards with a deletion, if it is another one."""
         before = self.rows.pop(key, None)
         if value is not None:
             self.rows[key] = Row(value, timestamp)
@@ -47,7 +47,7 @@ class Table:
             self.tell(key, value, old if told_old is _ITS_OWN else told_old, timestamp)
 
     def commit(self) -> None:
-        """Tell of what has changed, each key once, in the order of the last updates."""
+        """Forwards what has changed: each key once, in the order of the last updates."""
         changed, self._changed = self._changed, {}
         for key, (old, timestamp) in changed.items():
             now = self.rows.get(key)
@@ -55,12 +55,12 @@ class Table:
                 self.tell(key, None if now is None else now.value, old, timestamp)
 
     def tell(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
-        """All that go on from it."""
+        """Forwards an update to all steps that continue from the table."""
         for told in self.told:
             told(key, new, old, timestamp)
 
     def expired(self, now: int) -> list[tuple[int, Any]]:
-        """When each row expired that has, and its key; by time, then by key."""
+        """Returns the expiry time and the key of each row that has expired by ``now``; by time, then by key."""
         assert self.ttl_ms is not None
         times = [(row.timestamp + self.ttl_ms, key) for key, row in self.rows.items()]
         return sorted((each for each in times if each[0] <= now), key=lambda each: (each[0], in_order(each[1])))

@@ -11,7 +11,7 @@ Run = Callable[[Any, Any, int], None]
 
 
 class Windows:
-    """Those of one step, and the aggregate of each key and window."""
+    """The windows of one step, with the aggregate of each key and window."""
 
     def __init__(self, step: dict[str, Any], idle: IdleClock, cached: bool) -> None:
         self._size, self._grace = step["size_ms"], step["grace_ms"]
@@ -26,7 +26,7 @@ class Windows:
         self.dropped = 0
 
     def aggregate(self, add: Callable[[Any, Any], Any], forward: Run) -> Run:
-        """What takes the records; ``forward`` is given the key and its window as text."""
+        """Returns a function that takes the records; ``forward`` gets the key and its window as text."""
         self._add, self._forward = add, forward
         self._idle.add(lambda: self._observed, self._observe_idle)
         return self._run
@@ -52,7 +52,7 @@ class Windows:
         self._close()
 
     def commit(self) -> None:
-        """Show what has changed, each window once, in the order of the last updates."""
+        """Forwards what has changed: each window once, in the order of the last updates."""
         changed, self._changed = self._changed, {}
         for (start, _), row in changed.items():
             self._show(start, row)
@@ -62,7 +62,7 @@ class Windows:
         self._close()
 
     def _close(self) -> None:
-        """Those that take no more records go, by their time, then by key."""
+        """Removes the windows that take no more records, ordered by start, then by key."""
         for place in sorted(self._open):
             if place[0] + self._size <= self._observed - self._grace:
                 row = self._open.pop(place)

@@ -1,6 +1,6 @@
-"""Random cases of what Kafka Streams has not: ``deduplicate``, rows that expire, windows that close on an idle topic.
+"""Random cases of what Kafka Streams lacks: ``deduplicate``, rows that expire, windows that close on an idle topic.
 
-They are held against a reference model. What a case has besides is what the model knows, so that the model stays small:
+They are compared with a reference model. To keep the model small, a case has nothing else that the model does not know:
 one repartition topic at most, tables in named stores.
 """
 
@@ -34,7 +34,7 @@ def generate_own(seed: int, number: int) -> Case:
         _operator(own, rng.choice(_OPERATORS[shape]))
     _operator(own, _NEEDED[shape])
     _ends(own)
-    # Without a cache windows are lost that close, and leave the store, with one and the same record: docs/WINDOWS.md.
+    # Without a cache, windows that close and leave the store with one record are lost: docs/WINDOWS.md.
     if shape != "idle" and own.chance(0.1):
         config["statestore.cache.max.bytes"] = "0"
     steps = own.program.steps
@@ -48,29 +48,29 @@ class _Own:
         self.program, self.rng, self.chance = program, program.rng, program.chance
         self.interval = self.rng.choice(_INTERVALS_MS)
         self.rekeyed: set[str] = set()
-        """What a repartition is needed of."""
+        """Ids of the streams that an operator by key must repartition."""
         self.repartitioned = False
         self.nulls = shape == "deduplicate"
-        """Whether keys and values of streams may be null."""
+        """True if keys and values of streams may be null."""
 
     def ms(self) -> int:
-        """An interval of the case's order."""
+        """Returns an interval (ms) of the order of the case's own."""
         return max(1, int(self.interval * self.rng.choice((0.5, 1, 1, 1, 2, 5))))
 
     def any_of(self, kind: str, *, by_key: bool = False) -> Made | None:
-        """Something of a kind; ``by_key``: in which all records of a key come together, if need be by the only
-        repartition."""
+        """Returns something of a kind, or None. ``by_key``: all records of a key come together in it, if need be by the
+        only repartition."""
         made = self.program.any_of(kind)
         if made is None or not by_key or made.id not in self.rekeyed:
             return made
         return None if self.repartitioned else made
 
     def gathered(self, made: Made) -> None:
-        """An operator by key goes on from it."""
+        """Notes that an operator by key continues from ``made``."""
         self.repartitioned |= made.id in self.rekeyed
 
     def kept(self, *, ttl: float = 0.75) -> dict[str, Any]:
-        """How a table is kept."""
+        """Returns the settings of a table's store, as fields of its step."""
         fields: dict[str, Any] = {"store": f"store{self.program.number()}"}
         if self.chance(0.6):
             fields["caching"] = False
@@ -104,7 +104,7 @@ def _operator(own: _Own, calls: tuple[Call, ...]) -> None:
 
 
 def _on(own: _Own, op: str, source: Made, to: str | None = None, /, **fields: Any) -> bool:
-    """One that keeps keys as they are."""
+    """Adds an operator that keeps keys as they are."""
     made = own.program.add(op, STREAM, source.key, to or source.value, source, **fields)
     own.rekeyed |= {made.id} if source.id in own.rekeyed else set()
     return True
@@ -203,7 +203,7 @@ def _mapped_table(own: _Own) -> bool:
 
 
 def _grouped_table(own: _Own) -> bool:
-    """A table that is grouped anew: what has expired is subtracted."""
+    """Adds an aggregate of a table under new keys: what has expired is subtracted."""
     table = own.any_of(TABLE)
     if table is None or own.repartitioned:
         return False
@@ -266,7 +266,7 @@ def _windows(own: _Own) -> bool:
     counted = own.program.add("count", "windowed", source.key, "long", cut, **kept)
     own.program.add("windowed_to_stream", STREAM, "string", "long", counted)
     own.rekeyed.add(own.program.made[-1].id)
-    own.repartitioned = True  # nobody goes on by the new keys
+    own.repartitioned = True  # no operator by key continues from the new keys
     return True
 
 
@@ -287,7 +287,7 @@ _NEEDED: dict[str, tuple[Call, ...]] = {
 
 
 def _ends(own: _Own) -> None:
-    """A sink of nearly everything, each with a topic of its own."""
+    """Adds a sink for nearly everything, each with a topic of its own."""
     program = own.program
     for made in list(program.made):
         if made.kind == TABLE and own.chance(0.9):
@@ -301,7 +301,7 @@ def _stream_out(own: _Own, stream: Made) -> None:
 
 
 def _input(own: _Own, walls: bool) -> list[dict[str, Any]]:
-    """Records around each other by parts of the case's interval, in order and late."""
+    """Returns records that are parts of the case's interval apart, in order and late."""
     rng, program = own.rng, own.program
     tables = {step["topic"] for step in program.steps if step["op"] == "table"}
     part = max(own.interval // 4, 1)
@@ -312,7 +312,7 @@ def _input(own: _Own, walls: bool) -> list[dict[str, Any]]:
         if walls and own.chance(0.25):
             events.append({"advance_wall_ms": rng.choice((1, 9, 50, 400, part, own.interval))})
         if intervals and own.chance(0.3):
-            # Just where something ends that began with an earlier record.
+            # At, or next to, the end of an interval that began with an earlier record.
             time = rng.choice(times[-5:]) + rng.choice(intervals) * rng.choice((1, 1, -1)) + rng.choice((-1, 0, 0, 1))
         else:
             late = rng.choice((0, 0, 0, 1, part, 3 * part, 4 * part, 4 * part + 1, 9 * part))

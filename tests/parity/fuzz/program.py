@@ -1,4 +1,4 @@
-"""A random case while it is made: its steps so far, and what later ones may go on from."""
+"""A random case in the making: its steps so far, and the results from which later steps may continue."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Case = dict[str, Any]
 Step = dict[str, Any]
 
 STREAM, TABLE, WINDOWED, GROUPED, GROUPED_TABLE = "stream", "table", "windowed", "grouped", "grouped_table"
-"""Kinds of what steps make. ``WINDOWED`` is a table whose keys have windows."""
+"""Kinds of results of steps. ``WINDOWED`` is a table with windowed keys."""
 
 _UNNAMED = {
     *("repartition", "group_by", "group_by_key", "stream_table", "stream_stream", "foreign_key", "deduplicate"),
     *("time_window", "sliding_window", "session_window", "unlimited_window", "windowed_to_stream", "stream_global"),
 }
-"""Steps that have a ``name`` instead of ``named``: of what they may add before them; or neither."""
+"""Steps without ``named``. Some have a ``name`` instead, for what they may add upstream."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """What steps may go on from."""
+    """The result of a step, from which later steps may continue."""
 
     id: str
     kind: str
@@ -31,22 +31,22 @@ class Made:
 
 @dataclass
 class Program:
-    """The steps, in order, and the topics that records come in by."""
+    """The steps, in order, and the input topics."""
 
     rng: Random
     nearness: float = 0.0
-    """How often a step goes on from the last thing that it can go on from: chains are made of high ones."""
+    """Probability that a step continues from the last result that fits: high values make chains."""
     steps: list[Step] = field(default_factory=list)
     made: list[Made] = field(default_factory=list)
     inputs: dict[str, tuple[str, str]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     def chance(self, probability: float) -> bool:
-        """Whether it is so this time."""
+        """Returns True with that probability."""
         return self.rng.random() < probability
 
     def number(self) -> int:
-        """That of the next step."""
+        """Returns the number of the next step."""
         return len(self.steps) + 1
 
     def add(self, op: str, kind: str, key: str, value: str, /, on: Made | None = None, **fields: Any) -> Made:
@@ -63,12 +63,12 @@ class Program:
         return made
 
     def end(self, op: str, on: Made, **fields: Any) -> None:
-        """Append a step that nothing goes on from."""
+        """Append a step from which no other continues."""
         self.steps.append({"op": op, "in": on.id, **fields, "id": f"n{self.number()}"})
         self.used.add(on.id)
 
     def any_of(self, kind: str, key: str | None = None, value: str | None = None) -> Made | None:
-        """Something of a kind, and of these types where they are said; what was made last is taken more often."""
+        """Returns a result of a kind, and of these types if they are given; later results are taken more often."""
         return self._one(self._fitting(kind, key, value))
 
     def _fitting(self, kind: str, key: str | None, value: str | None) -> list[Made]:
@@ -76,7 +76,7 @@ class Program:
         return [made for made in kinds if key in (None, made.key) and value in (None, made.value)]
 
     def one_of(self, *kinds: str) -> Made | None:
-        """Something of one of these kinds."""
+        """Returns a result of one of these kinds."""
         return self._one([made for made in self.made if made.kind in kinds])
 
     def _one(self, fitting: list[Made]) -> Made | None:
@@ -87,14 +87,14 @@ class Program:
         return self.rng.choice(fitting[-3:] if self.chance(0.6) else fitting)
 
     def other(self, than: Made, kind: str, key: str | None = None, value: str | None = None) -> Made | None:
-        """A second input of a step, now and then the first one once more."""
+        """Returns a second input of a step, now and then the first one again."""
         fitting = [made for made in self._fitting(kind, key, value) if made.id != than.id]
         if (not fitting or self.chance(0.1)) and than.kind == kind and key in (None, than.key):
             return than if value in (None, than.value) else None
         return self.rng.choice(fitting) if fitting else None
 
     def comes_from(self, made: Made, op: str) -> bool:
-        """Whether it is what ``op`` made, or goes back to that by the first inputs of steps."""
+        """Returns True if ``op`` made it, or made what it derives from by the first inputs of steps."""
         before: str | None = made.id
         for step in reversed(self.steps):
             if before is not None and step.get("id") == before:

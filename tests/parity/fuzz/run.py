@@ -27,19 +27,19 @@ _RESTARTED_OF = 4
 
 @dataclass
 class Report:
-    """What a run did and found."""
+    """Counts and differences of one run."""
 
     cases: int = 0
     refused: int = 0
-    """By both sides."""
+    """Number of cases that both sides refused."""
     restarted: int = 0
-    """Also played with a restart in between."""
+    """Number of cases that were also played with a restart in between."""
     said: Counter[str] = field(default_factory=Counter)
-    """How many cases made something of each kind that can differ."""
+    """Number of cases that made something, for each kind of thing that can differ."""
     too_large: int = 0
     """Cases that grow, step by step, beyond the memory of the JVM: penstock is not asked to play them."""
     known: Counter[str] = field(default_factory=Counter)
-    """Cases that Kafka Streams cannot play by an error of its own, by that error."""
+    """Number of cases that Kafka Streams cannot play because of an error of its own, by that error."""
     differences: list[Difference] = field(default_factory=list)
 
 
@@ -51,20 +51,20 @@ class Difference:
     fields: list[str]
     where: str
     case: Case
-    """The small one, as it can be kept."""
+    """The small case, in the form in which it can be kept."""
     attempts: int
-    """How many smaller cases were tried; 0 where there were too many to make all small."""
+    """Number of smaller cases that were tried; 0 if there were too many differences to make all small."""
     seconds: float
 
 
 def on_penstock(case: Case) -> Case:
-    """The answer of the player, as who reads its standard output sees it."""
+    """Returns the player's answer, as it is read from its standard output."""
     played: Case = orjson.loads(answer(orjson.dumps(case)))
     return played
 
 
 def on_restarted(case: Case) -> Case:
-    """The same, its task thrown away before some record and made anew from its changelogs."""
+    """Returns the player's answer if the task is thrown away before some record and restored from its changelogs."""
     whole = on_penstock(case)
     if "error" in whole:
         return whole
@@ -81,7 +81,7 @@ def _may_restart(case: Case) -> bool:
 
 
 def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Callable[[str], None]) -> Report:
-    """Play ``cases`` for ``seconds`` on both sides; each difference is told as soon as it is made small."""
+    """Play ``cases`` for ``seconds`` on both sides; report each difference by ``tell`` as soon as it is made small."""
     report = Report()
     until = time.monotonic() + seconds
     while time.monotonic() < until and (batch := list(islice(cases, _AT_ONCE))):
@@ -122,7 +122,7 @@ def numbered(seed: int) -> Iterator[Case]:
 
 
 def _says(expected: Case) -> Iterator[str]:
-    """What of an answer could have differed from another one, beyond being empty."""
+    """Yields the kinds of things that an answer has and in which it could have differed from another one."""
     if "error" in expected:
         return
     if any(expected["output"].values()):
@@ -165,7 +165,7 @@ def _made_small(
 
 
 def describe(difference: Difference) -> str:
-    """The difference in words, with the case that shows it."""
+    """Returns the difference in words, with the case that shows it."""
     lines = [
         f"{difference.found} differs in {', '.join(difference.fields)}",
         f"  made small in {difference.attempts} attempts, {difference.seconds:.1f} s",

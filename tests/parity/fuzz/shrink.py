@@ -1,4 +1,4 @@
-"""Make a case small while it still shows what it shows: fewer records, fewer steps, fewer fields, plainer content."""
+"""Making a case small while it still shows the same: fewer records, fewer steps, fewer fields, plainer content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REQUIRED = {
     *("op", "id", "ids", "in", "with", "topic", "topics", "fn", "fns", "kind", "init", "key", "value"),
     *("before_ms", "after_ms", "grace_ms", "size_ms", "gap_ms", "parts"),
 }
-"""Fields without which a step is another one; the rest is left out where it does not matter."""
+"""Fields without which a step is another one; the rest is left out if it does not matter."""
 
 _SOURCES = (
     *("stream", "table", "versioned_table", "global_table"),
@@ -24,9 +24,9 @@ _SOURCES = (
 
 
 def shrink(case: Case, shows_it: Callable[[Case], bool]) -> Case:
-    """The smallest case that was found for which ``shows_it`` holds; ``shows_it(case)`` must hold.
+    """Returns the smallest case that was found for which ``shows_it`` holds; ``shows_it(case)`` must hold.
 
-    Each of the results cannot be made smaller by any single one of the edits below. Deterministic, and it ends: every
+    No single one of the edits below can make the result smaller. The search is deterministic, and it ends: every
     edit that is kept makes the case smaller or plainer.
     """
     before = None
@@ -57,7 +57,7 @@ def _fewer_records(size: int, case: Case) -> Iterator[Case]:
 
 
 def _fewer_steps(case: Case) -> Iterator[Case]:
-    """Without one step and all that goes on from it, the last one first."""
+    """Yields the case without one step and all that continues from it, the last step first."""
     steps = case["topology"]
     for number in reversed(range(len(steps))):
         gone = set(_made(steps[number]))
@@ -71,7 +71,7 @@ def _fewer_steps(case: Case) -> Iterator[Case]:
 
 
 def _bypassed_steps(case: Case) -> Iterator[Case]:
-    """Without one step, what follows it going on from what the step was called on."""
+    """Yields the case without one step; what follows it continues from what the step was called on."""
     steps = case["topology"]
     for number, step in enumerate(steps):
         if "in" in step and _made(step):
@@ -80,8 +80,8 @@ def _bypassed_steps(case: Case) -> Iterator[Case]:
 
 
 def _fewer_fields(case: Case) -> Iterator[Case]:
-    """Without an entry of the configuration or a field of a step, with a branch or a part less, or with one topic of
-    several."""
+    """Yields the case without an entry of the configuration or a field of a step, with a branch or a part less, or with
+    one topic of several."""
     for entry in case["config"]:
         yield {**case, "config": {name: value for name, value in case["config"].items() if name != entry}}
     steps = case["topology"]
@@ -101,7 +101,7 @@ def _fewer_fields(case: Case) -> Iterator[Case]:
 
 
 def _plainer_records(case: Case) -> Iterator[Case]:
-    """With one record's headers left out, its time nearer to 0, its key or value the plainest that there is."""
+    """Yields the case with one record's headers left out, its time nearer to 0, its key or value the plainest."""
     events = case["input"]
     for number, event in enumerate(events):
         for plainer in _plainer(event):
@@ -132,7 +132,7 @@ _PASSES: tuple[Variants, ...] = (
 
 
 def _made(step: Step) -> list[str]:
-    """The ids that later steps may name; those of a sink are none."""
+    """Returns the ids that later steps may name; a sink has none."""
     if step["op"] in ("to", "for_each", "print"):
         return []
     return list(step.get("ids", [step[field] for field in ("id",) if field in step]))
@@ -155,7 +155,7 @@ def _without(items: list[Any], number: int) -> list[Any]:
 
 
 def _with_steps(case: Case, steps: list[Step]) -> Case:
-    """With other steps; records of topics that none of them reads are left out."""
+    """Returns ``case`` with other steps, without records of topics that none of them reads."""
     sources = [step for step in steps if step["op"] in _SOURCES]
     read = {topic for step in sources for topic in step.get("topics", [step.get("topic")])}
     events = [event for event in case["input"] if event.get("topic", None) in (None, *read)]

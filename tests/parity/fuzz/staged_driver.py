@@ -1,4 +1,4 @@
-"""What is expected of a backfill: live tasks that take records one by one, in the order that docs/BACKFILL.md tells."""
+"""The expected results of a backfill: live tasks take records one by one, in the order that docs/BACKFILL.md names."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.live.partitioned_driver import PartitionedDriver, Written
 
 
 class Read(NamedTuple):
-    """A record that stands in a topic."""
+    """A record of a topic, with its partition."""
 
     partition: TopicPartition
     record: FakeRecord
 
 
 class StagedDriver(PartitionedDriver):
-    """Runs stage by stage. What its tasks write to topics that are no repartition topics, none of them reads by itself:
-    it stands in ``written``, until :meth:`take_all` is given what the topics have."""
+    """Runs tasks stage by stage. What they write to topics that are not repartition topics is kept in ``written``; no
+    task reads it until :meth:`take_all` is given the records of the topics."""
 
     def __init__(self, topology: Topology, config: Mapping[str, Any], application: str) -> None:
         super().__init__(topology, config, PARTITIONS)
@@ -54,7 +54,7 @@ class StagedDriver(PartitionedDriver):
                 self.topics[topic][partition].append(record)
 
     def take_all(self, records: Iterable[Read]) -> None:
-        """Process what topics have, and all that it leads to; each partition's records in their order."""
+        """Process ``records``, and all that they lead to; each partition's records in their order."""
         mine = defaultdict(list)
         for read in records:
             if read.partition.topic in self.global_topics:
@@ -95,5 +95,5 @@ def _columns(record: FakeRecord) -> tuple[bytes | None, bytes | None, int, Any]:
 def _default_partition(record: Written, shuffled: bool) -> int:
     if record.key is not None:
         return partition_for(record.key, PARTITIONS)
-    # As a backfill, which must put it to the same place in every attempt.
+    # Like a backfill, which must choose the same partition in every attempt.
     return record.task.partition if shuffled and record.task is not None else 0

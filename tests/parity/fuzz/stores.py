@@ -1,4 +1,4 @@
-"""How random tables are kept."""
+"""The stores of random tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.parity.fuzz.program import Program
 
 
 def kept(program: Program, named: float = 1.0, may_be_versioned: bool = True) -> dict[str, Any]:
-    """How a table is kept: the fields of its store."""
+    """Returns the settings of a table's store, as fields of its step."""
     fields: dict[str, Any] = {}
     if program.chance(named):
         fields["store"] = f"store{program.number()}"
@@ -25,9 +25,9 @@ def kept(program: Program, named: float = 1.0, may_be_versioned: bool = True) ->
 
 
 def kept_in_windows(program: Program) -> dict[str, Any]:
-    """How the aggregates of windows are kept."""
+    """Returns the settings of the store of windowed aggregates, as fields of its step."""
     fields = kept(program, named=0.5, may_be_versioned=False)
-    fields.pop("in_memory", None)  # drops late values to the ms in Kafka Streams: said at Stores.in_memory_window_store
+    fields.pop("in_memory", None)  # drops late values to the ms in Kafka Streams: see Stores.in_memory_window_store
     if program.chance(0.1):
         fields["retention_ms"] = 100_000
     return fields

@@ -8,7 +8,7 @@ from tests.parity.fuzz.program import STREAM, Program
 
 _REACH_MS = (0, 0, 1, 5, 20)
 _MOST = 3
-"""Each may square the number of records."""
+"""Limit of joins, each of which may square the number of records."""
 _GRACE_MS = (0, 0, 5, 10, 50)
 
 

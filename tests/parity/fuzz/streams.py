@@ -34,7 +34,7 @@ def map_values(program: Program) -> bool:
 
 
 def rekey(program: Program) -> bool:
-    """Other keys, and maybe other values."""
+    """A step that makes other keys, and maybe other values."""
     source = program.any_of(STREAM)
     if source is None:
         return False
@@ -52,7 +52,7 @@ def rekey(program: Program) -> bool:
 
 
 def peek(program: Program) -> bool:
-    """A look, now and then the last one."""
+    """A ``peek``, or now and then a ``for_each``."""
     source = program.any_of(STREAM)
     if source is None:
         return False
@@ -64,7 +64,7 @@ def peek(program: Program) -> bool:
 
 
 def merge(program: Program) -> bool:
-    """Two streams of the same types as one."""
+    """A merge of two streams of the same types."""
     source = program.any_of(STREAM)
     other = source and program.other(source, STREAM, source.key, source.value)
     if source is None or other is None or (other.id == source.id and program.chance(0.7)):
@@ -98,7 +98,7 @@ def repartition(program: Program) -> bool:
 
 
 def join_table(program: Program) -> bool:
-    """A join of a stream with a table, at the table's history where it has one."""
+    """A join of a stream with a table, by the table's history if it has one."""
     source = program.any_of(STREAM)
     table = source and program.any_of(TABLE, source.key)
     if source is None or table is None:

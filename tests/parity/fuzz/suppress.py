@@ -13,7 +13,7 @@ _MAX_BYTES = (0, 50, 100, 200, 500)
 
 
 def suppress(program: Program) -> bool:
-    """Until a time limit, with limits now and then, or until windows close."""
+    """A step ``suppress``: until a time limit, now and then with limits of size, or until windows close."""
     table = program.any_of(WINDOWED) if program.chance(0.6) else None
     table = table or program.any_of(TABLE)
     if table is None or history_of(program.steps, table.id) is not None:
@@ -36,8 +36,8 @@ def suppress(program: Program) -> bool:
 
 
 def _has_serde(program: Program, table: Made) -> bool:
-    """Whether the default serde, that of strings, or a better one is known for the values: Kafka Streams does not know
-    that of mapped ones."""
+    """Returns True if the default serde, that of strings, or a better one is known for the values: Kafka Streams does
+    not know the serde of mapped values."""
     if table.value == "string":
         return True
     before: str | None = table.id

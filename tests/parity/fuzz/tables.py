@@ -1,4 +1,4 @@
-"""Random steps on tables: what changes values, joins by primary key, aggregates of grouped tables, streams of them."""
+"""Random steps on tables: changes of values, joins by primary key, aggregates of grouped tables, streams of updates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.parity.fuzz.program import GROUPED_TABLE, STREAM, TABLE, WINDOWED, Ma
 from tests.parity.fuzz.stores import kept
 
 _OF_VALUES = ("first_char", "value", "const:c")
-"""Selectors that do not look at the key, whose text is not the same in Python and Java if it has a window."""
+"""Selectors that ignore the key: the text of a windowed key is not the same in Python and Java."""
 
 
 def filter_table(program: Program) -> bool:
-    """What has the shape of ``KTable.filter``."""
+    """A step ``filter`` or ``filter_not`` on a table."""
     source = program.one_of(TABLE, TABLE, WINDOWED)
     if source is None:
         return False

@@ -1,7 +1,7 @@
-"""An application's stream loops under ``exactly_once_v2`` on a broker in memory, and what befalls them.
+"""The stream loops of an application under ``exactly_once_v2`` on a broker in memory, and their faults.
 
-What a test holds is the time, who is stepped, and the faults; the loops, their tasks, stores and transactions are those
-that run live.
+A test controls the time, which loop makes a step, and the faults. The loops, their tasks, stores and transactions are
+those that run live.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MOST_ROUNDS = 500
 _LONGEST_PAUSE_S = 5.0
 
 ABORTS = ("refused", "fenced", "expired", "broker away")
-"""Faults after which an actor goes back over the same stores."""
+"""Faults after which an actor goes back to the last commit over the same stores."""
 ALL = (
     *ABORTS, "answer lost", "killed", "killed in a commit", "killed, answer lost", "disk wiped", "older disk", "moved",
 )  # fmt: skip
@@ -47,7 +47,7 @@ ALL = (
 
 @dataclass
 class TwoClocks:
-    """The clock of punctuators, and the one that measures intervals: moved apart from each other."""
+    """The clock of punctuators, and the one that measures intervals: they are moved separately."""
 
     now_ms: int
     seconds: float = 1000.0
@@ -61,7 +61,7 @@ class TwoClocks:
 
 @dataclass(frozen=True)
 class Restart:
-    """In this step of the input ``tasks`` were made anew, when they had consumed so many records of each partition."""
+    """A restart of ``tasks`` in ``step`` of the input, after ``consumed`` records of each partition."""
 
     step: int
     tasks: frozenset[TaskId]
@@ -69,7 +69,7 @@ class Restart:
 
 
 class TroubledActors:
-    """``happened`` counts the faults, ``restarts`` says when tasks were made anew."""
+    """Stream loops with faults: ``happened`` counts the faults, ``restarts`` lists the restarts of tasks."""
 
     def __init__(
         self, bunch: Bunch, config: Mapping[str, Any], partitions: int, actors: int, folder: Path, random: Random,
@@ -103,7 +103,7 @@ class TroubledActors:
     # ---- actors ----
 
     def _begin(self, number: int) -> StreamLoop:
-        """The actor of this slot, on its disk."""
+        """Starts the actor of slot ``number`` on its disk."""
         config = self._spec.config.model_copy(update={"state_dir": self._path(number)})
         spec = ApplicationSpec(self._spec.topology, config)
         commit, slot = self._coordinator.commit, number + 1
@@ -130,7 +130,7 @@ class TroubledActors:
         return self._folder / f"actor-{number}-disk-{self._disk[number]}"
 
     def _kill(self, number: int) -> None:
-        """As if the process had ended: nobody aborts its transaction, nobody closes its stores in good order."""
+        """Ends an actor like a killed process: nothing aborts its transaction or closes its stores in good order."""
         loop = self.loops[number]
         loop._commits.abandon()
         for hosted in loop._tasks.values():
@@ -153,7 +153,7 @@ class TroubledActors:
     # ---- time ----
 
     def _turn(self, number: int) -> float:
-        """One step of an actor."""
+        """Runs one step of an actor; returns the seconds that it would wait."""
         loop = self.loops[number]
         wait_s = loop.step()
         assert not loop.finished.done(), loop.finished.result()
@@ -163,7 +163,7 @@ class TroubledActors:
         return wait_s
 
     def settle(self) -> None:
-        """Until all would rather wait."""
+        """Steps the actors until all of them would wait."""
         for number in range(len(self.loops)):
             for _ in range(_MOST_STEPS):
                 if self._turn(number) > 0 and self._turn(number) > 0:
@@ -177,7 +177,7 @@ class TroubledActors:
         self.settle()
 
     def recover(self) -> None:
-        """Until all tasks run again."""
+        """Steps the actors until all tasks run again."""
         for _ in range(_MOST_ROUNDS):
             self.settle()
             if all({it.id for it in loop._running} == mine for loop, mine in zip(self.loops, self._owned, strict=True)):
@@ -188,12 +188,12 @@ class TroubledActors:
     # ---- input ----
 
     def send(self, record: Input, partition: int) -> None:
-        """As a producer without transactions."""
+        """Appends a record to its topic, as a producer without transactions does."""
         headers = list(record.headers) or None
         self.broker.append(record.topic, FakeRecord(record.key, record.value, record.timestamp, headers), partition)
 
     def work(self, troubles: float) -> None:
-        """Until all that can be read is processed and committed, through what befalls the actors meanwhile."""
+        """Steps the actors through random faults until all that can be read is processed and committed."""
         for _ in range(_MOST_ROUNDS):
             self.settle()
             while self._random.random() < troubles:
@@ -220,7 +220,7 @@ class TroubledActors:
         _FAULTS[what](self, number)
         if self._random.random() < 0.3:
             for _ in range(self._random.choice([1, 3, 10, 30])):
-                self._turn(number)  # the next one may come before all is well
+                self._turn(number)  # the next fault may come before the actors recover
         else:
             self.recover()
 
@@ -280,7 +280,7 @@ class TroubledActors:
         self.loops[number] = self._begin(number)
 
     def _moved(self, number: int) -> None:
-        """A task goes from one actor to the next, which has its stores of another time, or none."""
+        """Moves a task from one actor to the next, which has the task's stores of another time, or none."""
         if not self._owned[number]:
             return
         self.recover()
@@ -293,7 +293,7 @@ class TroubledActors:
         self._assign(self.loops[to], to)
 
     def kill_all(self) -> None:
-        """Every actor again, on its disk."""
+        """Kills every actor and starts it again on its disk."""
         for number in range(len(self.loops)):
             self._killed(number)
         self.recover()
@@ -301,13 +301,13 @@ class TroubledActors:
     # ---- afterwards ----
 
     def kill_all_and_restore(self) -> None:
-        """Every actor again, on an empty disk."""
+        """Kills every actor and starts it again on an empty disk."""
         for number in range(len(self.loops)):
             self._wiped(number)
         self.recover()
 
     def close(self) -> None:
-        """Whatever is open."""
+        """Closes what is open."""
         for number in range(len(self.loops)):
             self._kill(number)
 
@@ -323,7 +323,7 @@ class TroubledActors:
         }
 
     def open_transactions(self) -> list[str]:
-        """The partitions of which committed records are held back by a transaction."""
+        """Returns the partitions whose committed records an open transaction holds back."""
         partitions = [TopicPartition(topic, n) for topic, count in self.broker.topics().items() for n in range(count)]
         return [str(tp) for tp in partitions if (log := self.broker.log(tp)).stable_end < log.end]
 
@@ -346,7 +346,7 @@ def _seen(log: FakeLog) -> list[FakeRecord]:
 
 
 def _last_seen(log: FakeLog) -> int:
-    """The offset behind the last record that a reader of committed records gets."""
+    """Returns the offset after the last record that a reader of committed records gets."""
     for offset in range(log.end - 1, log.beginning - 1, -1):
         if log.records[offset - log.beginning].is_committed:
             return offset + 1

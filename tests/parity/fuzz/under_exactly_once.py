@@ -1,11 +1,11 @@
-"""Cases under ``exactly_once_v2``, whatever befalls the actors, held against the whole run of the same records.
+"""Cases under ``exactly_once_v2`` with faults of actors, compared with the *whole run*: the same records, no faults.
 
 Each is played up to three times:
 
 - *record by record*, without caches: a transaction, or several, for each record, so that all that is written can be
   compared, record by record, whatever the topology;
 - the same *with caches*, where only the last of each key counts;
-- *together*: several records in one transaction, where their order does not depend on who commits when.
+- *together*: several records in one transaction, if their order does not depend on when each actor commits.
 """
 
 from __future__ import annotations
@@ -41,47 +41,47 @@ WITHOUT_FAULTS = "has an order that depends on commits, also without faults"
 _WALL_MS = BASE_MS + 43_200_000
 _PACE_MS = 1100
 _QUICK = Path("/dev/shm")
-"""Opening databases is most of the work; where the system has it in memory, half of that."""
+"""A file system in memory. Opening databases is most of the work; in memory it takes half the time."""
 _FAULTS = 6
-"""About so many befall the actors of a case."""
+"""Approximate number of faults in a case."""
 _IDLE_STEP_MS = 100
 _PUNCTUATES = "punctuates by the wall clock"
 
 
 @dataclass
 class TroubledReport:
-    """What a run did and found."""
+    """Counts and differences of one run."""
 
     plays: Counter[str] = field(default_factory=Counter)
-    """By the way of playing."""
+    """Number of plays by way."""
     faults: Counter[str] = field(default_factory=Counter)
     restarts: int = 0
     aborted: int = 0
-    """Records that no reader of committed ones sees."""
+    """Number of records that no reader of committed records sees."""
     refused: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     differences: dict[str, list[str]] = field(default_factory=dict)
 
     def leaves_out(self, way: str, reason: str) -> list[str]:
-        """It was played, and cannot be compared."""
+        """Counts a play that cannot be compared as left out; returns no differences."""
         self.plays[way] -= 1
         self.left_out[reason] += 1
         return []
 
     @property
     def cases(self) -> int:
-        """How many plays there were."""
+        """Number of plays."""
         return self.plays.total()
 
 
 Step = Input | int
-"""A record, or by how many ms the wall clock goes on."""
+"""A record, or the ms by which the wall clock advances."""
 
 
 def hold_under_exactly_once(
     cases: Iterable[Case], seed: int, seconds: float, tell: Callable[[str], None], ways: Sequence[str] = WAYS
 ) -> TroubledReport:
-    """Play ``cases`` for ``seconds``; each that differs is told."""
+    """Play ``cases`` for ``seconds``; report each that differs by ``tell``."""
     report, until = TroubledReport(), time.monotonic() + seconds
     for case in cases:
         for way in ways:
@@ -94,7 +94,7 @@ def hold_under_exactly_once(
 
 
 def differing_under_exactly_once(case: Case, way: str, seed: int, report: TroubledReport) -> list[str]:
-    """What differs, in words."""
+    """Returns the differences from the whole run, in words."""
     bunch = Bunch("one", case["config"], (case,), paced(case), caching=way == "with caches")
     try:
         topology = bunch.built.topology
@@ -122,7 +122,7 @@ def _played(bunch: Bunch, way: str, seed: str, report: TroubledReport, faults: i
             return played.differences(report)
         except UnreachedError:
             raise
-        except Exception as error:  # whatever it is, the tasks that nothing befalls must raise it, too
+        except Exception as error:  # whatever it is, the whole run must raise it, too
             if (alone := played.error_of_the_whole_run()) is None:
                 return [f"{type(error).__name__}: {error}"]
             report.plays[way] -= 1
@@ -154,8 +154,8 @@ def _by_the_clock(case: Case) -> bool:
 
 
 def _keeps_order(topology: Topology) -> bool:
-    """Whether each sub-topology reads what comes from outside, or one topic that one sub-topology writes: then records
-    have one order, however many of them a transaction has."""
+    """Returns True if each sub-topology reads what comes from outside, or one topic that one sub-topology writes, and
+    no topic is global: then records have one order, however many of them a transaction has."""
     written = Counter(
         topic
         for sub in topology.every_subtopology
@@ -170,11 +170,11 @@ def _keeps_order(topology: Topology) -> bool:
 
 
 class UnreachedError(Exception):
-    """The whole run was never where the actors' tasks were made anew."""
+    """The whole run never reached the positions at which the actors' tasks restarted."""
 
 
 class _Expected(PartitionedDriver):
-    """The whole run, with those restarts of tasks that show."""
+    """The whole run, with those restarts of tasks that show in its results."""
 
     def __init__(self, bunch: Bunch, config: Mapping[str, Any], partitions: int, restarts: list[Restart]) -> None:
         super().__init__(bunch.built.topology, config, partitions, _WALL_MS)
@@ -182,7 +182,7 @@ class _Expected(PartitionedDriver):
         self.step = 0
 
     def begin(self, step: int) -> None:
-        """The next step of the input comes."""
+        """Begins step ``step`` of the input."""
         self.step = step
         self._restart_who_is_due()
 
@@ -194,14 +194,14 @@ class _Expected(PartitionedDriver):
 
     @override
     def pass_time(self, ms: int) -> None:
-        """All tasks see the clock before any of them sees what another has written then: that is committed later."""
+        """Advances the clock. All tasks see it before one sees what another writes then: that is committed later."""
         self.wall_ms += ms
         for hosted in self.hosted:
             hosted.pass_time()
         self._work()
 
     def end(self) -> None:
-        """That was the step."""
+        """Ends the step; raises UnreachedError if a restart that was due has not happened."""
         if missed := [restart for restart in self._restarts if restart.step <= self.step]:
             raise UnreachedError(f"restarts at positions that were never reached: {missed}")
 
@@ -221,11 +221,11 @@ class _Expected(PartitionedDriver):
         )
 
     def of(self, case: Case) -> PartitionedDriver:
-        """What has played ``case``: see :func:`tests.live.play.compared`."""
+        """Returns the driver that has played ``case``: see :func:`tests.live.play.compared`."""
         return self
 
     def store(self, case: Case, name: str) -> dict[Any, Any]:
-        """The content of a store over all tasks."""
+        """Returns the content of a store over all tasks."""
         if (store := self.global_stores.get(name)) is not None:
             return dict(store.opened.view().all())
         tasks = [it for it in self.hosted if name in it.state_manager.store_names]
@@ -233,7 +233,7 @@ class _Expected(PartitionedDriver):
 
 
 class _Played:
-    """One case, by the actors first, for they say when restarts were."""
+    """One case, played by the actors first, whose restarts the whole run may need to repeat."""
 
     def __init__(self, bunch: Bunch, way: str, random: Random, folder: Path, faults_about: int) -> None:
         (self._case,) = bunch.cases
@@ -254,7 +254,7 @@ class _Played:
         self._troubles = faults_about / max(len(self._steps), 2 * faults_about)
 
     def _cut(self) -> Iterator[list[Step]]:
-        """The input, by what comes together."""
+        """Yields the input in steps: what comes together is one step."""
         inputs = self._bunch.inputs(self._case)
         if self._way == "together":
             inputs = list(accumulate(inputs, _later))
@@ -300,8 +300,8 @@ class _Played:
         actors, troubles = self._actors, self._troubles
         for step in steps:
             if isinstance(step, int):
-                # What the clock calls is not called again when its transaction is aborted: nothing may befall it, be it
-                # something that has happened and shows at the next commit alone.
+                # A call by the clock is not repeated when its transaction is aborted, so no fault may hit it: not even
+                # one that has happened before and shows at the next commit alone.
                 troubles = 0
                 if not self._unlogged:
                     actors.kill_all()
@@ -326,7 +326,7 @@ class _Played:
         return played.differences[self._case["name"]]
 
     def error_of_the_whole_run(self) -> str | None:
-        """What it raises without restarts, if it does."""
+        """Returns the name of the exception that the whole run raises without restarts; None if it raises none."""
         try:
             self._whole_run([])
         except Exception as error:  # whatever it is

@@ -10,8 +10,8 @@ HISTORIES_MS = (0, 5, 20, 100, 1000, 60_000)
 
 
 def history_of(steps: Sequence[dict[str, Any]], id: str) -> int | None:
-    """How long the table ``id`` keeps history; None: it is not versioned. A filter or mapper that is not kept in a
-    store passes it on."""
+    """Returns the ms of history that the table ``id`` keeps; None if it is not versioned. A filter or mapper that is
+    not kept in a store passes its input's history on."""
     step = next((each for each in steps if each.get("id") == id), {"op": "branch"})
     if "history_ms" in step:
         return int(step["history_ms"])
@@ -21,7 +21,7 @@ def history_of(steps: Sequence[dict[str, Any]], id: str) -> int | None:
 
 
 def grace(rng: Random, history_ms: int | None) -> dict[str, Any]:
-    """Maybe the grace period of a join with a table of that history."""
+    """Returns a grace period, or none, for a join with a table of that history."""
     if history_ms is None or rng.random() < 0.4:
         return {}
     return {"grace_ms": rng.choice([each for each in (0, 1, 7, 30, 500) if each <= history_ms])}

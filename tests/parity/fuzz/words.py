@@ -1,4 +1,4 @@
-"""What random cases are made of: keys, values, headers, and the functions that fit a type."""
+"""The vocabulary of random cases: keys, values, headers, and the functions that fit a type."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mapper(rng: Random, value_type: str) -> tuple[str, str]:
 
 
 def selector(rng: Random, key_type: str) -> str:
-    """What makes a string key of a record."""
+    """A selector that makes a string key of a record."""
     return rng.choice((*_SELECTORS, "same") if key_type == "string" else _SELECTORS)
 
 
@@ -58,7 +58,7 @@ def flat(rng: Random, value_type: str) -> str:
 
 
 def reducer(rng: Random, value_type: str) -> str:
-    """What makes one value of two."""
+    """A reducer, which makes one value of two."""
     return rng.choice(_REDUCERS[value_type])
 
 

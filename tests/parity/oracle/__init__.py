@@ -42,7 +42,7 @@ class OracleError(Exception):
 
 
 def run(main: Callable[..., None]) -> None:
-    """A command that plays on Kafka Streams: what it lacks is said in a sentence, without a traceback."""
+    """Runs a command that plays on Kafka Streams; exits with a sentence, without a traceback, if it lacks something."""
     try:
         typer.run(main)
     except (OracleError, LocalBrokerError) as error:
@@ -52,7 +52,7 @@ def run(main: Callable[..., None]) -> None:
 class KafkaStreams:
     """A JVM that plays cases on one version of Kafka Streams, from ``with`` to its end.
 
-    Raises LocalBrokerError where the jars cannot be had, OracleError where there is no JDK.
+    Raises LocalBrokerError if the jars cannot be had, OracleError if there is no JDK.
     """
 
     program = "Oracle"
@@ -93,9 +93,9 @@ class KafkaStreams:
             raise OracleError(f"tests/parity/oracle does not compile with Kafka Streams {self.version}:\n{done.stderr}")
 
     def play(self, cases: Sequence[Case]) -> Iterator[Case]:
-        """The answer to each case, in order. The JVM works ahead: what is asked must be read to the end.
+        """Yields the answer to each case, in order. The JVM works ahead, so the answers must be read to the end.
 
-        An answer may be that Kafka Streams refuses the case. Raises OracleError where it cannot work at all.
+        An answer may be that Kafka Streams refuses the case. Raises OracleError if it cannot work, or if the JVM ends.
         """
         assert self._jvm.stdout is not None
         feeder = threading.Thread(target=self._feed, args=(cases,), daemon=True)
@@ -117,7 +117,7 @@ class KafkaStreams:
                 self._jvm.stdin.write(orjson.dumps(case) + b"\n")
             self._jvm.stdin.flush()
         except BrokenPipeError:
-            return  # the JVM has ended: who waits for its answers says so
+            return  # the JVM has ended: the reader of its answers reports it
 
     def close(self) -> None:
         """End the JVM and remove what it wrote."""
@@ -126,7 +126,7 @@ class KafkaStreams:
         self._jvm.kill()
         self._jvm.wait()
         self._jvm.stdout.close()
-        with contextlib.suppress(BrokenPipeError):  # it was asked something that nobody waits for any more
+        with contextlib.suppress(BrokenPipeError):  # a question is left whose answer nobody waits for
             self._jvm.stdin.close()
         shutil.rmtree(self._work, ignore_errors=True)
 
@@ -148,7 +148,7 @@ class Restorer(KafkaStreams):
         super().__init__(version, bootstrap_servers)
 
     def restore(self, cases: Sequence[Case]) -> Iterator[Case]:
-        """What the stores of each case hold, in no order. Raises OracleError if the JVM ends before it has answered."""
+        """Yields the stores of each case, in no order. Raises OracleError if the JVM ends before it has answered."""
         assert self._jvm.stdout is not None
         feeder = threading.Thread(target=self._feed, args=(cases,), daemon=True)
         feeder.start()

@@ -1,4 +1,4 @@
-"""What is inferred of tables that are joined, by primary and by foreign key."""
+"""The types that are inferred for tables that are joined, by primary and by foreign key."""
 
 from __future__ import annotations
 

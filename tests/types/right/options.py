@@ -1,4 +1,4 @@
-"""Option objects: their types follow from the serdes; without serdes, from where they are given."""
+"""Option objects: their types follow from the serdes; without serdes, from the call that they are passed to."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ TEXT, LONG = ps.Serdes.string(), ps.Serdes.long()
 
 
 class Last(ps.FixedKeyProcessor[str, str, int]):
-    """Forwards by how much each value is longer than the one before."""
+    """Forwards the number of characters by which each value is longer than the one before."""
 
     def __init__(self, at_least: int = 0) -> None:
         self._at_least = at_least
 
     @classmethod
     def stores(cls) -> list[ps.StoreBuilder[str, int]]:
-        """The lengths."""
+        """Returns the store of the lengths."""
         return [ps.Stores.key_value_store_builder(ps.Stores.persistent_key_value_store("lengths"), TEXT, LONG)]
 
     def init(self, context: ps.FixedKeyProcessorContext[str, int]) -> None:
@@ -57,12 +57,12 @@ class Shout(ps.Processor[str, str, str, str]):
 
 
 class Timed(ps.ProcessorWrapper):
-    """Wraps nothing but what may change keys."""
+    """Wraps only processors that may change keys."""
 
     def wrap_processor_supplier(
         self, name: str, supplier: Callable[[], ps.Processor[Any, Any, Any, Any]]
     ) -> Callable[[], ps.Processor[Any, Any, Any, Any]]:
-        """As it is."""
+        """Returns ``supplier`` as it is."""
         return supplier
 
 

@@ -1,4 +1,4 @@
-"""Stores asked from outside: each kind of view has its methods, and what it gives is of the types that were said."""
+"""Queries from outside: each kind of view has its methods, which return values of the declared types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KINDS = ps.QueryableStoreTypes
 
 
 def ask(app: ps.KafkaStreams) -> None:
-    """Only checked."""
+    """Is only type-checked, never called."""
     counts: ps.ReadOnlyKeyValueStore[str, int] = app.store("counts")
     assert_type(counts.get("a"), int | None)
     assert_type(counts.get_many(["a"]), dict[str, int])
@@ -54,7 +54,7 @@ def ask(app: ps.KafkaStreams) -> None:
 
 
 class Late(ps.Processor[str, int, str, int]):
-    """A store of windows goes where one is only read."""
+    """Passes a window store where a read-only one is expected."""
 
     def init(self, context: ps.ProcessorContext[str, int]) -> None:
         """Open the store."""
@@ -66,5 +66,5 @@ class Late(ps.Processor[str, int, str, int]):
 
 
 def total(windows: ps.ReadOnlyWindowStore[str, int], key: str) -> int:
-    """Of all windows of a key."""
+    """Returns the total of all windows of a key."""
     return sum(count for _, count in windows.fetch(key, 0, 9))

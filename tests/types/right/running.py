@@ -117,7 +117,7 @@ assert_type(app.close(30.0), bool)
 
 
 def main() -> None:
-    """Only checked."""
+    """Is only type-checked, never called."""
     try:
         ps.run(app)
     except (ps.MissingTopicError, ps.BrokerUnreachableError, ps.TaskNotReadyError) as error:

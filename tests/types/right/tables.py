@@ -151,7 +151,7 @@ assert_type(
 
 
 class Half(ps.ValueTransformerWithKey[str, int, float]):
-    """A transformer says its types itself."""
+    """A transformer that declares its own types."""
 
     def transform(self, read_only_key: str, value: int | None) -> float | None:
         return None if value is None else value / 2
