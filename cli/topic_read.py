@@ -160,7 +160,7 @@ def _go_on(consumer: RecordConsumer, partition: TopicPartition, offset: int) -> 
     where = f"partition {partition.partition} of topic {partition.topic!r}"
     first = consumer.fetch_beginning_offsets([partition])[partition]
     if first < offset:
-        raise StreamsError(f"{where} has no offset {offset} any more: the topic was created again or cut; read it again")
+        raise StreamsError(f"{where} has no offset {offset} any more: the topic was made again or cut; read it again")
     typer.echo(f"{where}: the records from offset {offset} to {first} were deleted before they were read", err=True)
     consumer.seek(partition, first)
 

@@ -280,8 +280,8 @@ class Joined(Generic[K, V, V2]):
         """Returns a copy with a grace period, for a join with a versioned table whose history is at least as long.
 
         A record of the stream is joined once another one is later than it by the grace period (also without one if
-        ``window.idle.advance.ms`` is set), with what the table held at its time: so updates of the table of that time may
-        come after it. Records that wait are kept in a store ``<join>-Buffer`` with a changelog; they leave in the order
+        ``window.idle.advance.ms`` is set), with what the table held at its time: so updates of that time may come after
+        it. Records that wait are kept in a store ``<join>-Buffer`` with a changelog; they leave in the order
         of their timestamps. One that comes later than the grace period is joined at once.
         """
         return replace(self, grace_period_ms=to_ms(grace_period, "Joined: grace_period"))

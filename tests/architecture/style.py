@@ -25,11 +25,11 @@ _CODE_IN_MARKDOWN = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
 def problems_of_python(file: Path, text: str, with_strings: bool) -> Iterator[str]:
-    """Yields what is wrong with the docstrings and comments of ``text``; ``with_strings``: with its other strings, too."""
+    """Yields problems of docstrings and comments; ``with_strings``: of all other strings, too."""
     tree = ast.parse(text)
     docstrings = set(_docstrings(tree))
     for node in docstrings:
-        yield from _problems(file, node.lineno, node.value, is_docstring=True)
+        yield from _problems(file, node.lineno, str(node.value), is_docstring=True)
     if with_strings:
         for each in ast.walk(tree):
             if isinstance(each, ast.Constant) and isinstance(each.value, str) and each not in docstrings:

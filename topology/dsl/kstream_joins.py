@@ -200,7 +200,7 @@ class KStreamJoins(Generic[K, V]):
         one with a null value is dropped and counted.
 
         **With a stream** once its window and the grace period have passed in stream time: with the next record of
-        either stream at or behind that time, at its own timestamp, and before that record is joined; without records, too,
+        either stream at or behind that time, at its own timestamp, and before that record is joined; without one, too,
         if ``window.idle.advance.ms`` is set. One that is so late that its window has passed is joined at once. Until
         then it waits in a store that both sides share. A record of this stream with a null key is joined with None at
         once; null values, and null keys of the other stream, are dropped and counted.
