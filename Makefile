@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test test-long check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency lock clean environment jars
+.PHONY: help demo demo-backfill test quick test-long check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -20,6 +20,10 @@ demo-backfill: environment jars  ## the same, half of it by Spark over history
 
 test: environment jars  ## run all tests, in two processes
 	@$(RUN) -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
+
+QUICK = tests/architecture tests/common tests/simulation tests/state tests/tasks tests/testing tests/topology
+quick: environment  ## run the tests that need no Ray, Kafka or Spark, except slow ones: for the inner loop
+	@$(RUN) -m pytest --numprocesses=2 --dist=loadscope -m "not slow and not faults" $(QUICK)
 
 test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))

@@ -287,7 +287,7 @@ class StuckTask:
 
     def __str__(self) -> str:
         return (
-            f"task {self.task_id} on {self.actor_id} has processed nothing for {self.for_s:.0f} s: it stands at offset "
+            f"task {self.task_id} on {self.actor_id} has processed nothing for {self.for_s:.0f} s: it is at offset "
             f"{self.offset} of partition {self.partition} of topic {self.topic!r}, {self.lag} records before its end"
         )
 

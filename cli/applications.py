@@ -105,19 +105,19 @@ def stop(
 
 
 def pause(application: Application) -> None:
-    """Let an application process nothing until it is resumed; queries are answered, restores go on."""
+    """Let an application process nothing until it is resumed; queries are answered, restores continue."""
     _pause(application, paused=True)
     Console().print(
-        f"Application {application} is paused; 'penstock resume {application}' lets it go on",
+        f"Application {application} is paused; 'penstock resume {application}' resumes it",
         soft_wrap=True,
         markup=False,
     )
 
 
 def resume(application: Application) -> None:
-    """Let an application that was paused go on."""
+    """Resume an application that was paused."""
     _pause(application, paused=False)
-    Console().print(f"Application {application} goes on", soft_wrap=True, markup=False)
+    Console().print(f"Application {application} is resumed", soft_wrap=True, markup=False)
 
 
 def _pause(application: str, paused: bool) -> None:

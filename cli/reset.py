@@ -159,7 +159,7 @@ def _plan(it: _Subject, wanted: Wanted) -> ResetPlan:
 def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateError:
     named = f"{len(members)} member{'s'[: len(members) > 1]} ({', '.join(map(str, members))})"
     return ApplicationStateError(
-        f"group {it.application_id!r} has {named}: stop the application first. One that has stopped keeps its seat "
+        f"group {it.application_id!r} has {named}: stop the application first. One that has stopped stays a member "
         f"until its consumer.session.timeout.ms has passed ({_session(it)}): wait, or remove it now by --force"
     )
 

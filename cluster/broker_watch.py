@@ -57,11 +57,11 @@ class BrokerWatch:
         why = f"no broker answers at {self._address} since {since}"
         if refused:
             why = f"no broker lets this application in since {since}: {error}"
-        self.reason = f"{why}; all goes on by itself when one does"
+        self.reason = f"{why}; work resumes when one does"
         self._log.warning(
             "broker refuses the application" if refused else "broker unreachable",
             address=self._address,
             since=since,
-            meanwhile="nothing is read, written or committed; penstock keeps asking and goes on by itself",
+            meanwhile="nothing is read, written or committed; penstock keeps asking and resumes automatically",
             error=str(error),
         )

@@ -172,6 +172,6 @@ def _read(text: str, where: str) -> tuple[Token, ...]:
             )
         token = Token.of(Scope(words[0]), *words[1:])
         if token.digest in found:
-            raise ConfigError(f"{where}, line {number}: the same token stands above it")
+            raise ConfigError(f"{where}, line {number}: the same token is on a line above")
         found[token.digest] = token
     return tuple(found.values())

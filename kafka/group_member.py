@@ -205,7 +205,7 @@ class ConfluentGroupMember(GroupMember):
 
     def _seat_taken(self) -> ApplicationStateError:
         return ApplicationStateError(
-            f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
+            f"another process has become the static member {self._instance!r} of group {self._group!r}: "
             "the application runs elsewhere under the same application.id"
         )
 

@@ -93,7 +93,7 @@ class GroupTools(Topics):
             client.close()
 
     def _poll(self, client: Consumer, group: str, seat: str, deadline: float) -> None:
-        what = f"free the seat {seat!r} in group {group!r}"
+        what = f"end the static member {seat!r} of group {group!r}"
         message = client.poll(_POLL_S)
         error = None if message is None else message.error()
         if error is not None and error.code() not in RETRIABLE | UNREACHABLE | MISSING_TOPIC:

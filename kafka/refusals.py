@@ -23,7 +23,7 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
     """Returns the error of a producer whose order or exactness would not hold any more, or of one record."""
     said = _said(code, text)
     if code in SPENT:
-        return UndeliveredError(f"the producer can go on no more: {said}", producer_is_spent=True)
+        return UndeliveredError(f"the producer cannot continue: {said}", producer_is_spent=True)
     if code == KafkaError._MSG_TIMED_OUT:
         return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {said}")
     if code in _PURGED:
@@ -40,7 +40,7 @@ def refused_in_transaction(
 ) -> StreamsError:
     """Returns the error of a transactional producer: it may have to begin again although no record is wrong."""
     if topic is None or code in SPENT:
-        what = f"the transactional producer can go on no more: {_said(code, text)}"
+        what = f"the transactional producer cannot continue: {_said(code, text)}"
         return TransactionAbortedError(what, producer_is_spent=True)
     if code in _ABORTED or code in _UNKNOWN or code in RETRIABLE:
         what = f"a record for topic {topic!r} was not written: {_said(code, text)}"

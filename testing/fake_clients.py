@@ -269,7 +269,7 @@ class FakeGroupMember(GroupMember):
 
     @override
     def poll(self, timeout_s: float) -> None:
-        # Raises ApplicationStateError when another has taken the seat.
+        # Raises ApplicationStateError when another process is the static member.
         assigned = self._join_round(timeout_s)
         if assigned is not None and self._on_assigned is not None and self._on_revoked is not None:
             if self._reported is not None:
@@ -284,7 +284,7 @@ class FakeGroupMember(GroupMember):
                 group = self._broker.group(self._group)
                 if group.incarnations.get(self._instance) != self._incarnation:
                     raise ApplicationStateError(
-                        f"another process has taken the seat {self._instance!r} in group {self._group!r}: "
+                        f"another process has become the static member {self._instance!r} of group {self._group!r}: "
                         "the application runs elsewhere under the same application.id"
                     )
                 seated = self._instance in group.subscriptions

@@ -275,7 +275,7 @@ class TopologyTestDriver(StoreAccess):
         names = ", ".join(map(repr, sorted(topics)))
         return RuleBrokenError(
             f"records come back without end: the topology reads what it writes to {names}, and after {_MOST_ROUNDS:,} "
-            "rounds it still writes more. Live it would go on for ever, too: write to another topic, or drop what has "
+            "rounds it still writes more. Live it would never end, either: write to another topic, or drop what has "
             "come back often enough"
         )
 

@@ -45,7 +45,7 @@ class Watch:
         for what, value, before, was in seen:
             if form(value) != before:
                 raise RuleBrokenError(
-                    f"{self._who} changed {what} in place: {was} became {shown(value)}. The same object stands in "
+                    f"{self._who} changed {what} in place: {was} became {shown(value)}. The same object is in "
                     "stores and other branches: leave it as it is and return, put or forward a new one "
                     "(docs/PROGRAMS.md, rule 1)"
                 )

@@ -114,7 +114,7 @@ def _compare(digests: Mapping[str, str], pinned: Mapping[str, str] | None, name:
     differing = sorted(jar for jar in digests.keys() | pinned.keys() if digests.get(jar) != pinned.get(jar))
     raise LocalBrokerError(
         f"What was fetched for {name} is not what is pinned: {', '.join(differing)}. "
-        "Look at what stands between you and the repository (a proxy, a mirror)."
+        "Look at what is between you and the repository (a proxy, a mirror)."
     )
 
 

@@ -65,7 +65,7 @@ def require_sound(path: Path) -> None:
     """Raise StateStoreCorruptError if ``path`` was found corrupt before, or holds rows, but not the files by which
     RocksDB finds them: it would take it for a new database, or report a file that is not there."""
     if (path / _CORRUPT).exists():
-        raise StateStoreCorruptError(f"the stores in {path} are corrupt: somebody who read them has found that")
+        raise StateStoreCorruptError(f"the stores in {path} are corrupt: an earlier read has found that")
     if not (path / "CURRENT").exists():
         if any(path.glob("*.sst")) or any(log.stat().st_size for log in path.glob("*.log")):
             raise StateStoreCorruptError(

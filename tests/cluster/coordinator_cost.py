@@ -94,7 +94,7 @@ def row(tasks: int) -> str:
 
 
 if __name__ == "__main__":
-    print("| tasks | actors | a report as before | a seat asked for | an actor lost and replaced |")
+    print("| tasks | actors | a report as before | a request for the group metadata | an actor lost and replaced |")
     print("|--:|--:|--:|--:|--:|")
     for size in _SIZES:
         print(row(size), flush=True)

@@ -43,7 +43,7 @@ def test_one_warning_says_which_address_since_when_and_what_happens_meanwhile() 
     (line,) = kafka.last
     assert (line["application"], line["address"]) == ("app", "kafka:9092")
     assert line["since"] == "2026-01-01T00:00:05+00:00", "of its last answer"
-    assert "goes on by itself" in line["meanwhile"]
+    assert "resumes automatically" in line["meanwhile"]
     assert "Connection refused" in line["error"]
     assert kafka.check() == [], "once is enough"
 

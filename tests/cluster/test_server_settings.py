@@ -71,7 +71,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (f"read {READ} \x1b[2J", "not a scope"),
         ("read 123456789012345", "at least 16 characters"),
         (f"read {READ}ä", "letters, digits"),
-        (f"read {OPERATE}", "the same token stands above it"),
+        (f"read {OPERATE}", "the same token is on a line above"),
     ],
 )
 def test_a_line_that_is_wrong_is_named_by_its_number_and_its_token_is_not_shown(line: str, why: str) -> None:

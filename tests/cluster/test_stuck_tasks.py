@@ -32,7 +32,7 @@ def test_a_task_that_lags_and_comes_no_further_is_stuck_after_its_time_and_is_to
     (stuck,) = tasks.look(60, [actor(TASK)], True)
     assert stuck == StuckTask(TaskId(0, 1), "actor-1", "lines", 1, 40, 7, 60)
     assert str(stuck) == (
-        "task 0_1 on actor-1 has processed nothing for 60 s: it stands at offset 40 of partition 1 of topic 'lines', "
+        "task 0_1 on actor-1 has processed nothing for 60 s: it is at offset 40 of partition 1 of topic 'lines', "
         "7 records before its end"
     )
 

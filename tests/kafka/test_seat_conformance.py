@@ -100,7 +100,7 @@ def test_the_next_incarnation_takes_the_seat_and_fences_the_one_before(rig: Rig,
     after.member.commit({tp: CommittedOffset(1)})
     with pytest.raises(StreamsError):
         before.member.commit({tp: CommittedOffset(9)})
-    with pytest.raises(ApplicationStateError, match="taken the seat"):
+    with pytest.raises(ApplicationStateError, match="has become the static member"):
         eventually(lambda: before.has(), "the fence")
     assert rig.clients.admin().committed(rig.group) == {tp: CommittedOffset(1)}
     after.member.close()

@@ -90,7 +90,7 @@ def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[st
     if unknown := sorted(topic for topic in needed if existing.get(topic) == 0):
         raise BrokerUnreachableError(
             f"application {application_id!r}: Kafka does not tell at present which partitions topic "
-            f"{unknown[0]!r} has; try again, and if that goes on look whether its partitions have leaders"
+            f"{unknown[0]!r} has; try again; if the error remains, look if its partitions have leaders"
         )
 
 
