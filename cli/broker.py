@@ -40,7 +40,7 @@ def start(
     directory: Directory = None,
     nodes: Annotated[int, typer.Option(help="How many nodes: 1 or 3.")] = 1,
 ) -> None:
-    """Start it, fetching Kafka's jars the first time, and return when it answers. It goes on until it is stopped."""
+    """Start it, fetching Kafka's jars the first time, and return when it answers. It runs until it is stopped."""
     began = time.monotonic()
     status = _broker(directory, port, nodes).start()
     console = Console()

@@ -74,8 +74,7 @@ def _problems(file: Path, line: int, text: str, *, is_docstring: bool = False) -
 def problems() -> Iterator[str]:
     """Yields the problems of the whole repository."""
     for file in python_files(*PACKAGES, *OUTSIDE):
-        if file.name not in {"style.py", "test_style.py"}:
-            yield from problems_of_python(file, (ROOT / file).read_text(), with_strings=file.parts[0] not in OUTSIDE)
+        yield from problems_of_python(file, (ROOT / file).read_text(), with_strings=file.parts[0] not in OUTSIDE)
     for folder in PACKAGES:
         for suffix in ("pyx", "pyi"):
             for path in sorted((ROOT / folder).rglob(f"*.{suffix}")):

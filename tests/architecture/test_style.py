@@ -11,21 +11,24 @@ from tests.architecture.style import problems_of_cython, problems_of_document, p
 FILE = Path("some.py")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '"""What it does."""',
-        'def f():\n    """Whether it runs."""',
-        'A = 1\n"""How many there are."""',
-        'class C:\n    a: int\n    """Where it lies."""',
-        "# look at it anew",
-        '"""Asks whoever is there."""',
-        'log("the process stood still")',
-    ],
-)
-def test_what_is_banned_is_found(text: str) -> None:
-    [problem] = problems_of_python(FILE, text, with_strings=True)
+QUESTIONS = ("What", "Whether", "How", "Where", "Who", "Whom", "Whose", "Which")
+BANNED = tuple("".join(pair) for pair in [("an", "ew"), ("who", "ever"), ("save ", "for"), ("stood ", "still")])
+"""In pieces, so that these words stay out of this file."""
+AGAIN = BANNED[0]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("above", ["", "def f():\n    ", "A = 1\n", "class C:\n    a: int\n    "])
+def test_a_docstring_that_opens_with_an_indirect_question_is_found(above: str, question: str) -> None:
+    [problem] = problems_of_python(FILE, f'{above}"""{question} it does."""', with_strings=True)
     assert problem.startswith("some.py:")
+
+
+@pytest.mark.parametrize("word", BANNED)
+@pytest.mark.parametrize("text", ["# {} here", '"""Looks {} at it."""', 'log("looks {} at it")'])
+def test_a_banned_word_is_found(text: str, word: str) -> None:
+    [problem] = problems_of_python(FILE, text.format(word), with_strings=True)
+    assert problem.startswith(f"some.py:1: '{word}'")
 
 
 @pytest.mark.parametrize(
@@ -43,14 +46,14 @@ def test_nothing_else_is(text: str) -> None:
 
 
 def test_texts_of_tests_are_left_alone() -> None:
-    assert list(problems_of_python(FILE, 'assert x, "made anew"', with_strings=False)) == []
+    assert list(problems_of_python(FILE, f'assert x, "made {AGAIN}"', with_strings=False)) == []
 
 
 def test_cython_is_read_line_by_line() -> None:
-    found = list(problems_of_cython(Path("a.pyx"), 'cdef f():\n    """What it is."""\n    # anew\n'))
+    found = list(problems_of_cython(Path("a.pyx"), f'cdef f():\n    """{QUESTIONS[0]} it is."""\n    # {AGAIN}\n'))
     assert [each.split()[0] for each in found] == ["a.pyx:2:", "a.pyx:3:"]
 
 
 def test_code_in_a_document_is_left_alone() -> None:
-    text = "Begin anew.\n\n```\nanew\n```\n\nThe option `anew`, and `save\nfor`.\n\nBegin anew.\n"
+    text = f"Begin {AGAIN}.\n\n```\n{AGAIN}\n```\n\nThe option `{AGAIN}`, and `save\nfor`.\n\nBegin {AGAIN}.\n"
     assert [each.split()[0] for each in problems_of_document(Path("a.md"), text)] == ["a.md:1:", "a.md:10:"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 
 import pytest
 from rich.console import Console
@@ -11,8 +10,10 @@ from rich.console import Console
 from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import load, sources
 from penstock.common.errors import StreamsError, TaskNotReadyError
-from penstock.common.records import Headers
-from penstock.kafka.contracts import CountingSender, Mark
+from penstock.common.topics import NewTopic
+from penstock.kafka.contracts import RecordProducer
+from penstock.testing.fake_broker import FakeBroker
+from penstock.testing.fake_clients import FakeClients
 from tests.api.fake import FakeReadSide, client_of
 
 COUNTS = {f"w{number:05}": number for number in range(1, 12_000)}
@@ -61,66 +62,32 @@ def test_an_answer_that_is_an_error_ends_the_check_with_what_it_said(read_side: 
         check(read_side)
 
 
-class Recorder:
-    """A producer that keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.records: list[tuple[bytes | None, bytes | None]] = []
-
-    def send(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers | None = None,
-        partition: int = -1,
-    ) -> None:
-        assert topic == "lines"
-        self.records.append((key, value))
-
-    def poll(self) -> None:
-        """Nothing to do."""
-
-    def flush(self, timeout_s: float) -> bool:
-        return True
-
-    def give_up(self, timeout_s: float) -> bool:
-        raise NotImplementedError
-
-    def withhold(self) -> None:
-        raise NotImplementedError
-
-    def resume(self) -> None:
-        raise NotImplementedError
-
-    def mark(self) -> Mark:
-        raise NotImplementedError
-
-    def counting(self) -> CountingSender:
-        raise NotImplementedError
-
-    def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
-        raise NotImplementedError
-
-    def partitions(self, topic: str) -> int:
-        return 4
-
-    def close(self) -> None:
-        """Nothing to do."""
+@pytest.fixture
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.create_topic(NewTopic("lines", 4))
+    return broker
 
 
-def test_every_line_of_the_standard_library_is_loaded_under_its_files_name() -> None:
-    recorder = Recorder()
-    told: list[int] = []
-    lines = load(recorder, "lines", told.append, lambda: False)
-    assert lines == told[-1] == len(recorder.records) > 100_000
-    assert (b"this.py", b's = """Gur Mra bs Clguba, ol Gvz Crgref') in recorder.records
+@pytest.fixture
+def producer(broker: FakeBroker) -> RecordProducer:
+    return FakeClients("demo", broker).producer()
 
 
-def test_loading_ends_early_when_it_is_told_to() -> None:
+def test_every_line_of_the_standard_library_is_loaded_under_its_files_name(
+    broker: FakeBroker, producer: RecordProducer
+) -> None:
+    reported: list[int] = []
+    lines = load(producer, "lines", reported.append, lambda: False)
+    records = broker.records("lines")
+    assert lines == reported[-1] == len(records) > 100_000
+    sought = b"this.py", b's = """Gur Mra bs Clguba, ol Gvz Crgref'
+    assert any((record.key, record.value) == sought for record in records)
+
+
+def test_loading_ends_early_when_it_is_told_to(producer: RecordProducer) -> None:
     first = next(sources())[1]
-    assert load(Recorder(), "lines", lambda _: None, lambda: True) == len(first.splitlines())
+    assert load(producer, "lines", lambda _: None, lambda: True) == len(first.splitlines())
 
 
 def test_nothing_that_was_installed_is_part_of_the_input() -> None:

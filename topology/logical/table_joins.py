@@ -116,8 +116,8 @@ class TableJoinNode(LogicalNode):
     @override
     def write(self, writer: TopologyWriter) -> None:
         (this, left), (other, right) = self.sides
-        stores = self.table.stores_of_sides
-        related = one_comes_from_the_other({keeper_of(node, stores[node.name == right]) for node in self.parents})
+        stores = dict(zip((left, right), self.table.stores_of_sides, strict=True))
+        related = one_comes_from_the_other({keeper_of(node, stores[node.name]) for node in self.parents})
         for name, parent, side in ((this, left, self.table.this_side()), (other, right, self.table.other_side())):
             writer.add_processor(ProcessorNode(name, (parent,), replace(side, of_related_tables=related)))
         for store in self.table.stores():
