@@ -93,13 +93,13 @@ class Following:
         return found
 
     def begin_again(self, changelogs: set[TopicPartition]) -> None:
-        """Wipe the stores of these changelogs, which have deleted records before they were read, and restore them from
-        the beginning. May be called again after an error."""
+        """Restore the wiped stores of these changelogs from the beginning: they have deleted records before they were
+        read. May be called again after an error."""
         followed = {tp for tp in changelogs if self._replays.by_partition[tp].followed}
         # Without an end it would be gathered, and never be enough to be written.
         ends = self._replays.consumer.fetch_end_offsets(followed)
         self._resume(changelogs)
-        self._replays.begin_again(changelogs, ends)
+        self._replays.begin_again({tp: ends.get(tp) for tp in changelogs})
         for tp in changelogs:  # it may be another changelog
             self._last_ends.pop(tp, None)
 
@@ -109,6 +109,8 @@ class Following:
         for tp, replay in self._replays.by_partition.items():
             if replay.task is standby and not replay.followed and (end := limits.get(tp, 0)) > replay.end:
                 replay.end = end
+                if tp in self._replays.overtaken:
+                    continue  # all of it is read again
                 if replay.thrown_away is not None:
                     # Not to the position of the replay: the log may begin behind it by now, although nothing is lost.
                     self._replays.consumer.seek(tp, replay.thrown_away)

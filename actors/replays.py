@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from structlog.stdlib import BoundLogger
@@ -29,7 +28,6 @@ _WORTH_A_LOAD = 20_000
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
 """Bytes of rows that are gathered for one store, and for all, before they are written."""
 _TELL_EVERY_S = 10.0
-_NO_ENDS: Mapping[TopicPartition, int] = MappingProxyType({})
 Stored = TypeVar("Stored", bound=StoredTask)
 EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
 """Returns the receiver of the events of a replay of a task's store from a partition."""
@@ -125,26 +123,25 @@ class Replays(Generic[Stored]):
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
 
-    def begin_again(self, wanted: Set[TopicPartition], ends: Mapping[TopicPartition, int] = _NO_ENDS) -> None:
-        """Wipe the stores of these changelogs, which have deleted records before they were read, and restore them from
-        the beginning, up to new ``ends`` where there are any. May be called again after an error."""
-        for tp, beginning in self.consumer.fetch_beginning_offsets(wanted).items():
+    def begin_again(self, ends: Mapping[TopicPartition, int | None]) -> None:
+        """Restore the wiped stores of these changelogs from the beginning, up to new ends; None keeps the end. May be
+        called again after an error."""
+        for tp, beginning in self.consumer.fetch_beginning_offsets(ends).items():
             replay = self.by_partition[tp]
-            if tp in ends:
-                replay.end, replay.caught_up = ends[tp], False
-            self._log.warning(
-                "store wiped, restoring from the beginning",
-                why="its changelog deleted records before they were restored", task=str(replay.task.id),
-                store=replay.store, topic=tp.topic, offset=replay.position, beginning=beginning,
+            if (end := ends[tp]) is not None:
+                replay.end, replay.caught_up = end, False
+            self._log.info(
+                "restoring store",
+                task=str(replay.task.id), store=replay.store, topic=tp.topic, offset=beginning, end=replay.end,
+                records_left=replay.end - beginning,
             )  # fmt: skip
             self._abandon(replay)
-            replay.task.state_manager.wipe(replay.store)
             replay.position, replay.thrown_away = beginning, None
             replay.progress = RestoreProgress(self._clock.monotonic_s())
             replay.load = _load(replay.task, replay.store, beginning, replay.end)
             self.consumer.seek(tp, beginning)
             replay.events.start(beginning, replay.end)
-        self.overtaken -= wanted
+        self.overtaken -= ends.keys()
 
     # ---- slices ----
 
@@ -163,7 +160,8 @@ class Replays(Generic[Stored]):
         batches = consumer.poll(size, 0)
         for batch in batches:
             replay = self.by_partition.get(batch.partition)
-            if replay is not None:
+            # A client that was replaced reads on at a lost position, if there are records by now.
+            if replay is not None and batch.partition not in self.overtaken:
                 self._take(replay, batch)
         for tp in consumer.lost_positions().keys() & self.by_partition.keys() - self.overtaken:
             self._overtake(self.by_partition[tp])
@@ -174,8 +172,13 @@ class Replays(Generic[Stored]):
         return bool(batches)
 
     def _overtake(self, replay: Replay[Stored]) -> None:
-        """Wipe its store. The changelog may be another one by now. When that reaches beyond the offset of the store,
-        nothing would tell any more that the store does not belong to it: also after a crash, or elsewhere."""
+        """Wipe its store at once. The changelog may be another one by now. If that reaches beyond the offset of the
+        store, nothing would show any more that the store does not belong to it: after a crash, or on another actor."""
+        self._log.warning(
+            "store wiped, restoring from the beginning",
+            why="its changelog deleted records before they were restored", task=str(replay.task.id),
+            store=replay.store, topic=replay.partition.topic, offset=replay.position,
+        )  # fmt: skip
         replay.load = None
         replay.task.state_manager.wipe(replay.store)
         self.overtaken.add(replay.partition)

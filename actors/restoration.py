@@ -77,9 +77,12 @@ class Restoration:
         return bool(self._replays.overtaken)
 
     def begin_again(self) -> None:
-        """Wipe the stores whose changelogs have deleted records before they were read, and restore them from the
-        beginning. May be called again after an error."""
-        self._replays.begin_again(frozenset(self._replays.overtaken))
+        """Restore the wiped stores whose changelogs have deleted records before they were read from the beginning, up
+        to the ends as of now: a changelog that was created again may be shorter. May be called again after an error."""
+        replays = self._replays
+        ends = self._starts.log_ends(replays.overtaken, replays.consumer)
+        limits = {tp: replays.by_partition[tp].task.limits.get(tp, end) for tp, end in ends.items()}
+        replays.begin_again({tp: min(end, limits[tp]) for tp, end in ends.items()})
 
     def progress(self, task: HostedTask) -> RestoreFigures:
         """Returns the progress of the restore of the stores of ``task``."""

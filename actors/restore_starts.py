@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from structlog.stdlib import BoundLogger
@@ -33,6 +34,13 @@ class RestoreStarts:
         self._exactly_once = exactly_once
         self._log = log
 
+    def log_ends(self, changelogs: Collection[TopicPartition], consumer: RecordConsumer) -> dict[TopicPartition, int]:
+        """Returns the ends of ``changelogs`` as of now."""
+        # A transaction of the last owner may be committed, and its marker not yet be everywhere. If a changelog lacks
+        # it, the reader waits for the end of the open transaction.
+        ask = self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets
+        return dict(ask(changelogs))
+
     def find(self, task: StoredTask, consumer: RecordConsumer) -> list[RestoreStart]:
         """Returns a start for every store of ``task``, also if it lacks nothing. May be called again after an error.
 
@@ -41,10 +49,7 @@ class RestoreStarts:
         """
         partitions = set(task.changelogs.values())
         beginnings = consumer.fetch_beginning_offsets(partitions)
-        # A transaction of the last owner may be committed, and its marker not yet be everywhere: where a changelog is
-        # behind that, its reader waits for the end of what is open.
-        ask = self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets
-        log_ends = dict(ask(partitions))
+        log_ends = self.log_ends(partitions, consumer)
         ends = log_ends | dict(task.limits)
         # A store may be older than what its changelog keeps deletions for, also if it is not to have all of that yet.
         of_sources = {tp for store, tp in task.changelogs.items() if store in task.source_changelogs}

@@ -173,6 +173,49 @@ def test_a_store_that_waits_to_begin_again_keeps_nothing_of_what_was_deleted(
     assert (count_of(loop, "bob"), count_of(loop, "ada")) == (7, None)
 
 
+def test_a_store_that_waits_to_begin_again_takes_no_records_from_the_middle(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count in range(4):
+        log(rig, TASK, count)
+    standby = following_both(rig)
+    gone = without_leader(monkeypatch, TASK)
+    rig.broker.delete_topic(CHANGELOG)
+    rig.broker.create_topic(NewTopic(CHANGELOG, 2))
+    settle(standby)
+    for number in range(9):
+        log(rig, TASK, 7, key=b"bob" if number < 3 else b"eve")
+    # As a client that takes the place of one that does not answer: it is assigned where that one was.
+    replays = standby._standbys._following._replays
+    changelog = TopicPartition(CHANGELOG, TASK.partition)
+    assert changelog in replays.overtaken
+    replays.consumer.seek(changelog, replays.consumer.position(changelog))
+    settle(standby)
+    gone.clear()
+    standby.assign(2, {TASK: READS[TASK]}, {})
+    settle(standby)
+    assert [count_of(standby, key) for key in ("bob", "eve", "ada")] == [7, 7, None]
+
+
+def test_a_restore_ends_if_the_changelog_that_was_created_again_is_shorter(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count in range(4):
+        log(rig, TASK, count)
+    loop = rig.loop(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeConsumer, "poll", lambda *_: [])
+        loop.assign(1, {TASK: READS[TASK]}, {})
+        for _ in range(5):
+            loop.step()
+    rig.broker.delete_topic(CHANGELOG)
+    rig.broker.create_topic(NewTopic(CHANGELOG, 2))
+    log(rig, TASK, 7, key=b"bob")
+    loop._restoration._replays.consumer.seek(TopicPartition(CHANGELOG, TASK.partition), 3)
+    settle(loop)
+    assert [count_of(loop, key) for key in ("bob", "ada")] == [7, None]
+
+
 def test_the_lag_stays_known_while_a_leader_is_away(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise no standby could be promoted then. An error of a leader makes librdkafka forget the end."""
     standby = following_both(rig)
