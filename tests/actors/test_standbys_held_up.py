@@ -129,7 +129,7 @@ def test_a_standby_that_is_promoted_while_it_waits_to_begin_again_keeps_nothing_
     rig.broker.delete_topic(CHANGELOG)
     rig.broker.create_topic(NewTopic(CHANGELOG, 2))
     settle(standby)
-    assert lags(standby) == {}
+    assert TASK not in lags(standby)
     gone.clear()
     # Its new changelog reaches beyond the offset that the store had.
     for _ in range(3):

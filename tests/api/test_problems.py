@@ -127,7 +127,7 @@ def test_a_stuck_task_makes_the_application_not_ready_and_is_named_with_its_plac
     read_side.current = replace(STATUS, stuck=(stuck,))
     document = problem(client, "/readyz", 503, "stuck-task")
     assert document["detail"] == (
-        "application 'word-count' has stuck tasks: task 1_0 on actor-1 has processed nothing for 302 s: it stands at "
+        "application 'word-count' has stuck tasks: task 1_0 on actor-1 has processed nothing for 302 s: it is at "
         "offset 17 of partition 0 of topic 'words', 5 records before its end"
     )
     assert client.get("/healthz").status_code == 200, "the server itself is well"
