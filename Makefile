@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test quick test-long check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency lock clean environment jars
+.PHONY: help demo demo-backfill test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -18,14 +18,21 @@ demo: environment jars  ## count the words of Python's own sources, live, on a r
 demo-backfill: environment jars  ## the same, half of it by Spark over history
 	@$(RUN) -m penstock.cli.demo --backfill
 
-test: environment jars  ## run all tests, in two processes
-	@$(RUN) -m pytest --numprocesses=2 --dist=loadscope --no-loadscope-reorder
+TESTS = $(RUN) -m pytest --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
+test: environment jars  ## run the tests, except slow ones, in two processes
+	@$(TESTS)
+
+test-submission: environment jars  ## run the slow tests that each submission must pass
+	@$(TESTS) -m submission
 
 QUICK = tests/architecture tests/common tests/simulation tests/state tests/tasks tests/testing tests/topology
 quick: environment  ## run the tests that need no Ray, Kafka or Spark, except slow ones: for the inner loop
-	@$(RUN) -m pytest --numprocesses=2 --dist=loadscope -m "not slow and not faults" $(QUICK)
+	@$(TESTS) $(QUICK)
 
-test-long: environment jars  ## play all parity cases live and by Spark, on four partitions; ONLY=windowed,cogroup plays some
+test-long: environment jars  ## run all slow tests, for half an hour
+	@$(TESTS) -m "submission or long"
+
+test-live: environment jars  ## play all parity cases live and by Spark, on four partitions, for hours; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
 
 check: environment  ## lint, format, types, style of texts

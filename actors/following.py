@@ -95,11 +95,14 @@ class Following:
     def begin_again(self, changelogs: set[TopicPartition]) -> None:
         """Restore the wiped stores of these changelogs from the beginning: they have deleted records before they were
         read. May be called again after an error."""
-        followed = {tp for tp in changelogs if self._replays.by_partition[tp].followed}
-        # Without an end it would be gathered, and never be enough to be written.
-        ends = self._replays.consumer.fetch_end_offsets(followed)
+        # Each needs an end that the changelog has: records in front of it may be gathered until they are written at it.
+        ends = self._replays.consumer.fetch_end_offsets(changelogs)
+        for tp, end in ends.items():
+            replay = self._replays.by_partition[tp]
+            if not replay.followed:
+                ends[tp] = min(end, replay.task.limits.get(tp, 0))
         self._resume(changelogs)
-        self._replays.begin_again({tp: ends.get(tp) for tp in changelogs})
+        self._replays.begin_again(ends)
         for tp in changelogs:  # it may be another changelog
             self._last_ends.pop(tp, None)
 

@@ -244,10 +244,13 @@ class GlobalStores:
         take = task.update if self.ready else task.restore
         batches = opened.consumer.poll(_SLICE_RECORDS, 0)
         for batch in batches:
+            if batch.partition.topic in self._overtaken:
+                continue  # a client that was replaced reads on at a lost position, if there are records by now
             take(batch, now_ms)
             if (events := self._restores.get(batch.partition)) is not None:
                 events.restored(batch.offsets[-1] + 1, events.total + len(batch))
-        self._overtaken.update(tp.topic for tp in opened.consumer.lost_positions())
+        if lost := {tp.topic for tp in opened.consumer.lost_positions()} - self._overtaken:
+            self._overtake(lost)
         if not self.ready:
             self._look_for_ends()
         if task.has_changes and (self._clock.monotonic_s() >= self._commit_due_s or self._budget.needs_commit):
@@ -263,28 +266,40 @@ class GlobalStores:
         self._open_ones.directory.note_commit(self._clock.wall_ms())
         return True
 
-    @property
-    def overtaken(self) -> bool:
-        """True if a topic has deleted records before they were read: see :meth:`begin_again`."""
-        return bool(self._overtaken)
-
-    def begin_again(self) -> None:
-        """Fill the stores of such topics again; tasks wait meanwhile. May be called again after an error."""
+    def _overtake(self, topics: set[str]) -> None:
+        """Wipe the stores of ``topics`` at once, as :class:`Replays` does, and for the same reason."""
         opened = self._open_ones
-        again = [tp for tp in self._partitions() if tp.topic in self._overtaken]
-        beginnings = opened.consumer.fetch_beginning_offsets(again)
-        ends = opened.consumer.fetch_end_offsets(again)
-        deque(self._commit or (), maxlen=0)
-        self._commit = None
-        deque(opened.task.commit(), maxlen=0)  # no change may wait in a store that is wiped
-        opened.task.forget(again)
-        for topic in sorted(self._overtaken):
+        self._commit_all()  # no change may wait in a store that is wiped
+        opened.task.forget([tp for tp in opened.partitions if tp.topic in topics])
+        for topic in sorted(topics):
             store = opened.task.store_of[topic]
             self._log.error(
                 "global store wiped, filled again from the beginning",
                 why="its topic has deleted records before they were read, or was created again",
                 store=store, topic=topic,
             )  # fmt: skip
+            opened.task.state_manager.wipe(store)
+        self._overtaken |= topics
+
+    def _commit_all(self) -> None:
+        deque(self._commit or (), maxlen=0)
+        self._commit = None
+        deque(self._open_ones.task.commit(), maxlen=0)
+
+    @property
+    def overtaken(self) -> bool:
+        """True if a topic has deleted records before they were read: see :meth:`begin_again`."""
+        return bool(self._overtaken)
+
+    def begin_again(self) -> None:
+        """Fill the wiped stores of such topics again; tasks wait meanwhile. May be called again after an error."""
+        opened = self._open_ones
+        again = [tp for tp in self._partitions() if tp.topic in self._overtaken]
+        beginnings = opened.consumer.fetch_beginning_offsets(again)
+        ends = opened.consumer.fetch_end_offsets(again)
+        self._commit_all()
+        for topic in self._overtaken:
+            store = opened.task.store_of[topic]
             opened.task.state_manager.begin(store, {tp: beginnings[tp] for tp in again if tp.topic == topic})
         for tp in again:
             opened.consumer.seek(tp, beginnings[tp])

@@ -123,13 +123,12 @@ class Replays(Generic[Stored]):
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
 
-    def begin_again(self, ends: Mapping[TopicPartition, int | None]) -> None:
-        """Restore the wiped stores of these changelogs from the beginning, up to new ends; None keeps the end. May be
-        called again after an error."""
+    def begin_again(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Restore the wiped stores of these changelogs from the beginning, up to new ends. May be called again after an
+        error."""
         for tp, beginning in self.consumer.fetch_beginning_offsets(ends).items():
             replay = self.by_partition[tp]
-            if (end := ends[tp]) is not None:
-                replay.end, replay.caught_up = end, False
+            replay.end, replay.caught_up = ends[tp], False
             self._log.info(
                 "restoring store",
                 task=str(replay.task.id), store=replay.store, topic=tp.topic, offset=beginning, end=replay.end,
@@ -176,8 +175,8 @@ class Replays(Generic[Stored]):
         store, nothing would show any more that the store does not belong to it: after a crash, or on another actor."""
         self._log.warning(
             "store wiped, restoring from the beginning",
-            why="its changelog deleted records before they were restored", task=str(replay.task.id),
-            store=replay.store, topic=replay.partition.topic, offset=replay.position,
+            why="its changelog has deleted records before they were restored, or was created again",
+            task=str(replay.task.id), store=replay.store, topic=replay.partition.topic, offset=replay.position,
         )  # fmt: skip
         replay.load = None
         replay.task.state_manager.wipe(replay.store)

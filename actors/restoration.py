@@ -78,11 +78,11 @@ class Restoration:
 
     def begin_again(self) -> None:
         """Restore the wiped stores whose changelogs have deleted records before they were read from the beginning, up
-        to the ends as of now: a changelog that was created again may be shorter. May be called again after an error."""
+        to the ends as of now: a changelog that was created again may be shorter. A source topic is restored up to where
+        its task reads on, even if it has to grow to there. May be called again after an error."""
         replays = self._replays
         ends = self._starts.log_ends(replays.overtaken, replays.consumer)
-        limits = {tp: replays.by_partition[tp].task.limits.get(tp, end) for tp, end in ends.items()}
-        replays.begin_again({tp: min(end, limits[tp]) for tp, end in ends.items()})
+        replays.begin_again({tp: replays.by_partition[tp].task.limits.get(tp, end) for tp, end in ends.items()})
 
     def progress(self, task: HostedTask) -> RestoreFigures:
         """Returns the progress of the restore of the stores of ``task``."""

@@ -6,29 +6,27 @@ import itertools
 import signal
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from signal import default_int_handler as interrupted
+from types import FrameType
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadScopeScheduling
-from xdist.workermanage import NodeManager
 
 from penstock.common import log
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.security.broker import secured as secured
-from tests.two_processes import piece_of, turn_of
+from tests.two_processes import group_of, turn_of
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """A session that gets SIGTERM (a CI's time limit, ``kill``) ends as by Ctrl-C, so that it stops its broker.
 
     This holds also in the background of a script, which has its children ignore Ctrl-C.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Each of two processes is interrupted 5 s after the session's signal, and must then stop Ray and its broker.
-    NodeManager.EXIT_TIMEOUT = 20
+    signal.signal(signal.SIGTERM, _interrupt_processes if config.getoption("numprocesses", None) else interrupted)
+    signal.signal(signal.SIGINT, interrupted)
     # No example of Hypothesis fails because the machine is busy.
     settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("untimed")
@@ -37,15 +35,20 @@ def pytest_configure() -> None:
     logger("tests")
 
 
+def _interrupt_processes(number: int, frame: FrameType | None) -> None:
+    """Has the processes that run the tests end as by Ctrl-C, while there is time to stop their brokers and Rays."""
+    for process in psutil.Process().children():
+        process.send_signal(signal.SIGINT)
+    interrupted(number, frame)
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: turn_of(item.nodeid))
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Returns the scheduler that shares tests out between processes, as for ``make test``."""
-    scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = piece_of
-    return scheduler
+    groups = {item: group_of(item.nodeid, getattr(item, "fixturenames", ())) for item in items}
+    for item, group in groups.items():
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: turn_of(item.nodeid, groups[item]))
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,8 @@ for name in sys.argv[1:]:
 print(penstock.__file__)
 """
 
+pytestmark = pytest.mark.xdist_group("packaging")
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -64,7 +66,7 @@ def expected_files() -> set[str]:
     return {f"penstock/{file.as_posix()}" for file in own} | {"penstock/__init__.py", "penstock/py.typed"}
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 def test_the_wheel_holds_every_file_once_and_imports_in_a_scratch_environment(
     built: Path, scratch_python: Path, tmp_path: Path
 ) -> None:
@@ -78,7 +80,7 @@ def test_the_wheel_holds_every_file_once_and_imports_in_a_scratch_environment(
     assert imported_from.startswith(str(scratch_python.parent.parent))
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
     # Not by tarfile: Python 3.11.2 has no filters, and 3.12 warns where none is given.
@@ -89,7 +91,7 @@ def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Pa
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 def test_the_editable_install_shows_penstock_and_not_the_folders(scratch_python: Path, tmp_path: Path) -> None:
     install(scratch_python, "--no-build-isolation", "--editable", ROOT, cwd=tmp_path)
     imported_from = run(scratch_python, "-c", IMPORT_ALL, *PACKAGES, cwd=tmp_path)
@@ -99,7 +101,7 @@ def test_the_editable_install_shows_penstock_and_not_the_folders(scratch_python:
     assert run(scratch_python, "-c", bare, cwd=tmp_path) == "[]"
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_else(built: Path, tmp_path: Path) -> None:
     build = (sys.executable, "-m", "hatchling", "build", "-d", tmp_path, "-t", "wheel")
     run(*build, cwd=ROOT, CC=str(tmp_path / "no-compiler"))

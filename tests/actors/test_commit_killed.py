@@ -15,6 +15,7 @@ from penstock.actors.stream_loop import StreamLoop
 from penstock.common.topics import NewTopic
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, producer_of, settle, uncached
 from tests.actors.test_commit_beside_records import KEYS, TASK, counted_once, processed
+from tests.tiers import sampled
 
 
 def rows_of(rig: Rig, offset: int) -> dict[bytes, bytes]:
@@ -49,7 +50,7 @@ TOPOLOGIES = topologies()
 
 
 @pytest.mark.parametrize("shape", list(TOPOLOGIES))
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", sampled(range(8), every=3))
 def test_whenever_it_is_killed_nothing_is_lost_and_no_store_is_behind_its_offset(
     tmp_path: Path, shape: str, seed: int
 ) -> None:

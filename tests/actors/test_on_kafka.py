@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +34,7 @@ from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.state.queries import KeyQuery
 from tests.actors.rig import nothing_done
+from tests.own_ray import own_or_running_ray
 from tests.waiting import eventually
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
@@ -172,6 +172,7 @@ def test_counts_survive_a_restart_and_a_lost_disk(
     assert app.last_counts() == {b"a": 2002, b"b": 1000, b"c": 1000}
 
 
+@pytest.mark.submission
 def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
     topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -220,21 +221,14 @@ def test_idle_queries_are_answered_at_once(broker: str, topic_name: Callable[[st
 
 
 @pytest.fixture
-def local_ray() -> Iterator[Any]:
-    import ray
-
-    if ray.is_initialized():  # by other tests: theirs does
-        yield ray
-        return
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    yield ray
-    ray.shutdown()
+def ray_cluster() -> Iterator[None]:
+    yield from own_or_running_ray()
 
 
-@pytest.mark.slow
 def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
-    broker: str, topic_name: Callable[[str], str], tmp_path: Path, local_ray: Any
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> None:
+    import ray
     from ray import cloudpickle
 
     from penstock.actors.stream_actor import StreamActor
@@ -258,10 +252,9 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
                 os._exit(1)
             return CommitAnswer(True)
 
-    ray = local_ray
-    coordinator = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1).remote(app.clients, tmp_path / "lives")
+    coordinator: Any = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1).remote(app.clients, tmp_path / "lives")
     pickled = cloudpickle.dumps(app.spec)  # type: ignore[no-untyped-call]  # untyped in Ray
-    actor = ray.remote(StreamActor).options(num_cpus=1).remote("app", "stream/1", pickled)
+    actor: Any = ray.remote(StreamActor).options(num_cpus=1).remote("app", "stream/1", pickled)
     ray.get(actor.start.remote(coordinator, 1), timeout=60)
     waiting = actor.wait.remote()
     ray.get(actor.tell.remote(Assign(1, {TASK: frozenset({TopicPartition(app.input, 0)})}, {})), timeout=60)

@@ -23,6 +23,8 @@ from penstock.common.errors import ConfigError
 from tests.api.fake import FakeReadSide
 from tests.security.certificates import Authority
 
+pytestmark = pytest.mark.xdist_group("server")
+
 
 async def _started(read_side: FakeReadSide, settings: ServerSettings | None = None) -> tuple[asyncio.Task[None], str]:
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()

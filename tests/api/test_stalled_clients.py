@@ -97,6 +97,7 @@ def test_a_thousand_stalled_clients_keep_nobody_else_from_an_answer(stall: Stall
     asyncio.run(served(play, 10 if stall is no_reading else 1_000_000))
 
 
+@pytest.mark.submission
 def test_clients_of_all_kinds_together_neither() -> None:
     async def play(url: str, port: int) -> None:
         clients = [each for stall in STALLS for each in await stalled(port, stall, CLIENTS // len(STALLS))]

@@ -7,46 +7,53 @@ from pathlib import Path
 
 import pytest
 
-from tests.two_processes import DISTURBED, WITH_RAY, piece_of, turn_of
+from tests.two_processes import DISTURBED, RAYS_OF_THEIR_OWN, WITH_RAY, group_of, turn_of
 
 ROOT = Path(__file__).parents[2]
+STARTS_RAY = {"tests/own_ray.py", "tests/live/__main__.py"}
+"""Files whose ``ray.init`` is for the fixture ``ray_cluster``, or for no test at all."""
 
 
-def test_the_tests_of_a_file_stay_together_and_those_with_ray_do_all() -> None:
-    assert piece_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]") == "tests/tasks/test_ttl.py"
-    assert piece_of("tests/cluster/test_stop.py::test_one") == piece_of("tests/security/test_two.py::test") == WITH_RAY
-    assert piece_of("tests/chaos/test_kill.py::test_two") == piece_of("tests/elastic/test_elastic.py::test_one")
+def test_the_tests_with_ray_stay_together_as_do_those_of_programs_with_a_ray_of_their_own() -> None:
+    assert group_of("tests/cluster/test_stop.py::test_one", ["broker", "ray_cluster"]) == WITH_RAY
+    assert group_of("tests/chaos/test_kill.py::test_two", []) == RAYS_OF_THEIR_OWN
+    assert group_of("tests/tasks/test_ttl.py::TestRows::test_one[a::b]", ["broker"]) is None
 
 
 def test_those_that_another_ray_disturbs_come_long_after_those_that_start_one() -> None:
-    files = ["tests/tasks/test_ttl.py", *DISTURBED, "tests/chaos/test_kill.py", "tests/cluster/test_stop.py"]
-    assert sorted(files, key=turn_of) == [
-        "tests/cluster/test_stop.py",
-        "tests/chaos/test_kill.py",
-        *DISTURBED,
-        files[0],
+    groups = {"tests/tasks/test_ttl.py": None, DISTURBED: WITH_RAY, "tests/chaos/x.py": RAYS_OF_THEIR_OWN, "": WITH_RAY}
+    assert sorted(groups, key=lambda file: turn_of(file, groups[file])) == [
+        "",
+        "tests/chaos/x.py",
+        DISTURBED,
+        "tests/tasks/test_ttl.py",
     ]
-    assert all((ROOT / file).is_file() for file in DISTURBED)
+    assert (ROOT / DISTURBED).is_file()
 
 
-def test_a_file_that_starts_ray_belongs_to_those_with_ray() -> None:
-    starting = {file for file in (ROOT / "tests").rglob("test_*.py") if _starts_ray(file)}
-    assert len(starting) > 5
-    assert {file for file in starting if piece_of(str(file.relative_to(ROOT))) != WITH_RAY} == set()
+def test_a_file_that_starts_ray_in_the_process_of_the_test_does_so_by_the_fixture() -> None:
+    files = {file for file in (ROOT / "tests").rglob("*.py") if _calls(file, "ray.init")}
+    others = {str(file.relative_to(ROOT)) for file in files} - STARTS_RAY
+    assert {file for file in others if group_of(file, []) is None} <= {"tests/faults/driver.py"}, "a program of its own"
+
+
+def test_a_file_whose_tests_share_a_fixture_is_a_group() -> None:
+    sharing = {
+        file for file in (ROOT / "tests").rglob("test_*.py") if '@pytest.fixture(scope="module")' in file.read_text()
+    }
+    alone = {file.relative_to(ROOT) for file in sharing if "xdist_group(" not in file.read_text()}
+    assert len(sharing) > 5
+    assert {str(file) for file in alone if group_of(str(file), _arguments(ROOT / file)) is None} == set()
 
 
 def test_a_test_has_the_same_name_in_both_processes(request: pytest.FixtureRequest) -> None:
     assert [item.nodeid for item in request.session.items if " at 0x" in item.nodeid] == []
 
 
-def _starts_ray(file: Path) -> bool:
-    """Returns True if ``file`` calls ``ray.init``, or has a fixture that does, by name or by ``usefixtures``."""
-    nodes = list(ast.walk(ast.parse(file.read_text())))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    asked = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    asked |= {ast.unparse(each).strip("'") for call in calls if _ends_in(call, "usefixtures") for each in call.args}
-    return any(_ends_in(call, "ray.init") for call in calls) or not asked.isdisjoint({"ray_cluster", "word_count"})
+def _calls(file: Path, name: str) -> bool:
+    calls = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call))
+    return any(ast.unparse(call.func) == name for call in calls)
 
 
-def _ends_in(call: ast.Call, name: str) -> bool:
-    return ast.unparse(call.func).endswith(name)
+def _arguments(file: Path) -> set[str]:
+    return {node.arg for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.arg)}

@@ -111,7 +111,7 @@ def test_a_connection_that_the_server_closed_is_not_asked_again() -> None:
     assert asyncio.run(ask()) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.parametrize("workload", ["join", "stream-join", "foreign-key-join"])
 def test_a_run_of_penstock_is_measured_and_its_output_found_right(rigs: Mapping[str, Rig], workload: str) -> None:
     rig = rigs.get(WORKLOADS[workload].dataset, rigs["payments"])
@@ -123,7 +123,7 @@ def test_a_run_of_penstock_is_measured_and_its_output_found_right(rigs: Mapping[
     assert run.peak_mb("worker") > 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_look_ups_on_an_idle_application_are_all_answered(rig: Rig) -> None:
     result, runs, wrong = http_lookups.measure(rig, repeat=0, idle_s=0.5)
 
@@ -135,7 +135,7 @@ def test_look_ups_on_an_idle_application_are_all_answered(rig: Rig) -> None:
     assert "idle" in to_markdown(http_lookups.table(result))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_stops_of_commits_are_measured(rig: Rig) -> None:
     stops, wrong = commit_stops.measure(rig, repeat=1)
 
@@ -287,6 +287,7 @@ def own_broker(tmp_path: Path) -> Iterator[str]:
         yield status.bootstrap_servers
 
 
+@pytest.mark.long
 def test_a_restore_is_measured_until_all_tasks_run_and_the_store_is_compared(own_broker: str, tmp_path: Path) -> None:
     made = recovery.Recovery(tmp_path, own_broker, 3_000, 500, Console(file=io.StringIO()))
     ((side, state),) = made.sides(jdk=None)

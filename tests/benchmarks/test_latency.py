@@ -128,6 +128,7 @@ class Copier(Deployment):
         self._thread.join()
 
 
+@pytest.mark.long
 def test_capacity_latencies_and_the_silence_after_a_kill_are_measured(
     broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

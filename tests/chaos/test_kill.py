@@ -31,13 +31,13 @@ def test_the_short_run_has_every_kind_of_fault(kinds: tuple[Kind, ...]) -> None:
     assert {fault.kind for fault in draw(SEED, SECONDS, kinds)} == set(kinds)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
     said = played("at_least_once", ANYWHERE)
     assert f"{len(ANYWHERE)} faults; back to rest" in said
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 def test_exactly_once_each_record_counts_once_whatever_befalls_the_application() -> None:
     said = played("exactly_once_v2", WITHOUT_BROKER)
     assert "; 0 of them counted again (exactly_once_v2)" in said

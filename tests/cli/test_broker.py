@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import AdminClient
 
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
@@ -17,6 +18,7 @@ def penstock(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=180)
 
 
+@pytest.mark.submission
 def test_start_status_stop(tmp_path: Path) -> None:
     folder, port = tmp_path / "broker", free_port()
     try:

@@ -110,6 +110,7 @@ def gcs_address() -> str:
     return str(ray.get_runtime_context().gcs_address)
 
 
+@pytest.mark.submission
 def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     word_count: Callable[[], WordCount], tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
     assert "does not run in the Ray cluster at" in gone.stderr
 
 
+@pytest.mark.long
 def test_sigterm_to_the_whole_process_group_drains_it_with_a_ray_of_its_own(
     word_count: Callable[[], WordCount], tmp_path: Path
 ) -> None:
@@ -162,6 +164,7 @@ def test_sigterm_to_the_whole_process_group_drains_it_with_a_ray_of_its_own(
     assert_drained(it)
 
 
+@pytest.mark.long
 def test_ctrl_c_drains_a_program_that_calls_run(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     it.send(["a b a", "c a"])
@@ -178,6 +181,7 @@ def assert_drained(it: WordCount) -> None:
     assert it.committed() == 2
 
 
+@pytest.mark.long
 def test_stop_ends_an_application_of_another_process(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     write_program(tmp_path, it)
@@ -189,6 +193,7 @@ def test_stop_ends_an_application_of_another_process(word_count: Callable[[], Wo
         assert output.process.wait(60) == 0
 
 
+@pytest.mark.submission
 def test_an_error_is_printed_and_the_exit_code_says_so(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     producer = it.clients.producer()

@@ -13,8 +13,9 @@ from penstock.cluster.elasticity import LEAVE_S
 from penstock.cluster.silence import DEAD_S, HUNG_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
+from tests.tiers import sampled
 
-SEEDS = range(40)
+SEEDS = sampled(range(40), every=3)
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +105,7 @@ def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_r
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> None:
     print(f"seed {seed}")
 
@@ -127,7 +128,7 @@ def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> N
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 def test_whoever_changes_the_number_of_actors_in_the_end_there_are_so_many(seed: int) -> None:
     print(f"seed {seed}")
 
@@ -148,7 +149,7 @@ def test_whoever_changes_the_number_of_actors_in_the_end_there_are_so_many(seed:
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("left_s", [60.0, None])
 def test_a_node_that_is_drained_is_left_in_good_order_one_after_the_other(left_s: float | None, seed: int) -> None:
     print(f"seed {seed}")
@@ -174,7 +175,7 @@ def test_a_node_that_is_drained_is_left_in_good_order_one_after_the_other(left_s
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 def test_where_no_other_node_has_room_tasks_run_on_the_drained_one_until_shortly_before_its_end(seed: int) -> None:
     print(f"seed {seed}")
 
@@ -198,7 +199,7 @@ def test_where_no_other_node_has_room_tasks_run_on_the_drained_one_until_shortly
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("loss", ["seat_lost", "refused_for_good"])
 def test_when_kafka_takes_no_commit_any_more_every_actor_ends_at_once_and_the_application_says_why(
     loss: str, seed: int

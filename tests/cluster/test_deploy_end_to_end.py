@@ -75,6 +75,7 @@ def sent_all_the_time(it: WordCount) -> Iterator[None]:
         sending.join()
 
 
+@pytest.mark.submission
 def test_a_new_version_takes_over_during_input_and_each_count_is_exact(
     word_count: Callable[[], WordCount], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_new_version_takes_over_during_input_and_each_count_is_exact(
     assert app.close()
 
 
+@pytest.mark.long
 def test_a_version_that_fails_is_rolled_back_and_each_count_is_exact(word_count: Callable[[], WordCount]) -> None:
     it = word_count()
     it.send(LINES)

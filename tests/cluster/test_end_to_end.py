@@ -48,6 +48,7 @@ def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> Non
     assert find_coordinator(it.application_id) is None
 
 
+@pytest.mark.long
 def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeWordCount) -> None:
     it = word_count()
     it.send(LINES)
@@ -63,6 +64,7 @@ def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeW
     assert it.committed() == len(LINES)
 
 
+@pytest.mark.submission
 def test_a_stopped_application_goes_on_where_it_was_without_counting_twice(word_count: MakeWordCount) -> None:
     it = word_count()
     for _ in range(2):
@@ -98,6 +100,7 @@ class RestoresInFile(ps.StateRestoreListener):
             print(*what, file=file)
 
 
+@pytest.mark.long
 def test_a_restore_listener_is_called_where_stores_are_restored(word_count: MakeWordCount, tmp_path: Path) -> None:
     it = word_count()
     it.send(LINES)
@@ -134,6 +137,7 @@ def test_a_running_application_cannot_be_started_again(word_count: MakeWordCount
     assert app.close()
 
 
+@pytest.mark.long
 def test_a_repartition_topic_is_emptied_of_what_is_committed(word_count: MakeWordCount) -> None:
     it = word_count()
     it.send(LINES)
@@ -179,6 +183,7 @@ def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_cou
     assert app.close()
 
 
+@pytest.mark.submission
 def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWordCount) -> None:
     it = word_count()
     it.send(LINES)
@@ -197,6 +202,7 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
     assert app.close()
 
 
+@pytest.mark.long
 def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_count: MakeWordCount) -> None:
     it = word_count()
     app = it.app()

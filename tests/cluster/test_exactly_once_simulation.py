@@ -17,8 +17,9 @@ from penstock.common.errors import BrokerUnreachableError
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld, TransactionalActor
 from tests.cluster.test_coordinator_simulation import settled
 from tests.cluster.virtual_time import run
+from tests.tiers import sampled
 
-SEEDS = range(60)
+SEEDS = sampled(range(60), every=3)
 
 
 async def troubled(seed: int, rounds: int = 60, world: ExactlyOnceWorld | None = None) -> ExactlyOnceWorld:
@@ -157,6 +158,7 @@ def take_the_id_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
         give_a_seat_under_an_old_assignment, go_on_after_an_abort, take_the_id_after_asking,
     ],
 )  # fmt: skip
+@pytest.mark.long
 def test_a_mistake_that_doubles_or_loses_records_is_found(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake(monkeypatch)
     for seed in range(1000):

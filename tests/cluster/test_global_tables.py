@@ -109,6 +109,7 @@ class Joined:
 
 
 @pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.long
 def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -36,6 +36,8 @@ from tests.actors.rig import APPLICATION
 from tests.api.fake import FakeReadSide
 from tests.cluster.queries_page import application_of_the_page
 
+pytestmark = pytest.mark.xdist_group("http fuzz")
+
 TOKEN = "operate-token-0123456789"
 SETTINGS = ServerSettings(tokens=(Token.of(Scope.OPERATE, TOKEN),), max_ranges_per_second=1_000_000)
 CHECKS = [

@@ -23,6 +23,7 @@ from tests.waiting import eventually
 LINES = ["a b", "b c", "c d", "d a"] * 25
 
 
+@pytest.mark.submission
 def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coordinator(
     word_count: Callable[[], WordCount],
 ) -> None:
@@ -65,6 +66,7 @@ def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
     end_actors(name, find_coordinator(name))
 
 
+@pytest.mark.long
 def test_a_program_that_fails_is_tried_again_from_its_last_commit_until_the_handler_gives_up(
     broker: str, application_id: str, tmp_path: Path, ray_cluster: None
 ) -> None:

@@ -14,6 +14,7 @@ from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World
 from tests.cluster.test_coordinator_simulation import at_rest, settled
 from tests.cluster.virtual_time import run
+from tests.tiers import sampled
 
 
 def told(world: World) -> set[bool]:
@@ -32,7 +33,7 @@ async def troubled(world: World, rounds: int = 80) -> None:
         world.rng.choice(faults)()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("kind", [World, ExactlyOnceWorld])
 def test_every_actor_comes_to_know_whether_the_application_is_paused_whatever_happens(
     kind: type[World], seed: int
@@ -58,7 +59,7 @@ def test_every_actor_comes_to_know_whether_the_application_is_paused_whatever_ha
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 def test_an_actor_that_starts_while_the_application_is_paused_never_has_a_task_and_does_not_know_it(seed: int) -> None:
     print(f"seed {seed}")
 
@@ -89,7 +90,7 @@ def test_an_actor_that_starts_while_the_application_is_paused_never_has_a_task_a
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 def test_a_program_that_fails_each_time_is_started_anew_ever_more_slowly(seed: int) -> None:
     print(f"seed {seed}")
 

@@ -14,7 +14,7 @@ from tests.live.play import excluded, play
 from tests.live.shapes import of_shapes, operators_seen, sample
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.usefixtures("ray_cluster")
 def test_every_shape_does_live_what_it_does_in_the_driver(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
@@ -26,7 +26,7 @@ def test_every_shape_does_live_what_it_does_in_the_driver(
     assert outcome.records > 500
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_what_is_open_closes_on_an_idle_topic_and_stays_closed_over_a_restart(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path

@@ -14,6 +14,7 @@ from tests.cluster.conftest import WordCount
 from tests.waiting import eventually
 
 
+@pytest.mark.long
 def test_a_deleted_changelog_shows_and_a_start_without_it_refuses_and_keeps_the_local_state(
     word_count: Callable[[], WordCount],
 ) -> None:

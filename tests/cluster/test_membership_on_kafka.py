@@ -37,6 +37,7 @@ def committed(membership: Membership, offset: int) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_commit_goes_on_after_the_broker_was_away_for_longer_than_the_session(own_broker: LocalBroker) -> None:
     address = own_broker.status().bootstrap_servers
     clients = ConfluentClients(address, "group", {"session.timeout.ms": 6_000})

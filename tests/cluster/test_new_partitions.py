@@ -38,6 +38,7 @@ def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
     end_actors(name, find_coordinator(name))
 
 
+@pytest.mark.submission
 def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     broker: str, application_id: str, tmp_path: Path, ray_cluster: None
 ) -> None:
@@ -71,6 +72,7 @@ def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     assert app.close()
 
 
+@pytest.mark.long
 def test_a_repartition_topic_that_would_have_to_grow_ends_the_application_with_what_to_do(
     word_count: Callable[[], WordCount],
 ) -> None:

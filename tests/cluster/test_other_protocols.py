@@ -88,6 +88,7 @@ def test_members_that_do_not_leave_are_an_error_in_the_end(
     assert "stop that application first, or give this one another application.id" in str(failed)
 
 
+@pytest.mark.long
 def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_left_the_group(
     word_count: Callable[[], WordCount],
 ) -> None:

@@ -26,6 +26,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.submission
 def test_work_resumes_by_itself_and_no_actor_ends(
     guarantee: str, kafka: Kafka, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> None:

@@ -29,6 +29,7 @@ def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
     end_actors(name, find_coordinator(name))
 
 
+@pytest.mark.long
 def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_stay(
     broker: str, application_id: str, tmp_path: Path, ray_cluster: None
 ) -> None:
@@ -86,6 +87,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
     assert app.close()
 
 
+@pytest.mark.long
 def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
     broker: str, application_id: str, tmp_path: Path, ray_cluster: None
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_library_is_no_code_of_the_user_wherever_it_is_installed(
         unpickled_program(pickled)  # the user's module beside a library travels with the program
 
 
+@pytest.mark.long
 def test_two_programs_may_be_pickled_at_once(code: Path) -> None:
     import users_program
 

@@ -88,6 +88,7 @@ def penstock(home: Path, *arguments: str, **env: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.long
 def test_each_application_is_found_in_its_cluster_with_the_token_that_lies_in_the_users_home(
     two: dict[str, str], home: Path
 ) -> None:
@@ -97,6 +98,7 @@ def test_each_application_is_found_in_its_cluster_with_the_token_that_lies_in_th
     assert json.loads(penstock(home, "status", "two", "--json").stdout)["application_id"] == "two"
 
 
+@pytest.mark.submission
 def test_all_applications_are_listed_with_their_clusters(two: dict[str, str], home: Path) -> None:
     listed = penstock(home, "status")
     assert listed.returncode == 0, listed.stderr
@@ -108,6 +110,7 @@ def test_all_applications_are_listed_with_their_clusters(two: dict[str, str], ho
     assert found.items() >= two.items()
 
 
+@pytest.mark.long
 def test_ray_address_is_the_only_cluster_that_is_looked_into(two: dict[str, str], home: Path) -> None:
     assert penstock(home, "status", "one", RAY_ADDRESS=two["one"]).returncode == 0
     elsewhere = penstock(home, "status", "one", RAY_ADDRESS=two["two"])
@@ -143,6 +146,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("command", [["status", "x"], ["stop", "x"], ["query", "x", "s", "k"], ["status"]])
+@pytest.mark.long
 def test_an_address_where_nobody_listens_is_named(command: list[str], tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     failed = penstock(tmp_path, *command, RAY_ADDRESS=address)

@@ -39,6 +39,7 @@ def refusal(result: Result) -> str:
     return str(result.exception)
 
 
+@pytest.mark.submission
 def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
     word_count: Callable[[], WordCount], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

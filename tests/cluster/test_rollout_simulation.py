@@ -13,6 +13,7 @@ from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World
 from tests.cluster.test_coordinator_simulation import at_rest, settled
 from tests.cluster.virtual_time import run
+from tests.tiers import sampled
 
 KINDS = [World, ExactlyOnceWorld]
 
@@ -58,7 +59,7 @@ async def rolled_out_among_faults(world: World, rounds: int) -> None:
     assert world.error is None
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_version_takes_over_every_task_and_the_old_actors_end(kind: type[World], seed: int) -> None:
     print(f"seed {seed}")
@@ -75,7 +76,7 @@ def test_a_new_version_takes_over_every_task_and_the_old_actors_end(kind: type[W
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_version_that_fails_is_rolled_back_and_the_application_does_not_end(kind: type[World], seed: int) -> None:
     print(f"seed {seed}")
@@ -198,7 +199,7 @@ def test_one_loss_while_a_version_is_rolled_back_does_not_stop_that(kind: type[W
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", sampled(range(30), every=3))
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_happens_the_application_comes_to_rest_on_one_version(kind: type[World], seed: int) -> None:
     print(f"seed {seed}")
@@ -237,7 +238,7 @@ def test_without_a_free_cpu_old_actors_make_room_one_after_the_other(kind: type[
     run(play())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), every=3))
 def test_tasks_move_one_by_one_between_two_actors(seed: int) -> None:
     print(f"seed {seed}")
 

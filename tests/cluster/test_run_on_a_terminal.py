@@ -30,6 +30,7 @@ def log_of(lines: list[str]) -> Path:
     return Path(first.removeprefix("Log: "))
 
 
+@pytest.mark.submission
 def test_a_terminal_shows_the_table_and_ctrl_c_drains(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     it.send(["a b a", "c a"])
@@ -46,6 +47,7 @@ def test_a_terminal_shows_the_table_and_ctrl_c_drains(word_count: Callable[[], W
 
 
 @pytest.mark.parametrize("interrupted_in", ["check", "close"])
+@pytest.mark.long
 def test_ctrl_c_at_a_bad_moment_is_one_sentence(
     word_count: Callable[[], WordCount], tmp_path: Path, interrupted_in: str
 ) -> None:
@@ -76,6 +78,7 @@ ps.run(app)
     assert not any("Traceback" in line for line in seen.lines)
 
 
+@pytest.mark.long
 def test_the_cause_of_an_error_stands_there_in_full(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     write_program(tmp_path, it)

@@ -130,6 +130,7 @@ def test_a_lock_file_of_another_user_is_named_with_its_owner_and_the_way_out(of_
     refuse_running_elsewhere(of_another_user)
 
 
+@pytest.mark.long
 def test_a_running_application_locks_a_second_start_out_and_one_that_has_stopped_does_not(
     word_count: Callable[[], WordCount],
 ) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from penstock.actors.messages import ApplicationState
 from tests.cluster.conftest import WordCount
 from tests.waiting import eventually
 
 
+@pytest.mark.long
 def test_an_application_without_a_cpu_says_which_other_one_has_them(word_count: Callable[[], WordCount]) -> None:
     first, second = word_count(), word_count()
     app = first.app(tasks_per_actor=1)  # an actor for each of its four tasks, on four CPUs

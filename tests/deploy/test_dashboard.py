@@ -18,6 +18,8 @@ from penstock.common.metric_names import KINDS
 from tests.actors.rig import Rig, settle
 from tests.deploy.dashboard import dashboard, missing_from, targets
 
+pytestmark = pytest.mark.xdist_group("dashboard")
+
 
 @pytest.fixture(scope="module")
 def status(tmp_path_factory: pytest.TempPathFactory) -> ApplicationStatus:

@@ -76,6 +76,7 @@ def test_ends_are_known_without_asking_once_something_was_fetched(rig: Rig, even
 
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("how", ["assigned again", "sought"])
+@pytest.mark.long
 def test_an_end_of_before_is_forgotten(rig: Rig, eventually: Eventually, how: str, more: int) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)

@@ -239,6 +239,7 @@ def stop_giving(consumer: ConfluentConsumer, tp: TopicPartition) -> None:
     consumer._client.pause([Tpo(*tp)])
 
 
+@pytest.mark.long
 def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_repetition(
     real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None]
 ) -> None:
@@ -264,6 +265,7 @@ def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_rep
     assert poll_until(consumer, {paused: 7}) == {paused: [3, 4, 5, 6]}
 
 
+@pytest.mark.submission
 def test_it_is_found_while_another_partition_gives_records_all_the_time(
     real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None]
 ) -> None:
@@ -292,6 +294,7 @@ def test_it_is_found_while_another_partition_gives_records_all_the_time(
     assert read == {stuck: [1], busy: list(range(sent))}
 
 
+@pytest.mark.long
 def test_an_idle_partition_and_a_paused_one_are_left_alone(
     real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

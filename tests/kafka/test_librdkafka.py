@@ -180,6 +180,7 @@ def test_errors_that_came_before_the_fetcher_are_nothing_to_die_of() -> None:
     assert (done.returncode, done.stdout) == (0, "[] []\n"), done.stderr
 
 
+@pytest.mark.long
 def test_a_topic_that_librdkafka_gives_up_is_nothing_to_die_of(real: Rig, request: pytest.FixtureRequest) -> None:
     """librdkafka reports it among the records, by the callback for errors, when the topic was away for long enough."""
     topic = real.topic(partitions=2)

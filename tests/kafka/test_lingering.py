@@ -32,7 +32,7 @@ def cpu_of_clients_s() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(binding() is None, reason="the binding is not compiled")
 @pytest.mark.parametrize("flushed", [False, True], ids=["left alone", "flushed"])
 def test_waiting_for_an_answer_takes_no_time_of_the_processor(flushed: bool, tmp_path: Path) -> None:

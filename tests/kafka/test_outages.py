@@ -21,6 +21,8 @@ from tests.faults.rig import Kafka, kafka_behind_a_proxy
 from tests.kafka.outage_programs import SESSION_MS
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.xdist_group("outages")
+
 SEED = 21
 FEW = (0.5, 1.1, 2.0)
 """Lengths of the outages that ``make test`` can afford, in sessions."""
@@ -103,6 +105,7 @@ def topic_on(kafka: Kafka, name: str) -> Admin:
     return admin
 
 
+@pytest.mark.submission
 def test_a_seat_is_kept_or_taken_again_after_every_outage(
     kafka: Kafka, outages: list[float], topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -117,6 +120,7 @@ def test_a_seat_is_kept_or_taken_again_after_every_outage(
         play(kafka, outages, it, committed)
 
 
+@pytest.mark.long
 def test_no_question_to_a_broker_that_goes_away_ends_the_process(
     kafka: Kafka, outages: list[float], topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

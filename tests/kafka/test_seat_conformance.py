@@ -160,7 +160,7 @@ class SeatOfAProcess:
         return self._path.read_text().split()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_process_that_stood_still_for_a_session_gives_way_to_who_has_its_seat(
     real: Rig, eventually: Eventually, tmp_path: Path
 ) -> None:

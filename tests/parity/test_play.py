@@ -14,6 +14,8 @@ import pytest
 from tests.architecture.sources import ROOT
 from tests.parity.play import answer
 
+pytestmark = pytest.mark.xdist_group("play")
+
 PLAYABLE: dict[str, Any] = {
     "name": "playable",
     "config": {},

@@ -56,7 +56,7 @@ def changelog(it: WordCount) -> dict[str, int]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.usefixtures("shared_spark", "ray_cluster")
 def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -> None:
     word_count.send(FIRST)
@@ -80,7 +80,7 @@ def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -
     assert word_count.complete()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("shared_spark")
 def test_a_backfill_that_failed_before_its_offsets_were_committed_is_run_again_and_counts_nothing_twice(
     word_count: WordCount, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +107,7 @@ def test_a_backfill_that_failed_before_its_offsets_were_committed_is_run_again_a
     assert (again.read, again.written, again.changelog_rows) == (Counter(), {}, {})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("shared_spark")
 def test_exactly_once_what_is_committed_is_read_and_what_is_open_later(word_count: WordCount) -> None:
     patient = {"transaction.timeout.ms": 300_000}

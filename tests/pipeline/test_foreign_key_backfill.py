@@ -70,7 +70,7 @@ class Joined:
         return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.usefixtures("shared_spark")
 def test_every_result_is_there_and_the_second_part_goes_on_from_the_subscriptions_of_the_first(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path

@@ -53,7 +53,6 @@ def test_only_a_sub_topology_that_may_look_into_them_reads_them() -> None:
     assert not may_look_into_global_stores(latest_words().subtopologies[0])
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("shared_spark")
 def test_a_backfill_joins_with_all_of_a_global_table(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path

@@ -33,7 +33,7 @@ app = ps.KafkaStreams(builder.build(), {{
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_ends_a_backfill_with_one_sentence(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

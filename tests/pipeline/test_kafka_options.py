@@ -112,6 +112,7 @@ def test_a_key_in_a_form_that_java_does_not_read_is_refused_with_the_command_tha
 
 
 @pytest.mark.parametrize("place", ["tls", "mutual"])
+@pytest.mark.long
 def test_history_is_read_from_a_broker_that_demands_it(
     place: str, spark: SparkSession, secured: SecuredBroker, topic_name: Callable[[str], str]
 ) -> None:

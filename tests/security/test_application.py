@@ -61,6 +61,7 @@ def logs() -> str:
     return "".join(file.read_text(errors="replace") for file in Path(_global_node.get_logs_dir_path()).rglob("*.*"))
 
 
+@pytest.mark.submission
 def test_a_secured_application_runs_and_shows_no_secret(
     word_count: WordCount, secured: SecuredBroker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

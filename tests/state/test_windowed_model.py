@@ -17,7 +17,7 @@ from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, Win
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.submission
 
 keys = st.sampled_from(["a", "a\0", "ab", "é"])
 bounds = st.none() | keys

@@ -20,6 +20,8 @@ import pytest
 import penstock as ps
 from tests.architecture.sources import ROOT
 
+pytestmark = pytest.mark.xdist_group("types")
+
 HERE = Path(__file__).parent
 RIGHT = sorted(file.name for file in (HERE / "right").glob("*.py"))
 WRONG = sorted(file.name for file in (HERE / "wrong").glob("*.py"))
@@ -117,7 +119,7 @@ def by_line(found: list[tuple[str, int, str]]) -> Faults:
     return faults
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.parametrize("program", RIGHT)
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_a_right_program_is_accepted_and_its_types_are_inferred(
@@ -126,7 +128,7 @@ def test_a_right_program_is_accepted_and_its_types_are_inferred(
     assert faults[checker].get(f"right/{program}", {}) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.parametrize("program", WRONG)
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_each_fault_is_reported_at_its_line_and_nothing_else(
@@ -140,13 +142,13 @@ def test_each_fault_is_reported_at_its_line_and_nothing_else(
     assert {number: reported[number] for number in reported.keys() - marked} == {}, "reported beside"
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_every_public_name_is_there_for_a_type_checker(faults: Mapping[str, Faults], checker: str) -> None:
     assert faults[checker].get("names.py", {}) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.submission
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_the_programs_of_the_pages_are_accepted(faults: Mapping[str, Faults], folder: Path, checker: str) -> None:
     assert len(list((folder / "pages").iterdir())) >= len(PAGES)

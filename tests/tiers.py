@@ -1,0 +1,21 @@
+"""The tiers of the tests: ``make test`` plays one of them, each submission two, each night all.
+
+A test without a mark is part of ``make test``, which is to be done in nine minutes. One that is marked ``submission``
+is slow, and its answer is wanted before a change lands (``.ci/run``). One that is marked ``long`` is slow, and another
+test finds most of its faults. ``make test-long`` plays both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def sampled(values: Iterable[Any], every: int) -> list[Any]:
+    """Returns parameters of a test: each ``every``-th is part of ``make test``, ``make test-long`` plays all."""
+    return [
+        value if number % every == 0 else pytest.param(value, marks=pytest.mark.long)
+        for number, value in enumerate(values)
+    ]
