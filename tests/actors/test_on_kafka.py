@@ -252,7 +252,8 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
                 os._exit(1)
             return CommitAnswer(True)
 
-    coordinator: Any = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1).remote(app.clients, tmp_path / "lives")
+    remote: Any = ray.remote(Coordinator).options(num_cpus=0, max_restarts=-1)
+    coordinator = remote.remote(app.clients, tmp_path / "lives")
     pickled = cloudpickle.dumps(app.spec)  # type: ignore[no-untyped-call]  # untyped in Ray
     actor: Any = ray.remote(StreamActor).options(num_cpus=1).remote("app", "stream/1", pickled)
     ray.get(actor.start.remote(coordinator, 1), timeout=60)

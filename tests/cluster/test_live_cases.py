@@ -1,5 +1,5 @@
 """Parity cases of every shape on four partitions, through a real Kafka and a real Ray, stopped in the middle and
-restored elsewhere: a sample of ``make test-long``."""
+restored elsewhere: a sample of ``make test-live``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parity cases of which Spark plays the history and the live application the rest: a sample of ``make test-long``."""
+"""Parity cases of which Spark plays the history and the live application the rest: a sample of ``make test-live``."""
 
 from __future__ import annotations
 
