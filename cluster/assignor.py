@@ -11,17 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from penstock.common.ids import TaskId
 
 
-def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int, standbys: int = 0) -> int:
-    """Returns the number of actors for ``tasks`` tasks: by ``tasks.per.actor``, else one per CPU, but no more than
-    tasks. As far as there are CPUs, it is raised to put a task and each of its ``standbys`` on different actors."""
-    if tasks == 0:
-        return 0
-    apart = 1 + standbys
-    if tasks_per_actor is not None:
-        return max(-(-tasks // tasks_per_actor), min(apart, cpus))
-    return max(1, min(max(tasks, apart), cpus))
-
-
 def assign(
     tasks: Collection[TaskId],
     actors: Sequence[str],

@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from penstock.actors.process_id import find_process_id
-from penstock.cluster.names import seat_id
-from penstock.common.config import StreamsConfig
-from penstock.common.errors import StreamsError
-from penstock.common.log import logger
 from penstock.common.shown import shown_with_type
-
-_LEAVE_S = 5.0
-"""Least time that leaving may take, however long the actors took to end."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +58,3 @@ class CloseOptions:
     def leaves(self) -> bool:
         """True if it leaves the group."""
         return self.operation is CloseOptions.GroupMembershipOperation.LEAVE_GROUP
-
-
-def leave_group(config: StreamsConfig, left_s: float) -> str | None:
-    """Remove the static member of an application whose coordinator has ended from the consumer group. Returns why that
-    failed, which is also logged as a warning: then the member leaves when its session times out."""
-    from penstock.kafka.group_tools import GroupTools
-
-    tools = GroupTools(config.bootstrap_servers, config.client_entries("admin."))
-    try:
-        who = find_process_id(config.application_id)
-        if who is not None:
-            tools.free_seat(config.application_id, seat_id(config.application_id, who), max(left_s, _LEAVE_S))
-    except StreamsError as error:
-        log = logger(__name__)
-        log.warning("group not left: the static member stays until its session times out", error=str(error))
-        return str(error)
-    return None

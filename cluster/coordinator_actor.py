@@ -28,7 +28,6 @@ from penstock.actors.process_watch import LOOK_EVERY_S, Process, own_process
 from penstock.actors.rollout import Deployment, RunningProgram
 from penstock.cluster import events, final_state, wanted_count
 from penstock.cluster.broker_watch import BrokerWatch
-from penstock.cluster.close_options import leave_group
 from penstock.cluster.conditions import health_of, waits_for
 from penstock.cluster.coordinator import Coordinator
 from penstock.cluster.deployments import Deployments
@@ -37,6 +36,7 @@ from penstock.cluster.first_plan import first_plan
 from penstock.cluster.found_partitioners import partitioners_of
 from penstock.cluster.key_serdes import pickled_key_serdes
 from penstock.cluster.known_http import KnownHttp
+from penstock.cluster.leaving import leave_group
 from penstock.cluster.membership import Membership
 from penstock.cluster.metadata import metadata_of
 from penstock.cluster.metrics import metric_families

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Set
 
 from penstock.cluster.actor_record import ActorRecord, Phase
-from penstock.cluster.assignor import wanted_actors
 from penstock.cluster.events import ActorsWanted, NodesDraining
 from penstock.cluster.rollouts import Rollouts
 from penstock.cluster.unfit_nodes import UnfitNodes
@@ -14,6 +13,17 @@ from penstock.cluster.unfit_nodes import UnfitNodes
 LEAVE_S = 15.0
 """Seconds that an actor needs at most to commit and close its stores: then it must not wait for another any longer."""
 _LIVING = (Phase.STARTING, Phase.UP)
+
+
+def wanted_actors(tasks: int, tasks_per_actor: int | None, cpus: int, standbys: int = 0) -> int:
+    """Returns the number of actors for ``tasks`` tasks: by ``tasks.per.actor``, else one per CPU, but no more than
+    tasks. As far as there are CPUs, it is raised to put a task and each of its ``standbys`` on different actors."""
+    if tasks == 0:
+        return 0
+    apart = 1 + standbys
+    if tasks_per_actor is not None:
+        return max(-(-tasks // tasks_per_actor), min(apart, cpus))
+    return max(1, min(max(tasks, apart), cpus))
 
 
 class Elasticity:

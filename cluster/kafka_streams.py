@@ -15,8 +15,9 @@ from penstock.actors.messages import ApplicationSpec, ApplicationState, Applicat
 from penstock.cluster import connections, control, local_state, starting
 from penstock.cluster.actor_changes import ActorChanges
 from penstock.cluster.before_start import BeforeStart
-from penstock.cluster.close_options import CloseOptions, leave_group
+from penstock.cluster.close_options import CloseOptions
 from penstock.cluster.http_actor import Serve, start_http, stop_http
+from penstock.cluster.leaving import leave_group
 from penstock.cluster.metrics import MetricName, metrics_of
 from penstock.cluster.named_actors import find_coordinator
 from penstock.cluster.queryable import views_of

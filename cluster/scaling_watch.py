@@ -7,21 +7,78 @@ followed; without them it is only reported. Users add and remove actors, either 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
+from typing import Protocol
 
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus, ApplicationState, TaskState
 from penstock.actors.scaling_status import ScalingStatus
-from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.events import ActorsWanted
+from penstock.cluster.events import ActorsWanted, Event
 from penstock.cluster.load import LoadWindow
 from penstock.cluster.scaling import Advice, Scaling, Seen
 from penstock.cluster.wanted_count import WantedCount
 from penstock.common.config import StreamsConfig
+from penstock.common.ids import TaskId
+from penstock.topology.physical.task_plan import TaskPlan
 
 _ANSWERS_KEPT = 20
+
+
+class Machine(Protocol):
+    """The part of the coordinator's state machine that is needed here."""
+
+    @property
+    def state(self) -> ApplicationState:
+        """The state of the application."""
+
+    @property
+    def plan(self) -> TaskPlan:
+        """The tasks there are."""
+
+    @property
+    def tasks(self) -> Collection[TaskId]:
+        """Tasks that the group gives to this cluster."""
+
+    @property
+    def starting(self) -> Iterable[str]:
+        """Every actor that is not up yet."""
+
+    @property
+    def staying(self) -> Collection[str]:
+        """Every actor that is up, or starts, and is not to end."""
+
+    @property
+    def wanted(self) -> int:
+        """Number of actors that there should be."""
+
+    @property
+    def most_actors(self) -> int:
+        """More actors than that would have nothing to do."""
+
+    @property
+    def actors_per_task(self) -> int:
+        """Number of actors that a task is on with all its standbys."""
+
+    @property
+    def hindrance(self) -> str | None:
+        """The reason for which nothing can be said now of how many actors there should be; None if there is none."""
+
+
+class Dispatcher(Protocol):
+    """The part of the coordinator's dispatcher that is needed here."""
+
+    @property
+    def machine(self) -> Machine:
+        """The state machine, to look at."""
+
+    @property
+    def statuses(self) -> tuple[ActorStatus, ...]:
+        """The last status of each actor."""
+
+    def feed(self, event: Event) -> None:
+        """Let the machine take one event."""
 
 
 class ScalingWatch:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
+from typing import Protocol
 
 from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.known_topics import note_topics
-from penstock.topology.physical.task_plan import TaskPlan
 
 _AGAIN_AFTER_S = 3600.0
 """Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
 
 
-def write_note(application_id: str, internal: Iterable[NewTopic], tasks: TaskPlan, clients: KafkaClients) -> None:
+class ReadTopics(Protocol):
+    """The topics that the tasks of an application read, such as ``topology``'s ``TaskPlan``."""
+
+    @property
+    def reads(self) -> Set[TopicPartition]:
+        """Every partition that some task reads."""
+
+    @property
+    def repartition_topics(self) -> Set[str]:
+        """The internal topics among them."""
+
+
+def write_note(application_id: str, internal: Iterable[NewTopic], tasks: ReadTopics, clients: KafkaClients) -> None:
     """Note the ``internal`` topics beside the source topics that ``tasks`` read. Raises StreamsError."""
     sources = {tp for tp in tasks.reads if tp.topic not in tasks.repartition_topics}
     note_topics(clients.admin(), application_id, {topic.name for topic in internal}, sources)
@@ -32,7 +45,7 @@ class TopicNote:
         self,
         application_id: str,
         internal: Iterable[NewTopic],
-        tasks: Callable[[], TaskPlan],
+        tasks: Callable[[], ReadTopics],
         clients: KafkaClients,
         clock_s: Callable[[], float],
     ) -> None:
