@@ -10,7 +10,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
-from penstock.pipeline.plan import Ranges
+from penstock.pipeline.offset_ranges import Ranges
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.global_state import GlobalStateTask, with_offsets
 from penstock.tasks.program import TaskProgram

@@ -10,7 +10,7 @@ from functools import cache, reduce
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
-from penstock.pipeline.plan import Ranges
+from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
 
 COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")

@@ -13,6 +13,7 @@ from penstock.common.log import logger
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.collector import TopicCounts
+from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.order import StageSubtopologies, in_order
 from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.task_plan import SubtopologyTasks
@@ -21,20 +22,6 @@ from penstock.topology.physical.topology import Subtopology, Topology, internal_
 
 _PATIENCE_S = 120.0
 _LOOK_S = 0.1
-
-
-@dataclass(frozen=True)
-class OffsetRange:
-    """Records from offset ``begin`` up to, but not including, ``end``."""
-
-    begin: int
-    end: int
-
-    def __bool__(self) -> bool:
-        return self.end > self.begin
-
-
-Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from penstock.kafka.contracts import BEGINNING
 from penstock.pipeline.backfill import backfill
 from penstock.pipeline.collector import TopicCounts
 from penstock.pipeline.global_topics import GlobalTopics, may_look_into_global_stores
-from penstock.pipeline.plan import OffsetRange
+from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.rows import SINK
 from penstock.pipeline.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord

@@ -17,7 +17,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.history import KafkaReader, records_of
 from penstock.pipeline.kafka_options import reader_options
-from penstock.pipeline.plan import OffsetRange
+from penstock.pipeline.offset_ranges import OffsetRange
 from tests.security.broker import SecuredBroker
 
 LOGIN = {"sasl.username": "alice", "sasl.password": 'a"b\\c'}

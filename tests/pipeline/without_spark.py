@@ -13,7 +13,8 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.internal_topics import ensure_topics
 from penstock.pipeline.cycle_host import CycleHost
 from penstock.pipeline.global_topics import GlobalTopics
-from penstock.pipeline.plan import BackfillPlan, Ranges, Stage, plan_backfill
+from penstock.pipeline.offset_ranges import Ranges
+from penstock.pipeline.plan import BackfillPlan, Stage, plan_backfill
 from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, REPARTITION, RESTORE, SINK, headers_row
 from penstock.pipeline.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
