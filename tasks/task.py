@@ -26,7 +26,7 @@ from penstock.tasks.task_offsets import TaskOffsets
 from penstock.tasks.turns import take_turns
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import ProcessorNode
-from penstock.topology.processor import PunctuationType, Punctuator
+from penstock.topology.processor_api.processor import PunctuationType, Punctuator
 
 _NONE_LEFT: Iterator[object] = iter(())
 

@@ -21,10 +21,10 @@ from penstock.tasks.context import PlacedHeaders, TaskContext
 from penstock.tasks.punctuation import Schedule, following, start_ms
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
-from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord, fixed_key_record
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.process_operators import AddedProcess, ProcessValues, ReadOnlyStoreProcess
-from penstock.topology.processor import Processor, ProcessorContext, PunctuationType, Punctuator
+from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord, fixed_key_record
+from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType, Punctuator
 
 
 @closure_of(Process)

@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.messages import ApplicationState
-from penstock.cluster import kafka_streams, leaving
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client import kafka_streams
+from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.coordinator_shell import leaving
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.kafka.group_tools import GroupTools
