@@ -1,4 +1,4 @@
-"""Objects that look again and again, and tell the state machine or the log: at actors, brokers, nodes, topics, tasks.
+"""Watches of actors, brokers, nodes, topics and tasks. What they find goes to the state machine or to the log.
 
 ``silence.py``, ``overdue.py`` and ``leases.py`` judge what the watch of actors sees.
 """
