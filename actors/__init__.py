@@ -1,1 +1,3 @@
-"""The Ray actor that hosts tasks: consumes, processes, commits, answers queries."""
+"""Stream actors, which host tasks: consume, process, commit, answer queries. The modules here are the values that
+travel between actors, and what all subpackages share.
+"""

@@ -251,7 +251,7 @@ class StoreAnswer:
 
 class ApplicationState(Enum):
     """The life of an application (Kafka Streams' ``KafkaStreams.State``). ``docs/LIFECYCLE.md`` draws which state may
-    follow which, ``cluster/state_transitions.py`` holds it."""
+    follow which, ``cluster/coordinator/state_transitions.py`` holds it."""
 
     CREATED = "CREATED"
     REBALANCING = "REBALANCING"

@@ -26,8 +26,8 @@ from penstock.api.asking import (
 from penstock.api.limits import Bodies, Places, Rate
 from penstock.api.problems import ProblemError, documented
 from penstock.api.status import application_body
+from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, ReadSide
-from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import StreamsError, UnknownStateStoreError
 from penstock.common.version import version
 

@@ -14,7 +14,7 @@ from penstock.api.audit import Audit
 from penstock.api.limits import Places
 from penstock.api.origins import refusal_of_strangers
 from penstock.api.problems import ProblemError, documented, response
-from penstock.cluster.server_settings import Scope, ServerSettings, Token, token_of
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token, token_of
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 """Asked by orchestrators, which have no token."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.cluster.http_actor import Serve
-from penstock.cluster.kafka_streams import KafkaStreams as WithoutServer
+from penstock.cluster.client.http_actor import Serve
+from penstock.cluster.client.kafka_streams import KafkaStreams as WithoutServer
 
 
 class KafkaStreams(WithoutServer):  # noqa: D101  # the docstring of what it is to users

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from penstock.cluster.metrics import MetricFamily, cumulated, metric_families, prometheus_name, written
+from penstock.cluster.queries.metrics import MetricFamily, cumulated, metric_families, prometheus_name, written
 from penstock.cluster.read_side import ApplicationStatus
 
 MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4

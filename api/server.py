@@ -14,8 +14,8 @@ import uvicorn
 
 from penstock.api.app import create_app
 from penstock.api.connections import HEAD_S, Connection, look_at, most_connections
+from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.read_side import ReadSide
-from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ConfigError
 
 # How long a stop waits for answers under way.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ActorStatus, ApplicationStatus, Rollout, ScalingStatus, StuckTask, TaskStatus
+from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
 
 

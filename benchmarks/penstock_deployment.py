@@ -28,7 +28,7 @@ from benchmarks.deployment import (
 )
 from benchmarks.measure import BenchmarkError
 from benchmarks.penstock_side import ENVIRONMENT, NAME
-from penstock.cluster.deploying import begin_rollout, running_version
+from penstock.cluster.client.deploying import begin_rollout, running_version
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.testing.chaos.rays_lines import leave_out_rays_lines

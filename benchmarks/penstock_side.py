@@ -25,10 +25,10 @@ import penstock as ps
 from benchmarks.data import PARTITIONS
 from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
-from penstock.actors.lease import Word
+from penstock.actors.loop.lease import Word
+from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ActorStatus
-from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients

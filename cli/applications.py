@@ -37,7 +37,8 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show an application's state, tasks, placement and lag; or list the applications of every Ray cluster here."""
-    from penstock.cluster import connections, control
+    from penstock.cluster.client import control
+    from penstock.cluster.ray_cluster import connections
 
     if application is None:
         _list(as_json)
@@ -51,7 +52,8 @@ def status(
 
 
 def _list(as_json: bool) -> None:
-    from penstock.cluster import connections, control
+    from penstock.cluster.client import control
+    from penstock.cluster.ray_cluster import connections
 
     found: list[tuple[str, ApplicationStatus]] = []
     silent: list[str] = []
@@ -91,7 +93,8 @@ def stop(
     ] = False,
 ) -> None:
     """Drain and commit an application, then end all its actors."""
-    from penstock.cluster import connections, control
+    from penstock.cluster.client import control
+    from penstock.cluster.ray_cluster import connections
 
     connections.connect_to(application)
     last = control.stop_application(application, timeout, leave_group)
@@ -121,8 +124,9 @@ def resume(application: Application) -> None:
 
 
 def _pause(application: str, paused: bool) -> None:
-    from penstock.cluster import connections, control
-    from penstock.cluster.named_actors import require_coordinator
+    from penstock.cluster.client import control
+    from penstock.cluster.ray_cluster import connections
+    from penstock.cluster.ray_cluster.named_actors import require_coordinator
 
     connections.connect_to(application)
     control.pause_application(application, require_coordinator(application), paused)

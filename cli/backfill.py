@@ -18,8 +18,8 @@ from penstock.cli.loading import load_application
 from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from penstock.pipeline.backfill import BackfillReport
-    from penstock.pipeline.spark_progress import Progress
+    from penstock.pipeline.backfill.backfill import BackfillReport
+    from penstock.pipeline.spark.spark_progress import Progress
 
 _LATEST = "latest"
 _INTERRUPTED = 130
@@ -44,7 +44,7 @@ def _backfill(
     application = load_application(target)
     console = Console()
     try:
-        from penstock.pipeline.backfill import backfill
+        from penstock.pipeline.backfill.backfill import backfill
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     try:
@@ -83,7 +83,7 @@ class Lines:
         self._at = 0.0
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Take a report: see :data:`~penstock.pipeline.spark_progress.Progress`."""
+        """Take a report: see :data:`~penstock.pipeline.spark.spark_progress.Progress`."""
         now = self._clock()
         if step != self._step:
             self._write(step)

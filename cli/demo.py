@@ -101,7 +101,7 @@ def _application(bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
 
 def _count_history(console: Console, clients: ConfluentClients, app: KafkaStreams, files: Files) -> None:
     """Write ``files`` and let Spark count them, as ``penstock backfill`` does."""
-    from penstock.pipeline.backfill import backfill
+    from penstock.pipeline.backfill.backfill import backfill
 
     with closing(clients.producer()) as producer, console.status("") as shown:
         sent = load(producer, "lines", lambda lines: shown.update(f"{lines:,} lines written"), lambda: False, files)

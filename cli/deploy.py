@@ -17,7 +17,7 @@ from penstock.cluster.read_side import ApplicationState, ApplicationStatus, Roll
 from penstock.common.errors import ApplicationStateError
 
 if TYPE_CHECKING:
-    from penstock.cluster.kafka_streams import KafkaStreams
+    from penstock.cluster.client.kafka_streams import KafkaStreams
 
 _LOOK_EACH_S = 0.25
 
@@ -40,7 +40,8 @@ def deploy(
     """
     with _told_at_ctrl_c("Interrupted: nothing was deployed"):
         application = load_application(target)
-        from penstock.cluster import connections, deploying
+        from penstock.cluster.client import deploying
+        from penstock.cluster.ray_cluster import connections
 
         name = application.application_id
         connections.connect_to(name)
@@ -74,7 +75,7 @@ def _refuse_unlike(application: KafkaStreams, before: Description) -> None:
 
 def statuses_of(coordinator: Any) -> Iterator[ApplicationStatus]:
     """The status again and again, also while the coordinator is being restarted."""
-    from penstock.cluster.control import status_of
+    from penstock.cluster.client.control import status_of
 
     while True:
         try:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from penstock.cli.processed import Processed
 from penstock.cli.rolling import rollout_lines
-from penstock.cluster.found_partitioners import parted_topics, partitioners_of
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus, TaskState, TaskStatus
+from penstock.cluster.watchers.found_partitioners import parted_topics, partitioners_of
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 

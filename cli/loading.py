@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.common.errors import ConfigError, StreamsError
 
 if TYPE_CHECKING:
-    from penstock.cluster.kafka_streams import KafkaStreams
+    from penstock.cluster.client.kafka_streams import KafkaStreams
 
 
 def load_application(target: str) -> KafkaStreams:
@@ -20,7 +20,7 @@ def load_application(target: str) -> KafkaStreams:
 
     Raises ConfigError saying what is wrong with ``target``, or the StreamsError that the module's own code raised.
     """
-    from penstock.cluster.kafka_streams import KafkaStreams
+    from penstock.cluster.client.kafka_streams import KafkaStreams
 
     module_name, colon, name = target.partition(":")
     if not module_name or not colon or not name.isidentifier():

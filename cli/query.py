@@ -93,8 +93,8 @@ def query(
     store the latest version of KEY, or the one --as-of a time, or its --history as lines of from, until, value. With
     --json each row is a line of JSON. An answer to --stale that may lack the newest is said to be one on stderr.
     """
-    from penstock.cluster import connections
-    from penstock.cluster.queries import StateQueries
+    from penstock.cluster.queries.queries import StateQueries
+    from penstock.cluster.ray_cluster import connections
 
     if key is not None and (from_key is not None or to_key is not None or prefix is not None):
         raise ConfigError("give KEY alone, or --from and --to, or --prefix")

@@ -22,7 +22,7 @@ from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset
 
 if TYPE_CHECKING:
-    from penstock.cluster.local_state import NodeState
+    from penstock.cluster.client.local_state import NodeState
     from penstock.kafka.group_members import Member
     from penstock.kafka.group_tools import GroupTools
     from penstock.topology.physical.topology import Topology
@@ -109,8 +109,9 @@ def _subject(target: str, bootstrap_servers: str | None, state_dir: Path | None)
 
 
 def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) -> None:
-    from penstock.cluster import connections, control, local_state
-    from penstock.kafka.known_topics import forget_topics
+    from penstock.cluster.client import control, local_state
+    from penstock.cluster.ray_cluster import connections
+    from penstock.kafka.internal_topics.known_topics import forget_topics
 
     control.refuse_if_running(it.application_id)
     members = it.tools.members(it.application_id)

@@ -13,7 +13,7 @@ from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import has_internal_name
 from penstock.kafka.backfill_note import note_group
-from penstock.kafka.known_topics import topics_group
+from penstock.kafka.internal_topics.known_topics import topics_group
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topology import SinkNode, Topology, changelog_topic, internal_topic
 

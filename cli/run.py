@@ -23,14 +23,14 @@ from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
 from penstock.cli.status_lines import StatusLines
+from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
-from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.log import logger, use_format
 
 if TYPE_CHECKING:
-    from penstock.cluster.close_options import CloseOptions
-    from penstock.cluster.kafka_streams import KafkaStreams
+    from penstock.cluster.client.close_options import CloseOptions
+    from penstock.cluster.client.kafka_streams import KafkaStreams
 
 _FRAME_S = 0.5
 _DRAIN_S = 120.0
@@ -90,14 +90,14 @@ def run_application(app: KafkaStreams, take_over: bool = False, leave_group: boo
 
 
 def _check_kind(app: object) -> None:
-    from penstock.cluster.kafka_streams import KafkaStreams
+    from penstock.cluster.client.kafka_streams import KafkaStreams
 
     if not isinstance(app, KafkaStreams):
         raise TypeError(f"run needs a KafkaStreams, not a {type(app).__name__}: make KafkaStreams(topology, config)")
 
 
 def _close_options(leave_group: bool) -> CloseOptions:
-    from penstock.cluster.close_options import CloseOptions
+    from penstock.cluster.client.close_options import CloseOptions
 
     kind = CloseOptions.GroupMembershipOperation
     return CloseOptions(_DRAIN_S, kind.LEAVE_GROUP if leave_group else kind.REMAIN_IN_GROUP)
@@ -158,8 +158,8 @@ def _check(app: KafkaStreams, awaits: Callable[[str], None]) -> None:
 
 
 def _connect(app: KafkaStreams, take_over: bool, connected: ExitStack, awaits: Callable[[str], None]) -> None:
-    from penstock.cluster import starting
-    from penstock.cluster.rays_lines import plain_rays_lines
+    from penstock.cluster.client import starting
+    from penstock.cluster.ray_cluster.rays_lines import plain_rays_lines
 
     if take_over:
         awaits(

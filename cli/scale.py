@@ -31,9 +31,10 @@ def scale(
     as_json: AsJson = False,
 ) -> None:
     """Set the number of stream actors; or explain by --dry-run how many the load takes."""
-    from penstock.cluster import actor_changes, connections, control
-    from penstock.cluster.audit import audit
-    from penstock.cluster.named_actors import require_coordinator
+    from penstock.cluster.client import actor_changes, control
+    from penstock.cluster.client.audit import audit
+    from penstock.cluster.ray_cluster import connections
+    from penstock.cluster.ray_cluster.named_actors import require_coordinator
 
     if actors is not None and dry_run:
         raise ConfigError("--dry-run takes no number: it shows what each number would do. Leave out one of the two")

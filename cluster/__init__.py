@@ -1,1 +1,3 @@
-"""Runs applications on Ray: coordinator, group membership, assignor, internal topics, queries, ``KafkaStreams``."""
+"""Runs applications on Ray. The modules here are the contracts that the subpackages share: the events and instructions
+of the state machine, its view of Ray and Kafka, the questions of readers, and names.
+"""

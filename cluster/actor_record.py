@@ -11,7 +11,7 @@ from penstock.common.ids import Sources, TaskId
 
 
 class Phase(Enum):
-    """The life of an actor, see :mod:`penstock.cluster.coordinator`."""
+    """The life of an actor, see :mod:`penstock.cluster.coordinator.coordinator`."""
 
     STARTING = "starting"
     UP = "up"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Protocol
 
-from penstock.actors.lease import Word
+from penstock.actors.loop.lease import Word
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
 from penstock.actors.orders import Order
 from penstock.actors.rollout import Rollout
@@ -62,7 +62,7 @@ ended. One that must stop is ended after the same time, whatever it waits for.""
 
 
 class ToldActor(Protocol):
-    """The part of :class:`ActorHandle` that :mod:`~penstock.cluster.pausing` needs."""
+    """The part of :class:`ActorHandle` that :mod:`~penstock.cluster.coordinator_shell.pausing` needs."""
 
     actor_id: str
 

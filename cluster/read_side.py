@@ -1,7 +1,7 @@
 """The read side: the questions to a running application from outside, and the values of the answers.
 
-``cluster/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none. Code
-outside of ``cluster/`` imports all of it from here, statuses too; ``cluster/`` itself has those from
+``cluster/queries/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none.
+Code outside of ``cluster/`` imports all of it from here, statuses too; ``cluster/`` itself has those from
 ``actors/messages.py``.
 """
 

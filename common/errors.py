@@ -39,11 +39,11 @@ that contract acts on it, so no program need name one::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
-    kafka/known_topics.py
+    kafka/internal_topics/known_topics.py
     └── LostTopicError                a restarted coordinator looks again, for a broker may list late
-    actors/guarantee.py
+    actors/commits/guarantee.py
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
-    cluster/control.py
+    cluster/client/control.py
     └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
     cluster/environment.py            what the coordinator hears in place of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place

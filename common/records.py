@@ -25,7 +25,7 @@ SENT_NOW = -1
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[K, V]):
-    """A record that a :class:`~penstock.topology.processor.Processor` receives or forwards.
+    """A record that a :class:`~penstock.topology.processor_api.processor.Processor` receives or forwards.
 
     ``timestamp`` is event time in whole ms since the epoch, never negative. ``key`` and ``value`` may be None.
     Mirrors ``org.apache.kafka.streams.processor.api.Record``.

@@ -82,8 +82,6 @@ from penstock.state.windowed.queries import (
 )
 from penstock.state.windowed.views import ReadOnlySessionStore, ReadOnlyWindowStore, SessionStore, WindowStore
 from penstock.state.with_headers.views import AggregationWithHeaders, ValueTimestampHeaders
-from penstock.topology.connected_stores import ConnectedStoreProvider
-from penstock.topology.deduplicated import Deduplicated
 from penstock.topology.dsl.branched import Branched, BranchedKStream
 from penstock.topology.dsl.cogrouped_kstream import CogroupedKStream
 from penstock.topology.dsl.global_ktable import GlobalKTable
@@ -99,17 +97,24 @@ from penstock.topology.dsl.windowed_cogrouped_kstream import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
-from penstock.topology.fixed_key_processor import (
+from penstock.topology.options.deduplicated import Deduplicated
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.materialized import Materialized, StoreType
+from penstock.topology.options.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
+from penstock.topology.options.printed import Printed
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.stream_joined import StreamJoined
+from penstock.topology.options.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from penstock.topology.options.table_joined import TableJoined
+from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from penstock.topology.processor_api.connected_stores import ConnectedStoreProvider
+from penstock.topology.processor_api.fixed_key_processor import (
     ContextualFixedKeyProcessor,
     FixedKeyProcessor,
     FixedKeyProcessorContext,
     FixedKeyRecord,
 )
-from penstock.topology.join_windows import JoinWindows
-from penstock.topology.materialized import Materialized, StoreType
-from penstock.topology.options import Consumed, Grouped, Joined, Named, Produced, Repartitioned
-from penstock.topology.printed import Printed
-from penstock.topology.processor import (
+from penstock.topology.processor_api.processor import (
     Cancellable,
     ContextualProcessor,
     ProcessingContext,
@@ -120,25 +125,20 @@ from penstock.topology.processor import (
     StreamPartitioner,
     TopicNameExtractor,
 )
-from penstock.topology.processor_wrapper import Change, ProcessorWrapper
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.stream_joined import StreamJoined
-from penstock.topology.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
-from penstock.topology.table_joined import TableJoined
-from penstock.topology.value_transformer import ValueTransformerWithKey
-from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from penstock.topology.processor_api.processor_wrapper import Change, ProcessorWrapper
+from penstock.topology.processor_api.value_transformer import ValueTransformerWithKey
 
 if TYPE_CHECKING:
     from penstock.api.kafka_streams import KafkaStreams
     from penstock.cli.run import run_application as run
-    from penstock.cluster.close_options import CloseOptions
-    from penstock.cluster.metrics import MetricName
-    from penstock.cluster.queryable import QueryableStoreType, QueryableStoreTypes
+    from penstock.cluster.client.close_options import CloseOptions
+    from penstock.cluster.client.running_application import RunningApplication
+    from penstock.cluster.queries.metrics import MetricName
+    from penstock.cluster.queries.queryable import QueryableStoreType, QueryableStoreTypes
+    from penstock.cluster.queries.state_query import StateQueryRequest, StateQueryResult
+    from penstock.cluster.queries.store_metadata import KeyQueryMetadata, StreamsMetadata
+    from penstock.cluster.queries.store_view import ReadOnlyKeyValueStore, ReadOnlyVersionedKeyValueStore
     from penstock.cluster.read_side import ApplicationState, ApplicationStatus
-    from penstock.cluster.running_application import RunningApplication
-    from penstock.cluster.state_query import StateQueryRequest, StateQueryResult
-    from penstock.cluster.store_metadata import KeyQueryMetadata, StreamsMetadata
-    from penstock.cluster.store_view import ReadOnlyKeyValueStore, ReadOnlyVersionedKeyValueStore
     from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic, TestRecord
     from penstock.testing.topology_test_driver import TopologyTestDriver
 
@@ -310,18 +310,18 @@ __all__ = [
 _LATER = {
     "ApplicationState": ("penstock.cluster.read_side", "ApplicationState"),
     "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
-    "CloseOptions": ("penstock.cluster.close_options", "CloseOptions"),
+    "CloseOptions": ("penstock.cluster.client.close_options", "CloseOptions"),
     "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
-    "KeyQueryMetadata": ("penstock.cluster.store_metadata", "KeyQueryMetadata"),
-    "MetricName": ("penstock.cluster.metrics", "MetricName"),
-    "QueryableStoreType": ("penstock.cluster.queryable", "QueryableStoreType"),
-    "QueryableStoreTypes": ("penstock.cluster.queryable", "QueryableStoreTypes"),
-    "ReadOnlyKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyKeyValueStore"),
-    "ReadOnlyVersionedKeyValueStore": ("penstock.cluster.store_view", "ReadOnlyVersionedKeyValueStore"),
-    "RunningApplication": ("penstock.cluster.running_application", "RunningApplication"),
-    "StateQueryRequest": ("penstock.cluster.state_query", "StateQueryRequest"),
-    "StateQueryResult": ("penstock.cluster.state_query", "StateQueryResult"),
-    "StreamsMetadata": ("penstock.cluster.store_metadata", "StreamsMetadata"),
+    "KeyQueryMetadata": ("penstock.cluster.queries.store_metadata", "KeyQueryMetadata"),
+    "MetricName": ("penstock.cluster.queries.metrics", "MetricName"),
+    "QueryableStoreType": ("penstock.cluster.queries.queryable", "QueryableStoreType"),
+    "QueryableStoreTypes": ("penstock.cluster.queries.queryable", "QueryableStoreTypes"),
+    "ReadOnlyKeyValueStore": ("penstock.cluster.queries.store_view", "ReadOnlyKeyValueStore"),
+    "ReadOnlyVersionedKeyValueStore": ("penstock.cluster.queries.store_view", "ReadOnlyVersionedKeyValueStore"),
+    "RunningApplication": ("penstock.cluster.client.running_application", "RunningApplication"),
+    "StateQueryRequest": ("penstock.cluster.queries.state_query", "StateQueryRequest"),
+    "StateQueryResult": ("penstock.cluster.queries.state_query", "StateQueryResult"),
+    "StreamsMetadata": ("penstock.cluster.queries.store_metadata", "StreamsMetadata"),
     "run": ("penstock.cli.run", "run_application"),
     "TestInputTopic": ("penstock.testing.driver_topics", "TestInputTopic"),
     "TestOutputTopic": ("penstock.testing.driver_topics", "TestOutputTopic"),

@@ -20,7 +20,7 @@ from penstock.tasks.wiring import Edge, Hosted, Store, Wiring, fan_out
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.topology.physical.wrapped_operators import Wrapped
-from penstock.topology.processor import PunctuationType
+from penstock.topology.processor_api.processor import PunctuationType
 
 
 @dataclass(frozen=True)

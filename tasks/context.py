@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import (
@@ -17,7 +16,8 @@ from penstock.common.errors import (
 )
 from penstock.common.handlers import ExceptionHandler, HandlerResponse, response_of
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.records import Header, Headers, RecordMetadata
+from penstock.common.records import Headers, RecordMetadata
+from penstock.tasks.record_places import PlacedHeaders, RunPosition
 
 if TYPE_CHECKING:
     from penstock.tasks.idle_time import IdleTime
@@ -35,48 +35,8 @@ EMIT_INTERVAL_MS = 1000
 """Kafka Streams' own interval, which is not part of its public configuration."""
 
 
-class PlacedHeaders(list[Header]):
-    """Headers with the source of their record. They go wherever headers go, into a cached store, too: if that is
-    flushed when other records have been processed since, an operator that asks for the source still gets it."""
-
-    __slots__ = ("offset", "source")
-
-    def __init__(self, source: TopicPartition | None, offset: int, headers: Headers | None) -> None:
-        if headers:
-            super().__init__(headers)
-        self.source = source
-        self.offset = offset
-
-    def replaced_by(self, headers: Headers | None) -> PlacedHeaders:
-        """Returns ``headers``, which a processor has put in place of these, with the source of these."""
-        return headers if isinstance(headers, PlacedHeaders) else PlacedHeaders(self.source, self.offset, headers)
-
-
 Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | None, int]
 """The current partition, position, headers and timestamp."""
-
-
-_NO_VALUES: Iterator[Any] = iter(())
-
-
-class RunPosition:
-    """The position in the current run of records, kept without a write for each record.
-
-    ``values`` is the list iterator that the run advances with each record. Such an iterator knows exactly how many
-    values are left (``length_hint``); ``end`` is the index in the batch, whose ``offsets`` these are, behind the run.
-    """
-
-    __slots__ = ("end", "offsets", "values")
-
-    def __init__(self, offsets: Sequence[int] = (), end: int = 0, values: Iterator[Any] = _NO_VALUES) -> None:
-        self.offsets = offsets
-        self.end = end
-        self.values = values
-
-    @property
-    def offset(self) -> int:
-        """Offset of the current record: the one whose value was taken last."""
-        return self.offsets[self.end - length_hint(self.values) - 1]
 
 
 class Remembered:

@@ -26,7 +26,7 @@ from penstock.tasks.state_manager import StateManager
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.global_operators import GlobalProcess
 from penstock.topology.physical.topology import ProcessorNode
-from penstock.topology.processor import PunctuationType
+from penstock.topology.processor_api.processor import PunctuationType
 
 GLOBAL_TASK = TaskId(-1, -1)
 """Kafka Streams' id of the task of global stores."""

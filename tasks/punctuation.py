@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from penstock.common.java_collections import JavaPriorityQueue
 from penstock.common.time import to_ms
-from penstock.topology.processor import Punctuator
+from penstock.topology.processor_api.processor import Punctuator
 
 Run = Callable[[str, Punctuator, int], None]
 """Calls a punctuator of the named node at a time (ms)."""
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(eq=False)
 class Schedule:
-    """A call whose next time is ``due_ms``; it is its own :class:`~penstock.topology.processor.Cancellable`."""
+    """A call, next at ``due_ms``; it is its own :class:`~penstock.topology.processor_api.processor.Cancellable`."""
 
     due_ms: int
     interval_ms: int

@@ -10,7 +10,7 @@ from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
-from penstock.tasks.context import PlacedHeaders, is_told
+from penstock.tasks.context import is_told
 from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
@@ -19,6 +19,7 @@ from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import TaskProgram, source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
+from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task_metrics import TaskMetrics
@@ -26,7 +27,7 @@ from penstock.tasks.task_offsets import TaskOffsets
 from penstock.tasks.turns import take_turns
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import ProcessorNode
-from penstock.topology.processor import PunctuationType, Punctuator
+from penstock.topology.processor_api.processor import PunctuationType, Punctuator
 
 _NONE_LEFT: Iterator[object] = iter(())
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from operator import length_hint
-
-from penstock.tasks.context import RunPosition, TaskContext
+from penstock.tasks.context import TaskContext
 from penstock.tasks.partition_group import PartitionGroup
+from penstock.tasks.record_places import RunPosition
 from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
 
 _SHORT_RUN = 8
@@ -31,7 +30,7 @@ class _Side:
 
     def advance(self, context: TaskContext) -> int:
         """Advance the queue past the records that are done; returns their number. Raises the error of a bad record."""
-        done = len(self.timestamps) - length_hint(self.run.values)
+        done = len(self.timestamps) - self.run.left
         context.stream_time = max((context.stream_time, *self.timestamps[:done]))
         self.queue.advance(self.begin + done)
         return done

@@ -20,7 +20,7 @@ from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector, Send, SenderOf
 from penstock.tasks.offsets import STREAM_TIME
 from penstock.tasks.punctuation import PunctuationQueue
-from penstock.topology.processor import PunctuationType
+from penstock.topology.processor_api.processor import PunctuationType
 
 StreamEdge = Callable[[Any, Any, int], None]
 """(key, value, timestamp)"""

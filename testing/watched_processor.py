@@ -11,8 +11,8 @@ from penstock.common.records import Record
 from penstock.common.time import Duration
 from penstock.testing.watched_views import watched_view
 from penstock.topology.arity import checked_function
-from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord
-from penstock.topology.processor import Cancellable, Processor, PunctuationType, Punctuator
+from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord
+from penstock.topology.processor_api.processor import Cancellable, Processor, PunctuationType, Punctuator
 
 
 class Watching(Protocol):

@@ -16,7 +16,7 @@ from penstock.tasks.operators.process import TaskProcessorContext, host_processo
 from penstock.tasks.punctuation import Schedule
 from penstock.tasks.wiring import Store, StreamEdge, Wiring
 from penstock.topology.physical.global_operators import GlobalProcess, StreamGlobalTableJoin
-from penstock.topology.processor import PunctuationType, Punctuator
+from penstock.topology.processor_api.processor import PunctuationType, Punctuator
 
 
 @closure_of(StreamGlobalTableJoin)

@@ -17,14 +17,15 @@ from penstock.common.time import Duration, to_ms
 from penstock.state.contracts import StateStore
 from penstock.state.read_only_view import GLOBAL_STORE, SOURCE_STORE, ReadOnlyView
 from penstock.tasks.closures import closure_of
-from penstock.tasks.context import PlacedHeaders, TaskContext
+from penstock.tasks.context import TaskContext
 from penstock.tasks.punctuation import Schedule, following, start_ms
+from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
-from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord, fixed_key_record
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.process_operators import AddedProcess, ProcessValues, ReadOnlyStoreProcess
-from penstock.topology.processor import Processor, ProcessorContext, PunctuationType, Punctuator
+from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord, fixed_key_record
+from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType, Punctuator
 
 
 @closure_of(Process)

@@ -16,7 +16,7 @@ from penstock.common.shown import shown_with_type
 from penstock.common.windowed_serdes import WindowedSerde
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.physical.topology import SinkNode
-from penstock.topology.processor import RecordContext, StreamPartitioner
+from penstock.topology.processor_api.processor import RecordContext, StreamPartitioner
 
 _DEFAULT = (-1,)
 """The choice to leave the partition to Kafka's default partitioner."""

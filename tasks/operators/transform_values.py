@@ -16,7 +16,7 @@ from penstock.tasks.operators.table import Getter
 from penstock.tasks.operators.updates import materialize
 from penstock.tasks.wiring import TableEdge, Wiring
 from penstock.topology.physical.transform_values_operators import TableTransformValues, TransformValuesGetter
-from penstock.topology.value_transformer import ValueTransformerWithKey, ValueTransformerWithKeySupplier
+from penstock.topology.processor_api.value_transformer import ValueTransformerWithKey, ValueTransformerWithKeySupplier
 
 
 class _TransformerContext(TaskProcessorContext):

@@ -10,13 +10,13 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.records import NO_HEADERS, Record
 from penstock.tasks.closures import closure_of, make_closure
-from penstock.tasks.context import PlacedHeaders
 from penstock.tasks.operators.process import FixedKeyTaskContext, TaskProcessorContext, views_of
+from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
-from penstock.topology.fixed_key_processor import FixedKeyProcessor, fixed_key_record
 from penstock.topology.physical.wrapped_operators import Wrapped, made_by
-from penstock.topology.processor import Processor
-from penstock.topology.processor_wrapper import Change
+from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, fixed_key_record
+from penstock.topology.processor_api.processor import Processor
+from penstock.topology.processor_api.processor_wrapper import Change
 
 
 class OperatorWiring(Wiring):

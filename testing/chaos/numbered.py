@@ -27,13 +27,13 @@ from penstock.common.windows import Windowed
 from penstock.testing.chaos import checks
 from penstock.testing.chaos.program import AtRest, Guarantee, Program, Written
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.join_windows import JoinWindows
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced, Repartitioned
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced, Repartitioned
+from penstock.topology.options.stream_joined import StreamJoined
+from penstock.topology.options.windows import TimeWindows
 from penstock.topology.physical.topology import Topology
-from penstock.topology.processor import Processor, ProcessorContext
-from penstock.topology.stream_joined import StreamJoined
-from penstock.topology.windows import TimeWindows
+from penstock.topology.processor_api.processor import Processor, ProcessorContext
 
 INPUT, MARKS = "numbers", "marks"
 OUTPUT, WINDOWS_OUT, JOINED = "counts-out", "windows-out", "joined-out"

@@ -29,14 +29,14 @@ from penstock.state.stores import Stores
 from penstock.testing.chaos import checks
 from penstock.testing.chaos.program import AtRest, Guarantee, Program, Written
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.join_windows import JoinWindows
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced, Repartitioned
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced, Repartitioned
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.stream_joined import StreamJoined
+from penstock.topology.options.suppressed import BufferConfig, Suppressed
+from penstock.topology.options.windows import TimeWindows
 from penstock.topology.physical.topology import Topology
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.stream_joined import StreamJoined
-from penstock.topology.suppressed import BufferConfig, Suppressed
-from penstock.topology.windows import TimeWindows
 
 EVENTS, RATES = "events", "rates"
 WINDOWS_OUT, PAIRS_OUT, VISITS_OUT, SESSIONS_OUT, RATED_OUT = (

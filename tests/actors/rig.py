@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import penstock as ps
-from penstock.actors.lease import Lease
+from penstock.actors.loop.lease import Lease
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ApplicationSpec,
     StoreAnswer,
     StoreQuery,
     TaskState,
 )
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.restore_listener import StateRestoreListener

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import CommitAnswer, CommitRequest
-from penstock.actors.stream_loop import StreamLoop
 from penstock.cluster.actor_record import ActorRecord, Phase
-from penstock.cluster.commit_requests import CommitRequests
+from penstock.cluster.coordinator.commit_requests import CommitRequests
 from penstock.cluster.events import (
     AcceptCommit,
     CommitOffsets,
@@ -17,7 +17,7 @@ from penstock.cluster.events import (
     Instruction,
     RefuseCommit,
 )
-from penstock.cluster.owned_tasks import OwnedTasks
+from penstock.cluster.placement.owned_tasks import OwnedTasks
 from penstock.common.ids import CommittedOffset, Sources
 from penstock.testing.fake_broker import FakeBroker
 from penstock.topology.physical.task_plan import TaskPlan

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from penstock.actors.allocator import return_large_pieces
+from penstock.actors.process.allocator import return_large_pieces
 
 # Pieces of 1 MiB, each followed by a smaller one that stays.
 PROGRAM = """
 import sys
 import psutil
-from penstock.actors.allocator import return_large_pieces
+from penstock.actors.process.allocator import return_large_pieces
 if sys.argv[1] == "return":
     assert return_large_pieces()
 first = bytearray(20 << 20)

@@ -10,8 +10,8 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError
 from structlog.testing import capture_logs
 
-from penstock.actors.belonging import Belonging
-from penstock.actors.commit_calls import GONE_S
+from penstock.actors.commits.commit_calls import GONE_S
+from penstock.actors.process.belonging import Belonging
 from penstock.common.log import logger
 from tests.cluster.virtual_time import run
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import penstock as ps
-from penstock.actors.mailbox import Mailbox
+from penstock.actors.loop.mailbox import Mailbox
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import ActorStatus
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId
 from tests.actors.rig import STRING, Rig, settle
 

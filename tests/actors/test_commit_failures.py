@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from tests.actors.rig import LONG, STRING, Rig, producer_of, settle
 from tests.actors.test_commit_beside_records import KEYS, begin_commit

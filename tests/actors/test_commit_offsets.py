@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.testing.fake_broker import FakeRecord
 from tests.actors.rig import CHANGELOG, Rig, count_of, settle, uncached

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.tasks import context
 from tests.actors.crashed import Crashing, Rows, strings
 from tests.actors.rig import STRING, producer_of, settle

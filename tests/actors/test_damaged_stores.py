@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import QueryFailure, StoreQuery
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
 from penstock.state.queries import KeyQuery

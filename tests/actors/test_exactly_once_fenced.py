@@ -11,10 +11,10 @@ from unittest.mock import Mock
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.actors.exactly_once import transactional_id
+from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.messages import TaskState
 from penstock.actors.orders import Stop
-from penstock.actors.stream_actor import StreamActor
+from penstock.actors.process.stream_actor import StreamActor
 from penstock.common.errors import StateStoreLockedError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.testing.fake_producers import FakeTransactionalProducer
@@ -141,7 +141,7 @@ def test_a_zombie_that_is_refused_opens_no_standby_until_it_is_wanted_again(
     wanted, kept = ({TaskId(0, n): frozenset({TopicPartition("in", n)})} for n in (0, 1))
     with monkeypatch.context() as patch:
         locked = StateStoreLockedError("another actor has it")
-        patch.setattr("penstock.actors.standbys.open_standby_task", Mock(side_effect=locked))
+        patch.setattr("penstock.actors.standbys.standbys.open_standby_task", Mock(side_effect=locked))
         zombie.assign(2, wanted, kept)
         settle(zombie)
     rig.broker.init_producer(transactional_id(APPLICATION, "", 1))

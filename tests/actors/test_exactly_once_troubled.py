@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from penstock.actors.exactly_once import transactional_id
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.commits.exactly_once import transactional_id
+from penstock.actors.loop.stream_loop import StreamLoop
 from tests.actors.exactly_once import SHAPES, TASK, application
 from tests.actors.rig import APPLICATION, CHANGELOG, count_of, settle
 

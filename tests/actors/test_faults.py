@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.steps import never
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.kafka.settings import as_streams_error

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.state.queries import CountQuery, KeyQuery, RangeQuery

@@ -17,9 +17,9 @@ from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.exactly_once import transactional_id
+from penstock.actors.commits.exactly_once import transactional_id
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import QueryFailure
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import penstock as ps
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.stream_loop import StreamLoop
 from tests.actors.rig import LONG, STRING, Rig, settle
 
 

@@ -12,10 +12,10 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.belonging import Belonging
-from penstock.actors.lease import LONGEST_S, Lease, Word, lease_s
-from penstock.actors.stream_actor import StreamActor
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.lease import LONGEST_S, Lease, Word, lease_s
+from penstock.actors.loop.stream_loop import StreamLoop
+from penstock.actors.process.belonging import Belonging
+from penstock.actors.process.stream_actor import StreamActor
 from penstock.common.config import StreamsConfig
 from penstock.kafka.contracts import UndeliveredError
 from penstock.kafka.settings import member_settings
@@ -306,7 +306,7 @@ def test_a_thread_of_the_actor_looks_at_the_lease_while_its_loop_does_not_come_r
     rig.write("in", ("a", "x", 1))
     settle(loop)
     actor = StreamActor(APPLICATION, "stream/1", b"")
-    monkeypatch.setattr("penstock.actors.stream_actor.time.sleep", sleep)
+    monkeypatch.setattr("penstock.actors.process.stream_actor.time.sleep", sleep)
     with pytest.raises(EndedError):
         actor._look_at_lease(loop, Belonging("stream/1", actor._log))
     with pytest.raises(UndeliveredError):

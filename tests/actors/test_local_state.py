@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.state_cleanup import LocalState, local_state, remove_local_state
+from penstock.actors.task_host.state_cleanup import LocalState, local_state, remove_local_state
 from penstock.common.errors import StateStoreLockedError
 from tests.actors.rig import APPLICATION, Rig
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.state_cleanup import remove_local_state, remove_unused
-from penstock.actors.task_directory import TaskDirectory, open_task_directory
+from penstock.actors.task_host.state_cleanup import remove_local_state, remove_unused
+from penstock.actors.task_host.task_directory import TaskDirectory, open_task_directory
 from penstock.common.errors import StateStoreLockedError
 from penstock.common.ids import TaskId
 from penstock.state.contracts import TaskStores
@@ -24,7 +24,7 @@ BUILDERS: list[KeyValueStoreBuilder[bytes, bytes]] = [KeyValueStoreBuilder("a")]
 OPEN = """
 import sys
 from pathlib import Path
-from penstock.actors.task_directory import TaskDirectory
+from penstock.actors.task_host.task_directory import TaskDirectory
 from penstock.state.key_value.store import KeyValueStoreBuilder
 stores = TaskDirectory(Path(sys.argv[1])).open([KeyValueStoreBuilder("a")])
 print("open", flush=True)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.lease import Lease, Word
+from penstock.actors.loop.lease import Lease, Word
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ActorStatus,
     ApplicationSpec,
@@ -23,8 +24,7 @@ from penstock.actors.messages import (
     StoreQuery,
 )
 from penstock.actors.orders import Assign
-from penstock.actors.stream_loop import StreamLoop
-from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
@@ -231,7 +231,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
     import ray
     from ray import cloudpickle
 
-    from penstock.actors.stream_actor import StreamActor
+    from penstock.actors.process.stream_actor import StreamActor
 
     app = Application(broker, topic_name, tmp_path, fail_on="bad")
 

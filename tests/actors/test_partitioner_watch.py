@@ -11,8 +11,8 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import TaskStatus
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK, TOPIC

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import penstock as ps
-from penstock.cluster.membership import FINAL
+from penstock.cluster.coordinator_shell.membership import FINAL
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import TaskState
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId
 from tests.actors.rig import STRING, Rig, count_of, settle, states
 

@@ -16,7 +16,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, NodeDiedError
 from structlog.testing import capture_logs
 
-from penstock.actors.process_watch import FROZEN_S, LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
+from penstock.actors.process.process_watch import FROZEN_S, LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
 from penstock.common.log import logger
 from tests.cluster.virtual_time import run
 from tests.waiting import eventually

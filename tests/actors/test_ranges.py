@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.answers import CHUNK_ROWS
+from penstock.actors.loop.answers import CHUNK_ROWS
 from penstock.actors.messages import QueryFailure, StoreQuery
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
@@ -44,8 +44,8 @@ def test_a_large_range_is_read_in_chunks_and_records_are_processed_in_between(tm
 def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.actors.answers.ANSWER_BYTES", 10_000)
-    monkeypatch.setattr("penstock.actors.answers.LEAST_BYTES", 100)
+    monkeypatch.setattr("penstock.actors.loop.answers.ANSWER_BYTES", 10_000)
+    monkeypatch.setattr("penstock.actors.loop.answers.LEAST_BYTES", 100)
     builder = ps.StreamsBuilder()
     builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
     rig = Rig(tmp_path, builder.build())
@@ -67,7 +67,7 @@ def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
 def test_so_many_calls_of_ranges_may_wait_and_no_more_and_none_is_forgotten_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_CALLS", 4)
+    monkeypatch.setattr("penstock.actors.loop.answers.MOST_WAITING_CALLS", 4)
     rig = Rig(tmp_path)
     rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(2000)))
     loop = rig.running()
@@ -104,7 +104,7 @@ def test_a_count_of_what_is_committed_leaves_out_what_no_commit_has_taken(tmp_pa
 def test_a_call_may_range_over_any_number_of_tasks_however_few_calls_may_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.actors.answers.MOST_WAITING_CALLS", 1)
+    monkeypatch.setattr("penstock.actors.loop.answers.MOST_WAITING_CALLS", 1)
     rig = Rig(tmp_path, partitions=70)
     for partition in range(70):
         rig.write("in", (f"k{partition}", "x", 1), partition=partition)
@@ -120,8 +120,8 @@ def test_a_call_may_range_over_any_number_of_tasks_however_few_calls_may_wait(
 def test_the_ranges_of_a_call_share_the_limit_in_bytes_and_each_gives_a_row_at_least(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.actors.answers.ANSWER_BYTES", 16_000)
-    monkeypatch.setattr("penstock.actors.answers.LEAST_BYTES", 100)
+    monkeypatch.setattr("penstock.actors.loop.answers.ANSWER_BYTES", 16_000)
+    monkeypatch.setattr("penstock.actors.loop.answers.LEAST_BYTES", 100)
     builder = ps.StreamsBuilder()
     builder.table("in", ps.Consumed.with_(STRING, STRING), ps.Materialized.as_("counts"))
     rig = Rig(tmp_path, builder.build())

@@ -10,7 +10,7 @@ from subprocess import PIPE
 import psutil
 import pytest
 
-from penstock.actors.raylet import Raylet
+from penstock.actors.process.raylet import Raylet
 
 _KNOWS_ITS_PID = "import os, sys; sys.argv.append(str(os.getpid()))"
 # Starts the program that its arguments name, and stays.
@@ -18,7 +18,7 @@ _STARTER = "import subprocess, sys, time; p = subprocess.Popen(sys.argv[1:]); p.
 _WORKER = """
 import os, sys, time
 os.environ["RAY_RAYLET_PID"] = sys.argv[1]
-from penstock.actors.raylet import Raylet
+from penstock.actors.process.raylet import Raylet
 raylet = Raylet.above_this_process()
 print(os.getppid(), raylet.has_ended(), flush=True)
 until = time.monotonic() + 30

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors import replays
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import TaskState, TaskStatus
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.restore import replays
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic

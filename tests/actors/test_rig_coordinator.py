@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.exactly_once import transactional_id
+from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.messages import CommitRequest
 from penstock.common.ids import TaskId, TopicPartition
 from tests.actors.exactly_once import EXACTLY

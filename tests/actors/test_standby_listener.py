@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.standby_events import StandbyEvents
+from penstock.actors.standbys.standby_events import StandbyEvents
 from penstock.common.ids import TaskId, TopicPartition
 from tests.actors.rig import CHANGELOG, HeardRestores, Rig, settle
 from tests.actors.test_standbys import READS, TASK, log, raising, standby_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.actors import standby_retries
 from penstock.actors.clock import Clock
-from penstock.actors.standby_retries import StandbyRetries
+from penstock.actors.standbys import standby_retries
+from penstock.actors.standbys.standby_retries import StandbyRetries
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import TaskId
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors import standby_retries
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import QueryFailure, StandbyStatus, TaskState
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.standbys import standby_retries
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.tasks.commit_coverage import covering

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.standby_task import Asked, StandbyTask
+from penstock.actors.task_host.standby_task import Asked, StandbyTask
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.state_cleanup import remove_local_state
-from penstock.actors.state_home import OWNER_FILE
+from penstock.actors.task_host.state_cleanup import remove_local_state
+from penstock.actors.task_host.state_home import OWNER_FILE
 from penstock.common.ids import TaskId
 from tests.actors.rig import APPLICATION, Rig, count_of, settle
 

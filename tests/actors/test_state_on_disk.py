@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import TaskState
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import QueryFailure, StoreQuery
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.ids import TaskId
 from penstock.common.position import Position
 from penstock.common.topics import NewTopic

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from penstock.api.server import serve
-from penstock.cluster.server_settings import ServerSettings
+from penstock.cluster.client.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
 
 

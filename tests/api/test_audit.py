@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from penstock.api.app import create_app
 from penstock.api.audit import LINES_PER_SECOND, Audit
-from penstock.cluster.server_settings import Scope, ServerSettings, Token
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.common.errors import ApplicationStateError
 from tests.api.fake import FakeReadSide
 

@@ -14,8 +14,8 @@ from starlette.types import Receive
 from penstock.api import limits
 from penstock.api.app import create_app
 from penstock.api.limits import LARGEST_BODY, Rate
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.cluster.read_side import ApplicationStatus, Query, Reading, StoreEntry
-from penstock.cluster.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
 
 STORE = "/v1/applications/word-count/stores/counts"

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from penstock.api.app import create_app
-from penstock.cluster.server_settings import Scope, ServerSettings, Token
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import FakeReadSide
 
 APPLICATION = "/v1/applications/word-count"

@@ -12,8 +12,8 @@ import pytest
 
 from penstock.api.app import create_app
 from penstock.api.server import serve
+from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.read_side import ApplicationState, StuckTask
-from penstock.cluster.server_settings import ServerSettings
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,

@@ -17,8 +17,8 @@ import pytest
 
 from penstock.api.connections import LARGEST_HEAD
 from penstock.api.server import _own_address, serve
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.cluster.read_side import Reading
-from penstock.cluster.server_settings import Scope, ServerSettings, Token
 from penstock.common.errors import ConfigError
 from tests.api.fake import FakeReadSide
 from tests.security.certificates import Authority

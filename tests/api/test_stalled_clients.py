@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from penstock.api import connections, limits
-from penstock.cluster.server_settings import ServerSettings
+from penstock.cluster.client.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
 from tests.api.served import served as served_by
 

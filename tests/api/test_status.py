@@ -139,7 +139,7 @@ def test_to_prometheus_counters_alone_end_in_total(client: httpx.Client, read_si
 
 @pytest.mark.parametrize("state", ApplicationState)
 def test_every_state_of_an_application_has_its_number(state: ApplicationState) -> None:
-    from penstock.cluster.metrics import CLIENT_STATES
+    from penstock.cluster.queries.metrics import CLIENT_STATES
 
     assert CLIENT_STATES[state] == list(ApplicationState).index(state)
 

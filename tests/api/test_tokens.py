@@ -13,8 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from penstock.api.app import create_app
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.cluster.read_side import ApplicationState
-from penstock.cluster.server_settings import Scope, ServerSettings, Token
 from tests.api.fake import STATUS, FakeReadSide
 
 READ, OPERATE = "read-token-0123456789", "operate-token-0123456789"

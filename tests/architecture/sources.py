@@ -59,7 +59,7 @@ def imports_of(file: Path, text: str | None = None) -> tuple[Import, ...]:
             case ast.ImportFrom(module=module, names=names, level=level):
                 # `from penstock import kafka` imports penstock.kafka: the names are part of what is meant.
                 base = "." * level + (module or "")
-                full = [f"{base}.{alias.name}" if base in ("penstock", ".") else base for alias in names]
+                full = [f"{base}.{alias.name}" if base == "." or _is_package(base) else base for alias in names]
                 found += [Import(file, node.lineno, name) for name in dict.fromkeys(full)]
             case ast.Call(
                 func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"),
@@ -67,3 +67,8 @@ def imports_of(file: Path, text: str | None = None) -> tuple[Import, ...]:
             ):
                 found.append(Import(file, node.lineno, name))
     return tuple(found)
+
+
+def _is_package(module: str) -> bool:
+    top, *path = module.split(".")
+    return top == "penstock" and (not path or ROOT.joinpath(*path).is_dir())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -25,25 +26,59 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": set(PACKAGES),
 }
 
-ROOMS_OF_TOPOLOGY: dict[str, set[str]] = {
-    "dsl": {"dsl", "logical", "physical"},
-    "logical": {"logical", "physical"},
-    "physical": {"physical"},
-    "": set(),
+SUBPACKAGES: dict[str, dict[str, set[str]]] = {
+    "topology": {
+        "dsl": {"logical", "physical", "options", "processor_api"},
+        "logical": {"physical", "options", "processor_api"},
+        "physical": {"options", "processor_api"},
+        "options": {"processor_api"},
+        "processor_api": set(),
+    },
+    "state": {
+        "buffers": set(),
+        "disk": set(),
+        "key_value": {"with_headers"},
+        "versioned": {"windowed", "buffers"},
+        "windowed": {"with_headers"},
+        "with_headers": set(),
+    },
+    "kafka": {"internal_topics": set(), "local_broker": set()},
+    "actors": {
+        "process": {"loop", "commits", "task_host"},
+        "loop": {"standbys", "restore", "commits", "task_host"},
+        "standbys": {"restore", "commits", "task_host"},
+        "restore": {"task_host"},
+        "commits": {"task_host"},
+        "task_host": set(),
+    },
+    "cluster": {
+        "client": {"coordinator_shell", "coordinator", "scaling", "programs", "queries", "ray_cluster"},
+        "coordinator_shell": {
+            "coordinator",
+            "placement",
+            "scaling",
+            "programs",
+            "watchers",
+            "queries",
+            "ray_cluster",
+        },
+        "coordinator": {"placement", "scaling", "programs"},
+        "scaling": {"placement", "programs", "ray_cluster"},
+        "placement": set(),
+        "programs": set(),
+        "watchers": set(),
+        "queries": {"ray_cluster"},
+        "ray_cluster": set(),
+    },
+    "pipeline": {
+        "backfill": {"task_hosts", "reading", "spark"},
+        "task_hosts": set(),
+        "reading": set(),
+        "spark": set(),
+    },
 }
-"""The subpackages of ``topology/`` that each may import. "" is what users hand in (options, Processor API)."""
-
-ROOMS_OF_STATE: dict[str, set[str]] = {
-    "buffers": {"buffers"},
-    "disk": {"disk"},
-    "key_value": {"key_value", "with_headers"},
-    "versioned": {"versioned", "windowed", "buffers"},
-    "windowed": {"windowed", "with_headers"},
-    "with_headers": {"with_headers"},
-    "": set(),
-}
-"""The subpackages of ``state/`` that each may import. "" is the contract and what stores of any kind are made of. The
-factories that name every kind are in ``DOOR_OF_STATE``."""
+"""The other subpackages that each may import. The modules beside them are the contracts, which all may import and which
+import none of them. The factories of stores name every kind: they are in ``DOOR_OF_STATE``."""
 DOOR_OF_STATE = Path("state/stores.py")
 
 CONFINED_TO: dict[str, tuple[str, ...]] = {
@@ -83,40 +118,68 @@ def test_arrows_point_one_way(folder: str) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(("folder", "rooms"), [("topology", ROOMS_OF_TOPOLOGY), ("state", ROOMS_OF_STATE)])
-def test_every_room_stands_in_its_table(folder: str, rooms: dict[str, set[str]]) -> None:
+@pytest.mark.parametrize("folder", SUBPACKAGES)
+def test_every_subpackage_stands_in_its_table_and_the_arrows_make_no_circle(folder: str) -> None:
     with_code = {file.parts[1] for file in python_files(folder) if file.parts[0] == folder and len(file.parts) > 2}
-    assert with_code == rooms.keys() - {""}
+    assert with_code == SUBPACKAGES[folder].keys()
+    assert set(TopologicalSorter(SUBPACKAGES[folder]).static_order()) == with_code
 
 
-@pytest.mark.parametrize("room", ROOMS_OF_TOPOLOGY)
-def test_arrows_between_the_rooms_of_topology_point_one_way(room: str) -> None:
-    assert against_the_arrows("topology", room, ROOMS_OF_TOPOLOGY) == []
+@pytest.mark.parametrize(
+    ("folder", "subpackage"), [(folder, name) for folder, table in SUBPACKAGES.items() for name in ("", *table)]
+)
+def test_arrows_between_subpackages_point_one_way(folder: str, subpackage: str) -> None:
+    table = SUBPACKAGES[folder]
+    others = table.keys() - {subpackage} - table.get(subpackage, set())
+    wrong, seen = [], 0
+    for file in python_files(folder):
+        if file.parts[0] == folder and subpackage_of(file) == subpackage and file != DOOR_OF_STATE:
+            seen += 1
+            parts_of = {str(found): found.module.split(".") for found in imports_of(file)}
+            wrong += [it for it, parts in parts_of.items() if parts[:2] == ["penstock", folder] and parts[2] in others]
+    assert wrong == []
+    assert seen
 
 
-@pytest.mark.parametrize("room", ROOMS_OF_STATE)
-def test_arrows_between_the_rooms_of_state_point_one_way(room: str) -> None:
-    assert against_the_arrows("state", room, ROOMS_OF_STATE, besides=DOOR_OF_STATE) == []
+def subpackage_of(file: Path) -> str:
+    """Returns the name of the subpackage of a folder that the file is in; empty if it is in none."""
+    return file.parts[1] if len(file.parts) > 2 else ""
 
 
 def test_the_factories_of_stores_know_their_kinds_and_not_where_rows_lie() -> None:
     imported = {found.module.split(".")[2] for found in imports_of(DOOR_OF_STATE) if "penstock.state." in found.module}
-    assert imported & ROOMS_OF_STATE.keys() == {"key_value", "versioned", "windowed"}
+    assert imported & SUBPACKAGES["state"].keys() == {"key_value", "versioned", "windowed"}
 
 
-def against_the_arrows(folder: str, room: str, rooms: dict[str, set[str]], besides: Path | None = None) -> list[str]:
-    """Returns the imports of the subpackage ``room`` of ``folder`` from those that it may not know."""
-    wrong, seen = [], 0
-    for file in python_files(folder):
-        if file.parts[0] != folder or (file.parts[1] if len(file.parts) > 2 else "") != room or file == besides:
-            continue
-        seen += 1
-        for found in imports_of(file):
-            parts = found.module.split(".")
-            if parts[:2] == ["penstock", folder] and parts[2] in rooms.keys() - rooms[room]:
-                wrong.append(str(found))
-    assert seen
-    return wrong
+@pytest.mark.parametrize("subpackage", ["coordinator", "placement"])
+def test_the_decisions_of_the_coordinator_reach_no_ray_no_thread_and_no_network(subpackage: str) -> None:
+    begin = {file for file in python_files("cluster") if file.parts[:2] == ("cluster", subpackage)}
+    assert begin
+    assert impure_imports(reached_from(begin)) == set()
+
+
+def test_the_look_for_what_is_impure_follows_every_import() -> None:
+    reached = reached_from({Path("cluster/coordinator_shell/coordinator_actor.py")})
+    assert {Path("cluster/coordinator/fences.py"), Path("actors/process/ray_kv.py")} <= reached
+    assert {"ray", "asyncio", "threading"} <= {each.split()[-1] for each in impure_imports(reached)}
+
+
+def impure_imports(files: set[Path]) -> set[str]:
+    """Returns the imports of these files that the coordinator's decisions must not need. The log has a lock."""
+    impure, files = {*IMPURE_MODULES, "ray", "confluent_kafka"}, files - {Path("common/log.py")}
+    return {str(found) for file in files for found in imports_of(file) if found.module.split(".")[0] in impure}
+
+
+def reached_from(files: set[Path]) -> set[Path]:
+    """Returns these files, and all files of the package that they import, and so on."""
+    reached, left = set(files), list(files)
+    while left:
+        for found in imports_of(left.pop()):
+            file = Path(f"{found.module.removeprefix('penstock.').replace('.', '/')}.py")
+            if found.module.startswith("penstock.") and file not in reached and (ROOT / file).is_file():
+                reached.add(file)
+                left.append(file)
+    return reached
 
 
 def test_of_what_tests_topologies_only_the_chaos_harness_knows_the_application_as_users_have_it() -> None:
@@ -171,7 +234,7 @@ def test_no_folder_is_named_like_a_module_of_the_standard_library() -> None:
     ("text", "modules"),
     [
         ("import ray.util as u", ["ray.util"]),
-        ("def f():\n    from penstock.kafka import local_broker", ["penstock.kafka"]),
+        ("def f():\n    from penstock.kafka import local_broker", ["penstock.kafka.local_broker"]),
         ("from penstock import kafka, state", ["penstock.kafka", "penstock.state"]),
         ("from . import x", ["..x"]),
         ("from .x import y", [".x"]),

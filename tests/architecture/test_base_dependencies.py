@@ -37,7 +37,7 @@ def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_an_application_and_the_command_line_need_no_extra() -> None:
     done = python(
-        "import penstock.cli.main, penstock.cluster.kafka_streams, penstock.api.server, "
+        "import penstock.cli.main, penstock.cluster.client.kafka_streams, penstock.api.server, "
         "penstock.testing.topology_test_driver, penstock.kafka.consumer, penstock.kafka.producer, penstock.kafka.admin"
     )
     assert done.returncode == 0, done.stderr

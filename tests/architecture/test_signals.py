@@ -8,7 +8,7 @@ from tests.architecture.sources import OUTSIDE, PACKAGES, ROOT, python_files
 
 SIGNALS = re.compile(r"\bos\.kill(?:pg)?\(")
 KNOWN = {
-    "actors/process_watch.py": "looks at its title and at when it was created, on its own node",
+    "actors/process/process_watch.py": "looks at its title and at when it was created, on its own node",
     "benchmarks/java_deployment.py": "a process that it has started, and whose report has just come",
     "benchmarks/measure.py": "the group of a child: the system keeps its number while it has members",
     "benchmarks/penstock_deployment.py": "an actor whose report has just come",

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from penstock.cli.run import _awaiting
-from penstock.cluster.rays_lines import plain_rays_lines
+from penstock.cluster.ray_cluster.rays_lines import plain_rays_lines
 
 
 def test_a_terminal_shows_what_is_awaited_in_one_line_that_goes_away() -> None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from penstock.cli import backfill
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
-from penstock.pipeline.backfill import BackfillReport
+from penstock.pipeline.backfill.backfill import BackfillReport
 
 
 def test_any_end_of_history_but_latest_is_refused_before_anything_starts() -> None:

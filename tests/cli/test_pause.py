@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cluster import connections, control, named_actors
+from penstock.cluster.client import control
+from penstock.cluster.ray_cluster import connections, named_actors
 from penstock.common.errors import ApplicationStateError
 
 

@@ -17,7 +17,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import SENT_NOW
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.internal_topics import ensure_topics
+from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.topology.physical.topic_plan import plan_topics
 
 PROGRAM = """

@@ -132,7 +132,7 @@ def test_the_users_modules_are_found_in_this_folder_and_shadow_no_library(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr("penstock.cluster.connections.connect_to", connect_to)
+    monkeypatch.setattr("penstock.cluster.ray_cluster.connections.connect_to", connect_to)
     assert isinstance(CliRunner().invoke(app, ["query", "app", "store"]).exception, ApplicationStateError)
     assert sys.path[-1] == str(tmp_path)
 

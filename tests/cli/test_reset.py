@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app
-from penstock.cluster import connections
+from penstock.cluster.ray_cluster import connections
 from penstock.common.errors import ConfigError, MissingTopicError, StateStoreLockedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import SENT_NOW
@@ -129,7 +129,7 @@ def test_stores_that_somebody_has_open_stop_the_reset_before_topics_are_touched(
     def locked(root: Path) -> None:
         raise StateStoreLockedError(f"{root} is open elsewhere")
 
-    monkeypatch.setattr("penstock.cluster.local_state.remove_local_state", locked)
+    monkeypatch.setattr("penstock.cluster.client.local_state.remove_local_state", locked)
     refused = it.reset("--yes", "--internal-topics", it.changelog)
     assert f"{it.state} is open elsewhere. The reset is not complete" in str(refused.exception)
     assert it.untouched()

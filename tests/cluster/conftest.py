@@ -17,8 +17,8 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced
 from tests.own_ray import own_ray
 
 STRING, LONG = Serdes.string(), Serdes.long()
@@ -107,8 +107,8 @@ def word_count(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[Callable[[], WordCount]]:
     """Makes word counts; those that still run at the end of the test are ended."""
-    from penstock.cluster.control import end_actors
-    from penstock.cluster.named_actors import find_coordinator
+    from penstock.cluster.client.control import end_actors
+    from penstock.cluster.ray_cluster.named_actors import find_coordinator
 
     made: list[WordCount] = []
 

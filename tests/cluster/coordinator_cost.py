@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count, cycle
 
 from penstock.actors.messages import ApplicationState, CommitRequest
-from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFenced,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
     ActorReported,

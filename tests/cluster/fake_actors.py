@@ -20,7 +20,7 @@ from penstock.actors.messages import (
     StoreMetadata,
     StoreQuery,
 )
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.common.errors import (
     ApplicationStateError,
 )

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, kafka_streams, starting
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client import control, kafka_streams, starting
+from penstock.cluster.client.kafka_streams import KafkaStreams
 
 
 def counting() -> ps.Topology:

@@ -13,6 +13,7 @@ import httpx
 from ray import cloudpickle
 
 import penstock as ps
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ApplicationMetadata,
     ApplicationState,
@@ -21,11 +22,10 @@ from penstock.actors.messages import (
     StoreMetadata,
     StoreQuery,
 )
-from penstock.actors.stream_loop import StreamLoop
 from penstock.api.app import create_app
-from penstock.cluster.queries import StateQueries
-from penstock.cluster.queryable import views_of
-from penstock.cluster.server_settings import ServerSettings
+from penstock.cluster.client.server_settings import ServerSettings
+from penstock.cluster.queries.queries import StateQueries
+from penstock.cluster.queries.queryable import views_of
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 from penstock.common.topics import NewTopic

@@ -20,9 +20,10 @@ from typing_extensions import override
 
 import penstock as ps
 from penstock.actors.clock import Clock
-from penstock.actors.commit_calls import CommitCalls
-from penstock.actors.exactly_once import transactional_id
-from penstock.actors.lease import Lease, Word, lease_s
+from penstock.actors.commits.commit_calls import CommitCalls
+from penstock.actors.commits.exactly_once import transactional_id
+from penstock.actors.loop.lease import Lease, Word, lease_s
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -34,14 +35,13 @@ from penstock.actors.messages import (
 )
 from penstock.actors.orders import Assign, Order
 from penstock.actors.rollout import Rollout
-from penstock.actors.stream_loop import StreamLoop
 from penstock.cluster import events
 from penstock.cluster.actor_record import Phase
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.coordinator_actor import ANSWER_WITHIN_S
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.coordinator_actor import ANSWER_WITHIN_S
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import ActorEndedError, ActorHandle, ActorLostError, NodeAnswer
-from penstock.cluster.pausing import Pausing
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.cluster.membership import Membership
+from penstock.cluster.coordinator_shell.membership import Membership
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import KafkaClients

@@ -20,7 +20,7 @@ from unittest.mock import patch
 
 import typer
 
-from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import Event, Instruction
 from tests.cluster import test_coordinator_simulation as at_least_once
 from tests.cluster import test_exactly_once_simulation as exactly_once

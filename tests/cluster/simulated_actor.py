@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, assert_never
 
-from penstock.actors.lease import Word
+from penstock.actors.loop.lease import Word
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,

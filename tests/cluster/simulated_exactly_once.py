@@ -15,7 +15,7 @@ from typing import cast
 from typing_extensions import override
 
 from penstock.actors.messages import ActorStatus, CommitRequest
-from penstock.cluster.coordinator import Coordinator
+from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import GroupAssigned
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import Sources, TaskId, TopicPartition

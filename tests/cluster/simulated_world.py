@@ -21,9 +21,9 @@ from penstock.actors.messages import (
     CommitRequest,
 )
 from penstock.actors.rollout import Rollout, RolloutPhase
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.cpu_watch import START_S
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, NodeAnswer
 from penstock.cluster.events import (
     ActorsWanted,
@@ -35,8 +35,8 @@ from penstock.cluster.events import (
     StopRequested,
     TasksPlanned,
 )
-from penstock.cluster.pausing import Pausing
-from penstock.cluster.standby_assignor import StandbyPolicy
+from penstock.cluster.placement.standby_assignor import StandbyPolicy
+from penstock.cluster.scaling.cpu_watch import START_S
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Offsets, TopicPartition

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from penstock.cluster.assignor import assign, wanted_actors
+from penstock.cluster.placement.assignor import assign
+from penstock.cluster.scaling.elasticity import wanted_actors
 from penstock.common.ids import TaskId
 
 

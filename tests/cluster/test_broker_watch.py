@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.cluster.broker_watch import BrokerWatch
+from penstock.cluster.watchers.broker_watch import BrokerWatch
 from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError, StreamsError
 
 

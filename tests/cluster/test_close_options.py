@@ -9,8 +9,9 @@ from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.messages import ApplicationState
-from penstock.cluster import close_options, kafka_streams
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client import kafka_streams
+from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.coordinator_shell import leaving
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.kafka.group_tools import GroupTools
@@ -98,8 +99,8 @@ def test_a_group_that_cannot_be_left_is_a_warning(monkeypatch: pytest.MonkeyPatc
         raise StreamsError("nobody answers")
 
     monkeypatch.setattr(GroupTools, "free_seat", free)
-    monkeypatch.setattr(close_options, "find_process_id", lambda application_id: "here")
+    monkeypatch.setattr(leaving, "find_process_id", lambda application_id: "here")
     with capture_logs() as logs:
-        close_options.leave_group(StreamsConfig.of({"application.id": "app"}), -3.0)
+        leaving.leave_group(StreamsConfig.of({"application.id": "app"}), -3.0)
     assert asked == [("app", "app-here", 5.0)]
     assert [(each["log_level"], each["error"]) for each in logs] == [("warning", "nobody answers")]

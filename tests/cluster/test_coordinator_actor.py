@@ -16,7 +16,7 @@ from ray.experimental import internal_kv
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.lease import Word
+from penstock.actors.loop.lease import Word
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -29,20 +29,19 @@ from penstock.actors.messages import (
 )
 from penstock.actors.orders import Order, Pause, Stop
 from penstock.actors.rollout import Hold
-from penstock.cluster import first_plan
-from penstock.cluster.broker_watch import BrokerWatch
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.coordinator_actor import CoordinatorActor
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell import first_plan
+from penstock.cluster.coordinator_shell.coordinator_actor import CoordinatorActor
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work
+from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
+from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.events import ApplicationFailed, Event, GroupAssigned, TasksHeld
-from penstock.cluster.periodic_work import PeriodicWork, Work
-from penstock.cluster.purger import Purger
-from penstock.cluster.ray_environment import RayEnvironment
-from penstock.cluster.running_lock import RunningLock
-from penstock.cluster.silence import HUNG_S
-from penstock.cluster.stream_actor_handle import StreamActorHandle
-from penstock.cluster.stuck_task_watch import LOOK_EVERY_S
-from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S
+from penstock.cluster.ray_cluster.running_lock import RunningLock
+from penstock.cluster.watchers.broker_watch import BrokerWatch
+from penstock.cluster.watchers.silence import HUNG_S
+from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S
+from penstock.cluster.watchers.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import (
     ApplicationStateError,
@@ -54,6 +53,7 @@ from penstock.common.errors import (
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.internal_topics.purger import Purger
 from penstock.state.entries import PLAIN
 from penstock.testing.fake_clients import FakeAdmin, FakeClients
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan

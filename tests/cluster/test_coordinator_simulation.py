@@ -8,9 +8,9 @@ import math
 import pytest
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster import leases
-from penstock.cluster.elasticity import LEAVE_S
-from penstock.cluster.silence import DEAD_S, HUNG_S
+from penstock.cluster.scaling.elasticity import LEAVE_S
+from penstock.cluster.watchers import leases
+from penstock.cluster.watchers.silence import DEAD_S, HUNG_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 from tests.tiers import sampled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from penstock.cluster.cpu_watch import START_S, CpuUsage, CpuWatch, waiting_for_cpus
+from penstock.cluster.scaling.cpu_watch import START_S, CpuUsage, CpuWatch, waiting_for_cpus
 
 NAMES = [
     "penstock/mine/coordinator",

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from penstock.actors.lease import LONGEST_S, Word
+from penstock.actors.loop.lease import LONGEST_S, Word
+from penstock.actors.loop.standstill import Standstill
 from penstock.actors.messages import ActorEnd, ActorStatus, CommitAnswer, CommitRequest
 from penstock.actors.orders import Order
-from penstock.actors.standstill import Standstill
 from penstock.cluster.environment import ActorHandle, ActorLostError, NodeAnswer
-from penstock.cluster.leases import MARGIN_S, ORPHANED_S, Leases
-from penstock.cluster.silence import DEAD_S, SHOWN_AFTER_S
+from penstock.cluster.watchers.leases import MARGIN_S, ORPHANED_S, Leases
+from penstock.cluster.watchers.silence import DEAD_S, SHOWN_AFTER_S
 from tests.cluster.outage_world import LivingActor, OutageWorld
 from tests.cluster.virtual_time import run
 

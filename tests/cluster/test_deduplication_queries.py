@@ -11,7 +11,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli import query as command
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.common.errors import UnknownQueryError
 from tests.actors.rig import APPLICATION
 from tests.cluster.local_application import LocalApplication

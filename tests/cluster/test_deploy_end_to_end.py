@@ -15,7 +15,7 @@ from penstock.actors.messages import ApplicationState
 from penstock.actors.rollout import RolloutPhase
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.deploy import follow, statuses_of
-from penstock.cluster.deploying import begin_rollout, running_version
+from penstock.cluster.client.deploying import begin_rollout, running_version
 from tests.cluster.conftest import LONG, STRING, WordCount
 from tests.waiting import eventually
 

@@ -8,7 +8,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from penstock.actors.messages import ActorStatus, TaskState, TaskStatus
-from penstock.cluster.dropped_records import DroppedRecords
+from penstock.cluster.watchers.dropped_records import DroppedRecords
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 

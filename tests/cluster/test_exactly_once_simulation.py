@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.actors.messages import CommitRequest
-from penstock.cluster.commit_requests import CommitRequests
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.coordinator.commit_requests import CommitRequests
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.events import ActorFenced
 from penstock.common.errors import BrokerUnreachableError
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld, TransactionalActor

@@ -9,13 +9,13 @@ from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec
-from penstock.cluster import first_plan as module
-from penstock.cluster.first_plan import first_plan
+from penstock.cluster.coordinator_shell import first_plan as module
+from penstock.cluster.coordinator_shell.first_plan import first_plan
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
 from penstock.common.topics import NewTopic
-from penstock.kafka.known_topics import LostTopicError
+from penstock.kafka.internal_topics.known_topics import LostTopicError
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeAdmin, FakeClients
 

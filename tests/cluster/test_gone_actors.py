@@ -22,7 +22,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.cluster.standby_assignor import StandbyPolicy
+from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.common.ids import CommittedOffset
 from tests.cluster.test_placement import BEHIND, PLAN, Cluster
 

@@ -13,7 +13,7 @@ import ray
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.api.schemas import ApplicationBody
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ConfigError
 from tests.cluster.conftest import WordCount

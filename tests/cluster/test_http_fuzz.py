@@ -30,8 +30,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from penstock.api.app import create_app
-from penstock.cluster.queries import StateQueries
-from penstock.cluster.server_settings import Scope, ServerSettings, Token
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
+from penstock.cluster.queries.queries import StateQueries
 from tests.actors.rig import APPLICATION
 from tests.api.fake import FakeReadSide
 from tests.cluster.queries_page import application_of_the_page

@@ -14,7 +14,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.kafka.internal_topics import ensure_topics
+from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.state.builders import StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.windowed.window_store import WindowStoreBuilder

@@ -15,11 +15,12 @@ from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState
-from penstock.cluster import http_actor, kafka_streams, starting, store_reader, store_view
-from penstock.cluster.kafka_streams import KafkaStreams
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.client import http_actor, kafka_streams, starting
+from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.client.server_settings import ServerSettings
+from penstock.cluster.queries import store_reader, store_view
+from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import StoreEntries
-from penstock.cluster.server_settings import ServerSettings
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from tests.cluster.fake_cluster import FakeCluster, counting

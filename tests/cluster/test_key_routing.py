@@ -13,9 +13,9 @@ import pytest
 from typing_extensions import override
 
 import penstock as ps
-from penstock.cluster.state_query import answer as answer_query
-from penstock.cluster.store_reader import StoreQuestions, StoreReader
-from penstock.cluster.store_view import (
+from penstock.cluster.queries.state_query import answer as answer_query
+from penstock.cluster.queries.store_reader import StoreQuestions, StoreReader
+from penstock.cluster.queries.store_view import (
     ReadOnlyKeyValueStore,
     ReadOnlyVersionedKeyValueStore,
     SessionStoreView,

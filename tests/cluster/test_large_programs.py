@@ -11,7 +11,7 @@ from ray import cloudpickle
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec
-from penstock.cluster import starting
+from penstock.cluster.client import starting
 from penstock.common.config import StreamsConfig
 
 OBJECT_STORE_FROM_BYTES = 100 * 1024

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.actors.lease import LONGEST_S, Lease
+from penstock.actors.loop.lease import LONGEST_S, Lease
 from penstock.actors.messages import ApplicationState
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import (
@@ -22,7 +22,7 @@ from penstock.cluster.events import (
     FenceActor,
     GroupAssigned,
 )
-from penstock.cluster.leases import MARGIN_S, ORPHANED_S, Leases, wait_until_lease_ends
+from penstock.cluster.watchers.leases import MARGIN_S, ORPHANED_S, Leases, wait_until_lease_ends
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.coordinator_play import ALL, TASKS, Play, epoch_of
 from tests.cluster.virtual_time import run

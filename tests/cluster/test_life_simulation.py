@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.replacements import LONGEST_BACKOFF_MS
-from penstock.cluster.standby_assignor import NO_STANDBYS
+from penstock.cluster.coordinator.replacements import LONGEST_BACKOFF_MS
+from penstock.cluster.placement.standby_assignor import NO_STANDBYS
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.actors.messages import ActorStatus, TaskState, TaskStatus
-from penstock.cluster.load import LoadWindow
+from penstock.cluster.scaling.load import LoadWindow
 from penstock.common.ids import TaskId, TopicPartition
 
 RUNNING, RESTORING = TaskState.RUNNING, TaskState.RESTORING

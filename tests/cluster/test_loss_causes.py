@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import FindCause, ProcessDied
-from penstock.cluster.loss_causes import LOOK_AFTER_S, find_cause
+from penstock.cluster.watchers.loss_causes import LOOK_AFTER_S, find_cause
 from tests.cluster.virtual_time import run
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.cluster.control import end_actors
-from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.errors import InternalTopicError
 from penstock.kafka.group_tools import GroupTools
 from tests.cluster.conftest import WordCount

@@ -9,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.cluster.conftest import WordCount

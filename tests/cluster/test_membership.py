@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.cluster import membership
-from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.coordinator_shell import membership
+from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.contracts import OnAssigned, OnRevoked, OtherProtocolError, SessionLostError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.membership import FINAL, Membership
+from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic

@@ -8,8 +8,8 @@ import pytest
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, StoreMetadata
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.metadata import metadata_of
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.metadata import metadata_of
 from penstock.common.config import StreamsConfig
 from penstock.common.partitioners import Partitioner
 from penstock.topology.physical.topic_plan import plan_topics

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.actors.health import Health
 from penstock.actors.messages import StandbyStatus
-from penstock.cluster.metrics import MetricName, metrics_of
+from penstock.cluster.queries.metrics import MetricName, metrics_of
 from penstock.common.ids import TaskId
 from tests.api.fake import STATUS
 

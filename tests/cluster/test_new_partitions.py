@@ -10,16 +10,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from penstock.actors.messages import ApplicationState
-from penstock.cluster.control import end_actors
-from penstock.cluster.kafka_streams import KafkaStreams
-from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed
 from tests.cluster.conftest import STRING, WordCount
 from tests.waiting import eventually
 

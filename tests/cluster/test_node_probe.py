@@ -7,7 +7,7 @@ import socket
 import threading
 
 from penstock.cluster.environment import NodeAnswer
-from penstock.cluster.node_probe import NodeProbe
+from penstock.cluster.ray_cluster.node_probe import NodeProbe
 
 
 def test_a_node_is_asked_by_a_connection_to_its_raylet() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, KafkaError
 
-from penstock.cluster import control, membership
+from penstock.cluster.client import control
+from penstock.cluster.coordinator_shell import membership
 from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic

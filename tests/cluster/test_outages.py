@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.commit_calls import CALL_S, GONE_S
+from penstock.actors.commits.commit_calls import CALL_S, GONE_S
 from penstock.actors.messages import ApplicationState, TaskState
 from penstock.actors.steps import PATIENCE_S
+from penstock.cluster.coordinator_shell.suspending import SUSPEND_S
 from penstock.cluster.environment import RELEASE_S
-from penstock.cluster.silence import DEAD_S, HUNG_S
-from penstock.cluster.suspending import SUSPEND_S
+from penstock.cluster.watchers.silence import DEAD_S, HUNG_S
 from tests.cluster.outage_world import INIT_S, MESSAGE_TIMEOUT_S, SESSION_S, OutageWorld
 from tests.cluster.virtual_time import run
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.actors.messages import ActorStatus
 from penstock.actors.orders import Order
 from penstock.cluster.environment import RELEASE_S, ActorHandle, ActorLostError
-from penstock.cluster.overdue import OverdueOrders, stopped
+from penstock.cluster.watchers.overdue import OverdueOrders, stopped
 from tests.cluster.virtual_time import run
 
 

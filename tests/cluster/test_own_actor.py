@@ -12,7 +12,7 @@ from ray import runtime_context
 from ray._raylet import ActorID
 from ray.runtime_context import RuntimeContext
 
-from penstock.cluster.own_actor import was_restarted
+from penstock.cluster.ray_cluster.own_actor import was_restarted
 
 
 @pytest.mark.parametrize("restarts", [0, 1])

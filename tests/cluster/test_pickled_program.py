@@ -11,7 +11,7 @@ from ray import cloudpickle
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec
-from penstock.cluster.pickled_program import pickled_program
+from penstock.cluster.programs.pickled_program import pickled_program
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 

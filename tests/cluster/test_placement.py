@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.coordinator import PROBE_EVERY_MS, Coordinator
+from penstock.cluster.coordinator.coordinator import PROBE_EVERY_MS, Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFenced,
@@ -27,7 +27,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
-from penstock.cluster.standby_assignor import StandbyPolicy
+from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.common.ids import TaskId
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 

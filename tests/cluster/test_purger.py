@@ -8,9 +8,9 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from penstock.cluster.purger import Purger
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.internal_topics.purger import Purger
 
 MADE, OTHER, INPUT = TopicPartition("made", 0), TopicPartition("made", 1), TopicPartition("input", 0)
 

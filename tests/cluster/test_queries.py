@@ -14,7 +14,7 @@ from penstock.actors.messages import (
     QueryFailure,
     StoreAnswer,
 )
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.common.errors import (
     ApplicationStateError,
     StateStoreError,
@@ -221,7 +221,7 @@ def test_an_actor_that_ray_lost_for_whatever_reason_means_asking_again_later_or_
 def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
     coordinator.placement = dict.fromkeys(coordinator.tasks, "c")
     coordinator.actors["c"] = slow = FakeActor(*coordinator.tasks)
 
@@ -249,7 +249,7 @@ def test_a_call_that_takes_too_long_is_given_up_but_never_repeated(
 def test_so_many_queries_may_wait_for_an_actor_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.actor_calls._MOST_WAITING", 10)
+    monkeypatch.setattr("penstock.cluster.queries.actor_calls._MOST_WAITING", 10)
 
     async def crowd(queries: StateQueries) -> None:
         await queries.one("counts", KeyQuery(WORDS[0]))

@@ -12,8 +12,8 @@ import pytest
 import penstock as ps
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.api.schemas import FoundVersionBody, VersionsBody, WindowsBody
-from penstock.cluster.control import end_actors
-from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.conftest import LONG, STRING

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.common.ids import TaskId
 from penstock.state.queries import KeyQuery
 from tests.cluster import fake_actors
@@ -17,7 +17,7 @@ from tests.cluster.fake_actors import coordinator as coordinator
 def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries._OLD_S", 0.0)
+    monkeypatch.setattr("penstock.cluster.queries.queries._OLD_S", 0.0)
 
     async def found(queries: StateQueries) -> int:
         return sum([await queries.one("counts", KeyQuery(word)) is not None for word in WORDS])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import Reading
 from penstock.common.errors import NotUpToBoundError, UnknownQueryError
 from penstock.common.position import Position, PositionBound
@@ -51,7 +51,7 @@ def test_a_page_goes_on_where_a_store_has_passed_over_very_many_rows(coordinator
 def test_so_many_may_wait_for_a_position_and_no_more(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries._MOST_WAITING", 3)
+    monkeypatch.setattr("penstock.cluster.queries.queries._MOST_WAITING", 3)
     for actor in coordinator.actors.values():
         actor.failure = QueryFailure.NOT_UP_TO_BOUND
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import query as command
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.common.errors import ConfigError, TaskNotReadyError
 from penstock.common.ids import TaskId
 from tests.actors.rig import APPLICATION

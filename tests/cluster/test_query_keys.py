@@ -13,7 +13,7 @@ import pytest
 from penstock.actors.messages import (
     ApplicationState,
 )
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.common.errors import (
     ConfigError,
     SerializationError,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.state.queries import RangeQuery
 from tests.cluster.fake_actors import PARTITIONS, WORDS, FakeCoordinator, all_pages, ask
 from tests.cluster.fake_actors import coordinator as coordinator
@@ -29,7 +29,7 @@ def test_a_range_includes_both_ends_and_refuses_a_foreign_cursor(coordinator: Fa
 def test_a_range_is_put_together_from_pieces_whatever_their_size(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.queries.PIECE_ROWS", 3)
+    monkeypatch.setattr("penstock.cluster.queries.queries.PIECE_ROWS", 3)
     for cut_at in (1, 2, 100):
         for actor in coordinator.actors.values():
             actor.cut_at = cut_at
@@ -41,7 +41,7 @@ def test_a_range_is_put_together_from_pieces_whatever_their_size(
 def test_a_page_ends_early_where_its_rows_are_large(
     coordinator: FakeCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.range_pages._PAGE_BYTES", 70)  # ten words of seven bytes
+    monkeypatch.setattr("penstock.cluster.queries.range_pages._PAGE_BYTES", 70)  # ten words of seven bytes
     page = ask(lambda queries: queries.page("counts", RangeQuery(None, None), 100))
     assert [entry.key for entry in page.entries] == WORDS[:10]
     assert ask(lambda queries: all_pages(queries, 100)) == WORDS

@@ -18,8 +18,9 @@ from ray._private.authentication import authentication_token_setup
 from ray.exceptions import GetTimeoutError
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
-from penstock.cluster import connections, control, ray_clusters, starting
-from penstock.cluster.ray_clusters import RayCluster
+from penstock.cluster.client import control, starting
+from penstock.cluster.ray_cluster import connections, ray_clusters
+from penstock.cluster.ray_cluster.ray_clusters import RayCluster
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -179,7 +180,7 @@ def test_an_address_that_is_not_a_clusters_is_refused_with_what_is_wanted(
 def disconnected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Makes ``connect_to`` find the given clusters instead of the machine's; returns the addresses it connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.ray_cluster.connections.ray.is_initialized", lambda: False)
 
     def connect_to(application_id: str, *found: RayCluster) -> list[str]:
         connected: list[str] = []
@@ -215,8 +216,10 @@ def test_no_cluster_at_all_is_said_to_be_so(disconnected: Callable[..., list[str
 def test_a_start_goes_to_no_other_cluster_than_ray_address_names(monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("RAY_ADDRESS", address)
-    monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
-    monkeypatch.setattr("penstock.cluster.connections.ray.init", lambda *_, **__: pytest.fail("Ray was started"))
+    monkeypatch.setattr("penstock.cluster.ray_cluster.connections.ray.is_initialized", lambda: False)
+    monkeypatch.setattr(
+        "penstock.cluster.ray_cluster.connections.ray.init", lambda *_, **__: pytest.fail("Ray was started")
+    )
     with pytest.raises(ApplicationStateError, match=f"cannot connect to RAY_ADDRESS={address}"):
         starting.connect("app")
 
@@ -279,7 +282,7 @@ def test_the_token_is_not_shown_unasked_to_another_machine(
 def start_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Starts ``app`` without a ``ray start``, with these clusters on the machine; returns what Ray connects to."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("penstock.cluster.connections.ray.is_initialized", lambda: False)
+    monkeypatch.setattr("penstock.cluster.ray_cluster.connections.ray.is_initialized", lambda: False)
     monkeypatch.setattr(connections, "started_here", lambda: None)
     monkeypatch.setattr(control, "find_coordinator", lambda _: "coordinator")
 
@@ -288,8 +291,10 @@ def start_app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
         monkeypatch.setattr(connections, "clusters", lambda: list(found))
         monkeypatch.setattr(control, "status_of", lambda _: ApplicationStatus("app", state, 1, (), {}))
         monkeypatch.setattr(control, "end_actors", lambda name, _: connected.append(f"{name} is ended"))
-        monkeypatch.setattr("penstock.cluster.connections.ray.init", lambda address, **_: connected.append(address))
-        monkeypatch.setattr("penstock.cluster.connections.ray.shutdown", lambda: connected.append("left"))
+        monkeypatch.setattr(
+            "penstock.cluster.ray_cluster.connections.ray.init", lambda address, **_: connected.append(address)
+        )
+        monkeypatch.setattr("penstock.cluster.ray_cluster.connections.ray.shutdown", lambda: connected.append("left"))
         monkeypatch.setattr(starting, "stop_application", lambda name, _: connected.append(f"{name} is stopped"))
         starting.connect("app", take_over)
         return connected

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from penstock.cluster.metrics import MetricFamily
-from penstock.cluster.ray_metrics import RayMetrics
+from penstock.cluster.coordinator_shell.ray_metrics import RayMetrics
+from penstock.cluster.queries.metrics import MetricFamily
 from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution
 
 Series = tuple[str, frozenset[tuple[str, str]]]

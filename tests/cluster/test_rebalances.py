@@ -9,9 +9,9 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from penstock.actors.orders import Order, Suspend
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.suspending import SUSPEND_S
 from penstock.cluster.events import Event, GroupAssigned, GroupRebalances
-from penstock.cluster.suspending import SUSPEND_S
 from penstock.common.log import logger
 from tests.cluster.test_scaling_watch import Application, Environment, Handle
 from tests.cluster.virtual_time import run

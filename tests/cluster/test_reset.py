@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli.main import app as commands
-from penstock.cluster.close_options import CloseOptions
+from penstock.cluster.client.close_options import CloseOptions
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.actors.messages import ApplicationState
 from penstock.actors.rollout import RolloutPhase
-from penstock.cluster.rollouts import MOST_DEATHS
+from penstock.cluster.programs.rollouts import MOST_DEATHS
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World
 from tests.cluster.test_coordinator_simulation import at_rest, settled

@@ -10,7 +10,8 @@ import pytest
 
 import penstock as ps
 from penstock.actors.messages import ApplicationStatus
-from penstock.cluster import connections, control
+from penstock.cluster.client import control
+from penstock.cluster.ray_cluster import connections
 from tests.actors.rig import APPLICATION
 from tests.cluster.local_application import LocalApplication
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.cluster import running_lock
-from penstock.cluster.running_lock import RunningLock, refuse_running_elsewhere
+from penstock.cluster.ray_cluster import running_lock
+from penstock.cluster.ray_cluster.running_lock import RunningLock, refuse_running_elsewhere
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.state.disk import directory_lock
 from tests.cluster.conftest import WordCount
@@ -22,7 +22,7 @@ from tests.cluster.conftest import WordCount
 HOLDER = """
 import sys
 from pathlib import Path
-from penstock.cluster.running_lock import RunningLock
+from penstock.cluster.ray_cluster.running_lock import RunningLock
 lock = RunningLock(Path(sys.argv[1]), "the Ray cluster at 10.0.0.7:6379")
 lock.take()
 print("held", flush=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.cluster.assignor import assign
-from penstock.cluster.load import TaskLoad
-from penstock.cluster.scaling import (
+from penstock.cluster.placement.assignor import assign
+from penstock.cluster.scaling.load import TaskLoad
+from penstock.cluster.scaling.scaling import (
     BARRED_WINDOWS,
     DOWN_WINDOWS,
     Advice,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.server_settings import Scope, ServerSettings, Token, token_of
+from penstock.cluster.client.server_settings import Scope, ServerSettings, Token, token_of
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 
@@ -120,7 +120,7 @@ def test_every_token_is_compared_and_in_a_time_that_does_not_depend_on_it(monkey
         compared.append(one)
         return one == other
 
-    monkeypatch.setattr("penstock.cluster.server_settings.hmac.compare_digest", compare)
+    monkeypatch.setattr("penstock.cluster.client.server_settings.hmac.compare_digest", compare)
     tokens = [Token.of(Scope.READ, letter * 16) for letter in "abc"]
     for presented in (b"a" * 16, b"c" * 16, b"unknown"):
         compared.clear()

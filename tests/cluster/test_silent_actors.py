@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from penstock.actors.lease import Word
+from penstock.actors.loop.lease import Word
 from penstock.actors.messages import ActorStatus, ApplicationState
-from penstock.cluster.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S
 from penstock.cluster.environment import NodeAnswer
-from penstock.cluster.periodic_work import CHECK_ACTORS_S
-from penstock.cluster.silence import (
+from penstock.cluster.watchers.silence import (
     BUSY_AFTER_S,
     DEAD_S,
     HUNG_S,

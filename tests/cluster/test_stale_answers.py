@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.actors.messages import QueryFailure, StoreAnswer
-from penstock.cluster.queries import StateQueries
+from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import Reading
 from penstock.common.errors import StateStoreError, TaskNotReadyError
 from penstock.common.position import Position, PositionBound
@@ -90,13 +90,13 @@ def test_an_active_task_that_answers_late_but_first_counts(coordinator: FakeCoor
 def test_of_an_actor_that_is_known_to_stand_still_the_standby_is_asked_at_once(
     coordinator: FakeCoordinator, active: FakeActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
 
     async def again(queries: StateQueries) -> None:
         stands_still(active)
         with pytest.raises(TaskNotReadyError, match="has not answered"):
             await read(queries, Reading())
-        monkeypatch.setattr("penstock.cluster.stale_answers.PATIENCE_S", 2 * SOON_S)
+        monkeypatch.setattr("penstock.cluster.queries.stale_answers.PATIENCE_S", 2 * SOON_S)
         assert (await read(queries, Reading(stale=True))).value == 7
 
     ask(again)
@@ -127,7 +127,7 @@ def test_where_no_standby_has_an_answer_a_task_that_restores_gives_what_it_has(
 def test_where_all_stand_still_the_active_task_is_said_to_be_busy(
     coordinator: FakeCoordinator, active: FakeActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
     for actor in coordinator.actors.values():
         stands_still(actor)
     with pytest.raises(TaskNotReadyError, match="actor a has not answered"):
@@ -149,7 +149,7 @@ def test_a_store_that_cannot_be_read_is_an_error_whatever_standbys_say(
 def test_who_takes_no_stale_answer_or_demands_a_position_waits_for_the_active_task_alone(
     coordinator: FakeCoordinator, active: FakeActor, reading: Callable[[], Reading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.actor_calls.CALL_S", 0.05)
+    monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
     stands_still(active)
     with pytest.raises(TaskNotReadyError, match="has not answered"):
         answer(reading())

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cluster.standby_assignor import Place, assign_standbys
+from penstock.cluster.placement.standby_assignor import Place, assign_standbys
 from penstock.common.ids import TaskId
 
 TASKS = [TaskId(0, number) for number in range(24)]

@@ -10,14 +10,14 @@ import pytest
 import ray
 
 import penstock as ps
-from penstock.cluster import start_checks
-from penstock.cluster.start_checks import check_session_timeout, check_state_dir, check_topics
+from penstock.cluster.client import start_checks
+from penstock.cluster.client.start_checks import check_session_timeout, check_state_dir, check_topics
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, ConfigError, InternalTopicError, MissingTopicError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.known_topics import note_topics
+from penstock.kafka.internal_topics.known_topics import note_topics
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeAdmin
 

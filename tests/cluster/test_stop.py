@@ -18,9 +18,9 @@ from ray.exceptions import (
 
 import penstock as ps
 from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
-from penstock.cluster import control, starting
-from penstock.cluster.http_actor import start_http, stop_http
-from penstock.cluster.server_settings import ServerSettings
+from penstock.cluster.client import control, starting
+from penstock.cluster.client.http_actor import start_http, stop_http
+from penstock.cluster.client.server_settings import ServerSettings
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError
 
@@ -66,7 +66,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def stop_with(coordinator: Coordinator | None, actors: int = 0) -> ApplicationStatus | None:
         monkeypatch.setattr(control, "find_coordinator", lambda application_id: coordinator)
         monkeypatch.setattr(
-            "penstock.cluster.control.StreamActorHandle.find", lambda application_id: [object()] * actors
+            "penstock.cluster.client.control.StreamActorHandle.find", lambda application_id: [object()] * actors
         )
         try:
             return control.stop_application("app", 5)
@@ -87,13 +87,17 @@ class Names:
         patch.setattr(control, "find_coordinator", lambda _: self.coordinators.pop(0))
         patch.setattr(control, "find_http_actor", lambda _: "http")
         patch.setattr(control, "stop_http", self.ended.append)
-        patch.setattr("penstock.cluster.control.StreamActorHandle.find", lambda _: [actor])
-        patch.setattr("penstock.cluster.control.ray.kill", self.ended.append)
+        patch.setattr("penstock.cluster.client.control.StreamActorHandle.find", lambda _: [actor])
+        patch.setattr("penstock.cluster.client.control.ray.kill", self.ended.append)
         patch.setattr(
-            "penstock.cluster.control.final_state.delete", lambda it: self.ended.append(f"final state of {it}")
+            "penstock.cluster.client.control.final_state.delete", lambda it: self.ended.append(f"final state of {it}")
         )
-        patch.setattr("penstock.cluster.control.wanted_count.delete", lambda it: self.ended.append(f"count of {it}"))
-        patch.setattr("penstock.cluster.control.kept_rollout.delete", lambda it: self.ended.append(f"rollout of {it}"))
+        patch.setattr(
+            "penstock.cluster.client.control.wanted_count.delete", lambda it: self.ended.append(f"count of {it}")
+        )
+        patch.setattr(
+            "penstock.cluster.client.control.kept_rollout.delete", lambda it: self.ended.append(f"rollout of {it}")
+        )
 
 
 def coordinator_named(name: str) -> Any:

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 import penstock as ps
-from penstock.cluster.queryable import views_of
-from penstock.cluster.state_query import answer as answer_query
-from penstock.cluster.store_reader import StoreQuestions, StoreReader
+from penstock.cluster.queries.queryable import views_of
+from penstock.cluster.queries.state_query import answer as answer_query
+from penstock.cluster.queries.store_reader import StoreQuestions, StoreReader
 from tests.cluster.local_application import LocalApplication
 from tests.cluster.test_store_questions import KINDS, PARTITIONS
 from tests.cluster.test_store_questions import application as application

@@ -16,8 +16,8 @@ import pytest
 
 import penstock as ps
 from penstock.api.schemas import EntriesBody, FoundEntryBody, FoundVersionBody, VersionsBody, WindowsBody
-from penstock.cluster.queryable import views_of
-from penstock.cluster.store_reader import StoreQuestions, StoreReader
+from penstock.cluster.queries.queryable import views_of
+from penstock.cluster.queries.store_reader import StoreQuestions, StoreReader
 from tests.actors.rig import APPLICATION
 from tests.cluster.local_application import LocalApplication, OneLoopTransport
 

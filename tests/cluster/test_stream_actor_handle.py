@@ -16,8 +16,9 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from penstock.actors.lease import Word
+from penstock.actors.loop.lease import Word
 from penstock.actors.orders import Pause, Stop, Suspend
+from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.environment import (
     RELEASE_S,
     ActorEndedError,
@@ -25,7 +26,6 @@ from penstock.cluster.environment import (
     ActorLostError,
     ActorSilentError,
 )
-from penstock.cluster.stream_actor_handle import StreamActorHandle
 from penstock.common.errors import ApplicationStateError
 from tests.cluster.virtual_time import run
 
@@ -76,7 +76,7 @@ class FlakyActor:
 def test_an_actor_that_cannot_be_reached_for_a_moment_is_called_again(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.stream_actor_handle._AGAIN_S", 0.0)
+    monkeypatch.setattr("penstock.cluster.coordinator_shell.stream_actor_handle._AGAIN_S", 0.0)
     monkeypatch.setattr("ray.get_actor", lambda *_: object())
     actor = FlakyActor()
     handle = StreamActorHandle("app", "stream/1", actor)
@@ -161,14 +161,14 @@ class Silent:
 
 
 def test_a_process_that_stands_still_has_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.cluster.stream_actor_handle.HEARTBEAT_S", 0.01)
+    monkeypatch.setattr("penstock.cluster.coordinator_shell.stream_actor_handle.HEARTBEAT_S", 0.01)
     assert not asyncio.run(StreamActorHandle("app", "stream/1", Silent()).heartbeat(Word(1, 1, 0)))
 
 
 def test_an_order_that_is_only_told_leaves_an_actor_that_does_not_answer_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.cluster.stream_actor_handle.STATUS_S", 0.01)
+    monkeypatch.setattr("penstock.cluster.coordinator_shell.stream_actor_handle.STATUS_S", 0.01)
     monkeypatch.setattr("ray.kill", lambda _: pytest.fail("killed"))
     with pytest.raises(ActorSilentError, match="stream/1 does not answer"):
         asyncio.run(StreamActorHandle("app", "stream/1", Silent()).tell(Pause(True)))

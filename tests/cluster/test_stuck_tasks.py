@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.actors.messages import ActorStatus, StuckTask, TaskState, TaskStatus
-from penstock.cluster.silence import HUNG_S
-from penstock.cluster.stuck_task_watch import StuckTaskWatch, patience_s
-from penstock.cluster.stuck_tasks import StuckTasks
+from penstock.cluster.watchers.silence import HUNG_S
+from penstock.cluster.watchers.stuck_task_watch import StuckTaskWatch, patience_s
+from penstock.cluster.watchers.stuck_tasks import StuckTasks
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger

@@ -8,11 +8,11 @@ import re
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.cluster.topic_note import TopicNote, write_note
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.kafka.known_topics import topics_group
+from penstock.kafka.internal_topics.known_topics import topics_group
+from penstock.kafka.internal_topics.topic_note import TopicNote, write_note
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from penstock.cluster.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
+from penstock.cluster.watchers.topic_watch import ONE_AFTER_ANOTHER_S, TopicWatch
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, InternalTopicError, MissingTopicError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition

@@ -11,8 +11,8 @@ import pytest
 
 import penstock as ps
 from penstock.api.kafka_streams import KafkaStreams
-from penstock.cluster.control import end_actors
-from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from tests.cluster.conftest import LONG, STRING, WordCount
 from tests.waiting import eventually, once_ready

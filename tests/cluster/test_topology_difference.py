@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import penstock as ps
-from penstock.cluster.topology_difference import difference
+from penstock.cluster.programs.topology_difference import difference
 
 
 def described(*topics: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cluster.server_settings import host_and_port
+from penstock.cluster.client.server_settings import host_and_port
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.extractors import FailOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp

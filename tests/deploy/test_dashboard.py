@@ -12,8 +12,8 @@ import pytest
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.api.metrics import exposition
-from penstock.cluster.metrics import metric_families
-from penstock.cluster.ray_metrics import RayMetrics
+from penstock.cluster.coordinator_shell.ray_metrics import RayMetrics
+from penstock.cluster.queries.metrics import metric_families
 from penstock.common.metric_names import KINDS
 from tests.actors.rig import Rig, settle
 from tests.deploy.dashboard import dashboard, missing_from, targets

@@ -13,7 +13,7 @@ from typing import Any
 
 import ray
 
-from penstock.cluster.named_actors import find_coordinator, find_stream_actors
+from penstock.cluster.ray_cluster.named_actors import find_coordinator, find_stream_actors
 from tests.elastic.cluster import SlowCount, add_node, drain, ray_nodes, say
 from tests.processes import signal_ray_process
 from tests.waiting import eventually

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.cluster.close_options import CloseOptions
+from penstock.cluster.client.close_options import CloseOptions
 from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes, say
 from tests.waiting import eventually
 

@@ -31,8 +31,8 @@ def counting(
     kafka: Kafka, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[Callable[..., Counting]]:
     """Makes applications that run; whatever is left of them at the end of the row is ended."""
-    from penstock.cluster.control import end_actors
-    from penstock.cluster.named_actors import find_coordinator
+    from penstock.cluster.client.control import end_actors
+    from penstock.cluster.ray_cluster.named_actors import find_coordinator
 
     made: list[str] = []
 

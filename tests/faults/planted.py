@@ -34,7 +34,7 @@ class Impatient:
         self._silent_s = silent_s
 
     def __call__(self) -> None:
-        from penstock.cluster import silence
+        from penstock.cluster.watchers import silence
 
         silence.DEAD_S = self._silent_s
 
@@ -46,7 +46,7 @@ class Watchful:
         self._silent_s = silent_s
 
     def __call__(self) -> None:
-        from penstock.actors import process_watch
+        from penstock.actors.process import process_watch
 
         process_watch.FROZEN_S = self._silent_s
 
@@ -59,7 +59,7 @@ class CrashesAfterSaving:
         self._armed = armed
 
     def __call__(self) -> None:
-        from penstock.cluster import wanted_count
+        from penstock.cluster.scaling import wanted_count
 
         save = wanted_count.save
         if save.__name__ == "and_crash":

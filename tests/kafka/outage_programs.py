@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from penstock.cluster.membership import FINAL
+from penstock.cluster.coordinator_shell.membership import FINAL
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.clients import ConfluentClients

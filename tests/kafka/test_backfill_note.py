@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 import penstock as ps
-from penstock.cluster import starting
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client import starting
+from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from penstock.common.errors import InternalTopicError, KafkaRefusedError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.kafka.known_topics import forget_topics, note_topics, refuse_lost_topics, topics_group
+from penstock.kafka.internal_topics.known_topics import forget_topics, note_topics, refuse_lost_topics, topics_group
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
 

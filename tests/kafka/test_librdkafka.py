@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, cimpl
 
-from penstock.actors.guarantee import answer_to
+from penstock.actors.commits.guarantee import answer_to
 from penstock.common.errors import BrokerUnreachableError, ConfigError, ProductionError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 import penstock as ps
-from penstock.cluster.kafka_streams import KafkaStreams
+from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.kafka import settings

@@ -95,7 +95,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
             if how in ("live", "cached"):
                 yield status.bootstrap_servers, ways
                 return
-            from penstock.pipeline.spark_session import spark_session
+            from penstock.pipeline.spark.spark_session import spark_session
             from tests.live.backfilled import excluded_from_backfill, play_backfilled
 
             os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -106,7 +106,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
                     yield spark
 
                 # One for all bunches.
-                with patch("penstock.pipeline.backfill.spark_session", session):
+                with patch("penstock.pipeline.backfill.backfill.spark_session", session):
                     yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded_from_backfill)]
         finally:
             ray.shutdown()

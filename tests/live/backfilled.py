@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from penstock.common.config import StreamsConfig
-from penstock.pipeline.backfill import backfill
+from penstock.pipeline.backfill.backfill import backfill
 from tests.live.bunches import Bunch, Case
 from tests.live.play import Expected, Outcome, compared, excluded, halves, play_live
 from tests.live.rig import LiveBunch

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.api.kafka_streams import KafkaStreams
-from penstock.cluster.control import end_actors
-from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic

@@ -17,9 +17,9 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.dsl.topology import Topology
-from penstock.topology.materialized import Materialized, StoreType
-from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
-from penstock.topology.processor import Processor
+from penstock.topology.options.materialized import Materialized, StoreType
+from penstock.topology.options.options import Consumed, Grouped, Joined, Produced, Repartitioned
+from penstock.topology.processor_api.processor import Processor
 from tests.parity import functions, ops_by_hand, ops_windows, processors
 from tests.parity.ops_by_hand import ByHandSteps
 from tests.parity.ops_cogroup import CogroupSteps

@@ -8,8 +8,12 @@ from functools import partial
 from typing import Any
 
 from penstock.common.records import Headers, Record
-from penstock.topology.fixed_key_processor import FixedKeyProcessor, FixedKeyProcessorContext, FixedKeyRecord
-from penstock.topology.processor import Cancellable, Processor, ProcessorContext, PunctuationType
+from penstock.topology.processor_api.fixed_key_processor import (
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+)
+from penstock.topology.processor_api.processor import Cancellable, Processor, ProcessorContext, PunctuationType
 from tests.parity.functions import split_name, text
 
 Context = ProcessorContext[Any, Any]

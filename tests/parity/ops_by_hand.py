@@ -10,7 +10,7 @@ from penstock.common.serdes import Serdes
 from penstock.state.builders import StoreBuilder
 from penstock.state.stores import Stores
 from penstock.topology.dsl.topology import Topology
-from penstock.topology.printed import Printed
+from penstock.topology.options.printed import Printed
 from tests.parity import more_processors, processors
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.topology.materialized import Materialized
+from penstock.topology.options.materialized import Materialized
 from tests.parity import functions
 from tests.parity.ops_sessions import merged, session_windows
 from tests.parity.ops_windows import sliding_windows, time_windows, unlimited_windows

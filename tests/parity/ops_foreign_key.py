@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.materialized import Materialized
-from penstock.topology.table_joined import TableJoined
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.table_joined import TableJoined
 from tests.parity import functions
 
 _KEPT = {"store", "caching", "in_memory", "logging"}

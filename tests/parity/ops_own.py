@@ -14,9 +14,9 @@ from penstock.common.records import Record
 from penstock.common.serdes import Serdes
 from penstock.state.stores import Stores
 from penstock.state.views import ValueAndTimestamp
-from penstock.topology.deduplicated import Deduplicated
-from penstock.topology.materialized import StoreType
-from penstock.topology.processor import Processor, ProcessorContext
+from penstock.topology.options.deduplicated import Deduplicated
+from penstock.topology.options.materialized import StoreType
+from penstock.topology.processor_api.processor import Processor, ProcessorContext
 from tests.parity import functions
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
-from penstock.topology.session_windows import SessionWindows
+from penstock.topology.options.session_windows import SessionWindows
 from tests.parity.ops_windows import emit_strategy
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.topology.join_windows import JoinWindows
-from penstock.topology.stream_joined import StreamJoined
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.stream_joined import StreamJoined
 from tests.parity import functions
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.suppressed import BufferConfig, Suppressed
+from penstock.topology.options.suppressed import BufferConfig, Suppressed
 
 B = TypeVar("B", bound=BufferConfig)
 

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from penstock.common.serdes import Serde, Serdes
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.options import Grouped
-from penstock.topology.value_transformer import ValueTransformerWithKey
+from penstock.topology.options.options import Grouped
+from penstock.topology.processor_api.value_transformer import ValueTransformerWithKey
 from tests.parity import functions
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 from penstock.common.serdes import Serde
 from penstock.state.stores import Stores
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed
 
 
 class VersionedSteps:

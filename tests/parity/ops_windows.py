@@ -7,7 +7,7 @@ from typing import Any
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
-from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows
 
 Step = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.common.records import Record
 from penstock.state.views import KeyValueStore
-from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
+from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType
 from tests.parity import more_processors
 from tests.parity.functions import split_name, text
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import structlog
 
-from penstock.actors.restoration import Restoration
+from penstock.actors.restore.restoration import Restoration
 from penstock.common.ids import Offsets
 from penstock.state.buffers.change_buffer import ChangeBuffer
 from penstock.testing.fake_clients import FakeConsumer

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.spark_session import spark_session
+from penstock.pipeline.spark.spark_session import spark_session
 from tests.own_ray import own_or_running_ray
 
 
@@ -31,7 +31,7 @@ def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     def session(master: str, application_id: str) -> Iterator[SparkSession]:
         yield spark
 
-    monkeypatch.setattr("penstock.pipeline.backfill.spark_session", session)
+    monkeypatch.setattr("penstock.pipeline.backfill.backfill.spark_session", session)
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import INPUT_ARROW, OUTPUT_ARROW, PROCESS, RESTORE
-from penstock.pipeline.task_host import TaskHost
+from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
+from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager

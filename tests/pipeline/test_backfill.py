@@ -17,8 +17,8 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, TransactionalProducer
-from penstock.kafka.internal_topics import ensure_topics
-from penstock.pipeline.backfill import BackfillReport, backfill
+from penstock.kafka.internal_topics.creation import ensure_topics
+from penstock.pipeline.backfill.backfill import BackfillReport, backfill
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.cluster.conftest import LONG, WordCount
 from tests.pipeline.topologies import failing

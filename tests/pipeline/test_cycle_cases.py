@@ -10,11 +10,11 @@ import pytest
 
 from penstock.common.config import StreamsConfig
 from penstock.common.records import NO_HEADERS
-from penstock.pipeline.collector import TopicCounts
-from penstock.pipeline.cycle_host import CycleHost
-from penstock.pipeline.order import StageSubtopologies, in_order
+from penstock.pipeline.backfill.order import StageSubtopologies, in_order
 from penstock.pipeline.rows import CHANGELOG, PROCESS, REPARTITION, SINK, headers_row
-from penstock.pipeline.task_host import TaskHost
+from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.cycle_host import CycleHost
+from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case
 from tests.live.comparison import differences, last_differences

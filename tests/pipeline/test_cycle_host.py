@@ -11,10 +11,10 @@ import pytest
 from penstock.common.config import StreamsConfig
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
-from penstock.pipeline.collector import TopicCounts
-from penstock.pipeline.cycle_host import CycleHost
-from penstock.pipeline.order import in_order
+from penstock.pipeline.backfill.order import in_order
 from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, READ, REPARTITION, RESTORE, SINK
+from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences

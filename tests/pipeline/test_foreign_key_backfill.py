@@ -14,7 +14,7 @@ from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
-from penstock.pipeline.backfill import BackfillReport, backfill
+from penstock.pipeline.backfill.backfill import BackfillReport, backfill
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import Topics, differences, last_differences

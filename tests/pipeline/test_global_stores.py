@@ -12,12 +12,12 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
-from penstock.pipeline.backfill import backfill
-from penstock.pipeline.collector import TopicCounts
-from penstock.pipeline.global_topics import GlobalTopics, may_look_into_global_stores
-from penstock.pipeline.plan import OffsetRange
+from penstock.pipeline.backfill.backfill import backfill
+from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.rows import SINK
-from penstock.pipeline.task_host import TaskHost
+from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
+from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from tests.pipeline.rows import CONFIG, batches, output, process

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.history import in_cycle_order, in_task_order, shuffled
+from penstock.pipeline.reading.history import in_cycle_order, in_task_order, shuffled
 from penstock.pipeline.rows import INPUT_SCHEMA, OUTPUT_SCHEMA, REPARTITION, RESTORE, SINK
 from tests.pipeline.rows import host, on_the_driver, out_of_order, process, restore
 from tests.pipeline.topologies import priced_orders

@@ -15,9 +15,9 @@ from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.pipeline.history import KafkaReader, records_of
-from penstock.pipeline.kafka_options import reader_options
-from penstock.pipeline.plan import OffsetRange
+from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.pipeline.reading.history import KafkaReader, records_of
+from penstock.pipeline.reading.kafka_options import reader_options
 from tests.security.broker import SecuredBroker
 
 LOGIN = {"sasl.username": "alice", "sasl.password": 'a"b\\c'}

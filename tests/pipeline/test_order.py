@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 import penstock as ps
-from penstock.pipeline.order import in_order
+from penstock.pipeline.backfill.order import in_order
 from penstock.topology.physical.topology import SinkNode, SourceNode, Subtopology, Topology
 from tests.pipeline.topologies import STRING
 

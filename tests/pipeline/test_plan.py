@@ -8,8 +8,8 @@ from functools import partial
 import penstock as ps
 from penstock.common.config import StreamsConfig
 from penstock.common.topics import NewTopic
-from penstock.kafka.internal_topics import ensure_topics
-from penstock.pipeline.plan import plan_backfill
+from penstock.kafka.internal_topics.creation import ensure_topics
+from penstock.pipeline.backfill.plan import plan_backfill
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.pipeline.topologies import STRING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.pipeline.spark_progress import SparkProgress
+from penstock.pipeline.spark.spark_progress import SparkProgress
 from tests.waiting import eventually
 
 

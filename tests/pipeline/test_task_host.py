@@ -13,21 +13,21 @@ from typing_extensions import override
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.serdes import Serde, Serdes
-from penstock.pipeline.collector import SparkCollector, TopicCounts
 from penstock.pipeline.rows import (
     CHANGELOG,
     OFFSET,
     READ,
     SINK,
 )
-from penstock.pipeline.task_host import TaskHost
+from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
+from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.join_windows import JoinWindows
-from penstock.topology.options import Consumed, Produced
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.options import Consumed, Produced
+from penstock.topology.options.stream_joined import StreamJoined
+from penstock.topology.options.suppressed import BufferConfig, Suppressed
+from penstock.topology.options.windows import TimeWindows
 from penstock.topology.physical.topology import Topology
-from penstock.topology.stream_joined import StreamJoined
-from penstock.topology.suppressed import BufferConfig, Suppressed
-from penstock.topology.windows import TimeWindows
 from tests.pipeline.rows import CONFIG, Row, batches, host, on_the_driver, out_of_order, output, process, restore
 from tests.pipeline.topologies import exploded, kept_for_an_hour, latest_words, priced_orders
 
@@ -126,8 +126,8 @@ class Watched(SparkCollector):
 def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
     caching: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pipeline.task_host.SparkCollector", Watched)
-    monkeypatch.setattr("penstock.pipeline.task_host._SMALLEST_COMMIT_BYTES", 0)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host.SparkCollector", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._SMALLEST_COMMIT_BYTES", 0)
     monkeypatch.setattr(Watched, "most", 0)
     minute, count = 60_000, 2000
     rows = [process(0, "lines", offset, "k", "v", offset * minute) for offset in range(count)]
@@ -142,8 +142,8 @@ def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
 
 def forgetful(topology: Topology, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
     """The results, with few changelog rows between two commits; ``Watched.most`` of them waited at most."""
-    monkeypatch.setattr("penstock.pipeline.task_host.SparkCollector", Watched)
-    monkeypatch.setattr("penstock.pipeline.task_host._CHANGELOG_ROWS_BETWEEN_COMMITS", 100)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host.SparkCollector", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._CHANGELOG_ROWS_BETWEEN_COMMITS", 100)
     monkeypatch.setattr(Watched, "most", 0)
     changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})

@@ -11,8 +11,8 @@ from penstock.common.serdes import Serdes
 from penstock.pipeline.rows import CHANGELOG, RESTORE
 from penstock.state.stores import Stores
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Produced
 from tests.pipeline.rows import Row, batches, host, output, process
 from tests.tasks.bench import STRINGS, Bench
 

@@ -1,5 +1,5 @@
 """A whole backfill in one process. The plan, the hosts and the offsets are the real ones; Spark, Kafka, and what writes
-there at the end (``pipeline/hand_over.py``), are not."""
+there at the end (``pipeline/backfill/hand_over.py``), are not."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
-from penstock.kafka.internal_topics import ensure_topics
-from penstock.pipeline.cycle_host import CycleHost
-from penstock.pipeline.global_topics import GlobalTopics
-from penstock.pipeline.plan import BackfillPlan, Ranges, Stage, plan_backfill
+from penstock.kafka.internal_topics.creation import ensure_topics
+from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill
+from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, REPARTITION, RESTORE, SINK, headers_row
-from penstock.pipeline.task_host import TaskHost
+from penstock.pipeline.task_hosts.cycle_host import CycleHost
+from penstock.pipeline.task_hosts.global_topics import GlobalTopics
+from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics

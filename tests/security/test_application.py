@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app as command_line
-from penstock.cluster.control import end_actors
-from penstock.cluster.named_actors import find_coordinator
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from tests.cluster.conftest import WordCount
 from tests.own_ray import own_or_running_ray
 from tests.security.broker import PASSWORD, SecuredBroker

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from penstock.actors.exactly_once import transactional_id
+from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest
 from penstock.actors.rollout import Rollout
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.coordinator_actor import _BELONGING_S, ANSWER_WITHIN_S
-from penstock.cluster.cpu_watch import CpuUsage, CpuWatch
-from penstock.cluster.dispatch import Dispatcher
-from penstock.cluster.drain_watch import DrainWatch
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.coordinator_actor import _BELONGING_S, ANSWER_WITHIN_S
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.first_plan import first_plan
+from penstock.cluster.coordinator_shell.pausing import Pausing
+from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S, CHECK_CLUSTER_S, CHECK_DRAINS_S
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, Environment, NodeAnswer
 from penstock.cluster.events import ActorsWanted, ClusterResized, Event, NoRoom
-from penstock.cluster.first_plan import first_plan
-from penstock.cluster.pausing import Pausing
-from penstock.cluster.periodic_work import CHECK_ACTORS_S, CHECK_CLUSTER_S, CHECK_DRAINS_S
-from penstock.cluster.purger import Purger
-from penstock.cluster.standby_assignor import standby_policy
+from penstock.cluster.placement.standby_assignor import standby_policy
+from penstock.cluster.scaling.cpu_watch import CpuUsage, CpuWatch
+from penstock.cluster.watchers.drain_watch import DrainWatch
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets
+from penstock.kafka.internal_topics.purger import Purger
 from tests.cluster.simulated_world import QUIET
 from tests.simulation.actor_process import ActorProcess
 from tests.simulation.simulated_group import Member

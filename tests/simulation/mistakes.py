@@ -7,21 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.actors.exactly_once import ExactlyOnce
-from penstock.actors.guarantee import ANSWER_SLICE_S, AtLeastOnce, RefusedError, answer_to
-from penstock.actors.hosted_tasks import HostedTasks
+from penstock.actors.commits.exactly_once import ExactlyOnce
+from penstock.actors.commits.guarantee import ANSWER_SLICE_S, AtLeastOnce, RefusedError, answer_to
+from penstock.actors.loop.hosted_tasks import HostedTasks
+from penstock.actors.loop.standstill import Standstill
 from penstock.actors.messages import CommitRequest
-from penstock.actors.replays import Replays
-from penstock.actors.standby_task import StandbyTask
-from penstock.actors.standstill import Standstill
+from penstock.actors.restore.replays import Replays
 from penstock.actors.steps import Steps
-from penstock.actors.task_directory import TaskDirectory
-from penstock.cluster.commit_requests import CommitRequests
-from penstock.cluster.coordinator import Coordinator
-from penstock.cluster.dispatch import Dispatcher
+from penstock.actors.task_host.standby_task import StandbyTask
+from penstock.actors.task_host.task_directory import TaskDirectory
+from penstock.cluster.coordinator.commit_requests import CommitRequests
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.events import ActorFenced
-from penstock.cluster.leases import Leases
-from penstock.cluster.overdue import OverdueOrders
+from penstock.cluster.watchers.leases import Leases
+from penstock.cluster.watchers.overdue import OverdueOrders
 from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.state.disk.bulk_load import remove_tables

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from penstock.actors import task_directory
-from penstock.actors.lease import Lease
+from penstock.actors.loop.lease import Lease
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.task_host import task_directory
 from penstock.common.ids import CommittedOffset, TaskId
 from penstock.common.topics import NewTopic
-from penstock.kafka.internal_topics import ensure_topics
+from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores

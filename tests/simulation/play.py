@@ -16,10 +16,12 @@ from unittest.mock import patch
 
 import structlog
 
-from penstock.actors import exactly_once, guarantee, replays, standby_retries, standbys
-from penstock.actors.replays import Replays
-from penstock.actors.standby_task import StandbyTask
-from penstock.cluster import stream_actor_handle
+from penstock.actors.commits import exactly_once, guarantee
+from penstock.actors.restore import replays
+from penstock.actors.restore.replays import Replays
+from penstock.actors.standbys import standby_retries, standbys
+from penstock.actors.task_host.standby_task import StandbyTask
+from penstock.cluster.coordinator_shell import stream_actor_handle
 from penstock.common.ids import TaskId
 from penstock.state.disk import bulk_load, task_stores
 from penstock.tasks import context

@@ -11,8 +11,8 @@ from ray.exceptions import ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
 from penstock.actors.messages import CommitAnswer, CommitRequest
-from penstock.cluster.actor_watch import SILENT_AFTER_RESTART_S
-from penstock.cluster.stream_actor_handle import STATUS_S, StreamActorHandle
+from penstock.cluster.coordinator_shell.stream_actor_handle import STATUS_S, StreamActorHandle
+from penstock.cluster.watchers.actor_watch import SILENT_AFTER_RESTART_S
 from tests.simulation.ghosts import actor_died
 from tests.simulation.swarm import LATEST_CALL_S
 

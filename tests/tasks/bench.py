@@ -20,7 +20,7 @@ from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.options import Consumed
+from penstock.topology.options.options import Consumed
 
 APPLICATION = "app"
 STRINGS: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())

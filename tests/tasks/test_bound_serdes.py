@@ -16,9 +16,9 @@ from penstock.state.stores import Stores
 from penstock.tasks.program import TaskProgram
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Joined, Produced, Repartitioned
-from penstock.topology.processor import Processor, ProcessorContext
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Joined, Produced, Repartitioned
+from penstock.topology.processor_api.processor import Processor, ProcessorContext
 from tests.tasks.bench import APPLICATION, Bench, changelog, counting_serde
 
 DECODED: list[bytes] = []

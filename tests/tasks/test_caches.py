@@ -21,9 +21,9 @@ from penstock.tasks.task import Task
 from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped
-from penstock.topology.processor import Processor
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped
+from penstock.topology.processor_api.processor import Processor
 from tests.tasks.bench import STRINGS, Bench, Collector
 
 COUNTS: Materialized[Any, Any] = Materialized.as_("counts").with_value_serde(Serdes.long())

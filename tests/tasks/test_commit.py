@@ -16,9 +16,9 @@ from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Produced
-from penstock.topology.processor import Processor, ProcessorContext
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Produced
+from penstock.topology.processor_api.processor import Processor, ProcessorContext
 from tests.tasks.bench import STRINGS, Bench, Sent, changelog, number
 
 COUNTS: Materialized[Any, Any] = Materialized.as_("counts").with_value_serde(Serdes.long())

@@ -24,9 +24,9 @@ from penstock.state.stores import Stores
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Grouped, Joined, Produced
-from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped, Joined, Produced
+from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType
 from tests.tasks.bench import STRINGS, Bench, Resume, values
 
 STRING_OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

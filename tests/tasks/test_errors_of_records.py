@@ -18,8 +18,8 @@ from penstock.common.handlers import LogAndContinue
 from penstock.common.serdes import Serdes
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced
 from tests.tasks.bench import LONGS, STRINGS, Bench, Resume, values
 
 STRING_OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

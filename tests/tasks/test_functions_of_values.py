@@ -13,8 +13,8 @@ from penstock.topology.dsl.branched import Branched
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Produced
 from tests.tasks.bench import STRINGS, Bench, Sent
 
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

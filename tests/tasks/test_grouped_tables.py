@@ -13,8 +13,8 @@ from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.kgrouped_table import KGroupedTable
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced
 from tests.tasks.bench import STRINGS, Bench, changelog
 
 CONFIG = {"application.id": "app", "default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}

@@ -16,7 +16,7 @@ from penstock.tasks.offsets import (
     fitting,
     short_name,
 )
-from penstock.topology.windows import TimeWindows
+from penstock.topology.options.windows import TimeWindows
 from tests.tasks.bench import STRINGS, Bench
 
 IN = TopicPartition("in", 0)

@@ -15,9 +15,9 @@ from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.stores import Stores
 from penstock.state.views import ValueAndTimestamp
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Produced
-from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Produced
+from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType
 from tests.tasks.bench import STRINGS, Bench, changelog, values
 
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

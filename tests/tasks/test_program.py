@@ -17,10 +17,10 @@ from penstock.common.serdes import Serdes
 from penstock.state.stores import Stores
 from penstock.tasks.program import Changelog, TaskProgram, TaskPrograms
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced
 from penstock.topology.physical.topology import SinkNode
-from penstock.topology.processor import Processor
+from penstock.topology.processor_api.processor import Processor
 from tests.tasks.bench import STRINGS
 
 CONFIG: dict[str, Any] = {

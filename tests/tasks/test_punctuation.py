@@ -11,7 +11,7 @@ from penstock.common.errors import ProcessingError
 from penstock.common.records import Record
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.processor import Cancellable, Processor, ProcessorContext, PunctuationType
+from penstock.topology.processor_api.processor import Cancellable, Processor, ProcessorContext, PunctuationType
 from tests.tasks.bench import STRINGS, Bench
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME

@@ -21,9 +21,9 @@ from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Produced
-from penstock.topology.processor import Processor, ProcessorContext
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Produced
+from penstock.topology.processor_api.processor import Processor, ProcessorContext
 from tests.tasks.bench import APPLICATION, STRINGS, Bench, Collector, Sent, changelog
 
 IN = TopicPartition("in", 0)

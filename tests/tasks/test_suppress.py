@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.common.ids import TopicPartition
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.testing.driver_topics import TestRecord
-from penstock.topology.session_windows import SessionWindows
+from penstock.topology.options.session_windows import SessionWindows
 from tests.tasks.bench import Bench
 from tests.tasks.closing import closing_all
 

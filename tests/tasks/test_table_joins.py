@@ -13,7 +13,7 @@ from penstock.common.serdes import Serdes
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
+from penstock.topology.options.materialized import Materialized
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.tasks.bench import LONGS, STRINGS, Bench, Resume, number
 

@@ -11,8 +11,8 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Grouped, Joined, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped, Joined, Produced
 from tests.tasks.bench import STRINGS, Bench, Row, changelog, number, values
 
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

@@ -15,9 +15,9 @@ from penstock.state.stores import Stores
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.processor import ProcessorContext
-from penstock.topology.value_transformer import ValueTransformerWithKey
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.processor_api.processor import ProcessorContext
+from penstock.topology.processor_api.value_transformer import ValueTransformerWithKey
 from tests.tasks.bench import STRINGS, Bench
 
 CONFIG = {"application.id": "app", "default.key.serde": Serdes.string(), "default.value.serde": Serdes.string()}

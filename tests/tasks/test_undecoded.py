@@ -15,11 +15,11 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Joined, Produced
-from penstock.topology.processor import Processor
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.windows import EmitStrategy, SlidingWindows, TimeWindows
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Joined, Produced
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows
+from penstock.topology.processor_api.processor import Processor
 from tests.tasks.bench import STRINGS, Bench, Resume, counting_serde, number, values
 
 LOSSY = Serde("lossy", str.encode, bytes.decode)  # equal to string, but does not promise to be lossless

@@ -17,10 +17,10 @@ from penstock.tasks.operators.versions import latest_only
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Joined, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Joined, Produced
 from penstock.topology.physical.topic_plan import plan_topics
-from penstock.topology.processor import Processor, ProcessorContext
+from penstock.topology.processor_api.processor import Processor, ProcessorContext
 from tests.tasks.bench import LONGS, STRINGS, Bench, Resume, Row, changelog, number, values
 
 OUT = Produced.with_(Serdes.string(), Serdes.string())

@@ -24,10 +24,10 @@ from penstock.state.views import ValueAndTimestamp
 from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic, TestRecord
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.dsl.streams_builder import StreamsBuilder
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed, Grouped, Produced
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed, Grouped, Produced
 from penstock.topology.physical.topology import Topology
-from penstock.topology.processor import Processor, ProcessorContext, PunctuationType
+from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType
 
 STRINGS: Consumed[str, str] = Consumed.with_(Serdes.string(), Serdes.string())
 OUT: Produced[Any, Any] = Produced.with_(Serdes.string(), Serdes.string())

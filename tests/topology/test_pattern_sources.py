@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cluster.topic_watch import TopicWatch
+from penstock.cluster.watchers.topic_watch import TopicWatch
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import MissingTopicError, StreamsError, TopologyError
 from penstock.common.ids import TaskId, TopicPartition

@@ -11,8 +11,8 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, StreamHead
 from penstock.topology.logical.graph import Operation, Repartition, new_repartition
 from penstock.topology.logical.tables import StoredTable
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Grouped
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped
 from penstock.topology.physical.operator import TableOperator
 
 AGGREGATE = "KSTREAM-AGGREGATE-"

@@ -17,10 +17,10 @@ from penstock.topology.dsl.windowed_cogrouped_kstream import (
     TimeWindowedCogroupedKStream,
 )
 from penstock.topology.logical.graph import require_same_graph
-from penstock.topology.materialized import Materialized
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 from penstock.topology.physical.cogroup_operators import CogroupAggregate
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kgrouped_stream import KGroupedStream

@@ -10,12 +10,12 @@ from penstock.common.time import Duration, to_ms
 from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.windowed.deduplication_store import DeduplicationStoreBuilder
 from penstock.topology.arity import takes_key
-from penstock.topology.deduplicated import Deduplicated
 from penstock.topology.dsl.joins import partitioned_by_key
 from penstock.topology.dsl.stream_base import StreamHead, checked_option
 from penstock.topology.logical.graph import Operation
-from penstock.topology.materialized import StoreType
-from penstock.topology.options import Joined
+from penstock.topology.options.deduplicated import Deduplicated
+from penstock.topology.options.materialized import StoreType
+from penstock.topology.options.options import Joined
 from penstock.topology.physical.deduplicate_operators import Deduplicate, DeduplicateById
 
 _PREFIX = "KSTREAM-DEDUPLICATE-"

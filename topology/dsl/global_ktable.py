@@ -13,12 +13,12 @@ from penstock.state.versioned.supplier import VersionedBytesStoreSupplier
 from penstock.topology.dsl.stream_base import NameLike, StreamHead
 from penstock.topology.logical.global_stores import GlobalStoreNode
 from penstock.topology.logical.graph import LogicalGraph, Operation, require_same_graph
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Consumed
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed
 from penstock.topology.physical.global_operators import GlobalProcess, KeySelector, StreamGlobalTableJoin
 from penstock.topology.physical.operator import Operator
 from penstock.topology.physical.operators import TableSource
-from penstock.topology.processor import ProcessorSupplier
+from penstock.topology.processor_api.processor import ProcessorSupplier
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -11,7 +11,7 @@ from penstock.state.versioned.join_buffer import JoinBufferBuilder
 from penstock.topology.dsl.stream_base import StreamHead
 from penstock.topology.logical.graph import Operation, Repartition, new_repartition, require_same_graph
 from penstock.topology.logical.tables import TableDefinition
-from penstock.topology.options import Joined
+from penstock.topology.options.options import Joined
 from penstock.topology.physical.operators import StreamTableJoin
 from penstock.topology.physical.versioned_operators import BufferedStreamTableJoin
 

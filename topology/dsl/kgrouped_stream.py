@@ -14,12 +14,12 @@ from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.session_windowed_kstream import SessionWindowedKStream
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.time_windowed_kstream import TimeWindowedKStream
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Grouped
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -13,8 +13,8 @@ from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_opti
 from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.table_repartition import TableRepartition
 from penstock.topology.logical.tables import StoredTable
-from penstock.topology.materialized import Materialized
-from penstock.topology.options import Grouped
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.table_aggregate_operators import TableAggregate, TableCount, TableReduce
 from penstock.topology.physical.topology import WrittenBy

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, overload
 from penstock.common.errors import TopologyError
 from penstock.common.time import Duration
 from penstock.topology.arity import checked_function, takes_key
-from penstock.topology.deduplicated import Deduplicated
 from penstock.topology.dsl.branched import BranchedKStream
 from penstock.topology.dsl.deduplicate import deduplicated_stream
 from penstock.topology.dsl.kgrouped_stream import KGroupedStream
@@ -16,9 +15,10 @@ from penstock.topology.dsl.kstream_processors import KStreamProcessors
 from penstock.topology.dsl.ktable import KTable, table_of
 from penstock.topology.dsl.stream_base import NameLike, checked_option
 from penstock.topology.logical.graph import Operation, Sink, new_repartition, require_same_graph
-from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
-from penstock.topology.options import Grouped, Produced, Repartitioned
+from penstock.topology.options.deduplicated import Deduplicated
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped, Produced, Repartitioned
 from penstock.topology.physical.operators import (
     Filter,
     FlatMap,
@@ -30,7 +30,7 @@ from penstock.topology.physical.operators import (
     Peek,
     SelectKey,
 )
-from penstock.topology.processor import TopicNameExtractor
+from penstock.topology.processor_api.processor import TopicNameExtractor
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -14,11 +14,11 @@ from penstock.topology.dsl.joins import join_table, partitioned_by_key
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.stream_stream_joins import join_streams
-from penstock.topology.join_windows import JoinWindows
 from penstock.topology.logical.graph import Repartition, require_same_graph
-from penstock.topology.options import Joined
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.options import Joined
+from penstock.topology.options.stream_joined import StreamJoined
 from penstock.topology.physical.global_operators import KeySelector
-from penstock.topology.stream_joined import StreamJoined
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kstream import KStream

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.shown import shown_with_type
-from penstock.topology.connected_stores import stores_of
 from penstock.topology.dsl.kstream_joins import KStreamJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, given_name
-from penstock.topology.fixed_key_processor import FixedKeyProcessorSupplier, checked_fixed_key_supplier
 from penstock.topology.logical.processors import ProcessorOperation
 from penstock.topology.naming import checked_name
+from penstock.topology.options.printed import Printed
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.process_operators import Print, ProcessValues
-from penstock.topology.printed import Printed
-from penstock.topology.processor import ProcessorSupplier, checked_supplier
+from penstock.topology.processor_api.connected_stores import stores_of
+from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessorSupplier, checked_fixed_key_supplier
+from penstock.topology.processor_api.processor import ProcessorSupplier, checked_supplier
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kstream import KStream

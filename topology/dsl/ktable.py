@@ -9,20 +9,23 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.arity import checked_function, takes_key
-from penstock.topology.connected_stores import stores_of
 from penstock.topology.dsl.ktable_joins import TableJoins
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option
 from penstock.topology.dsl.suppress import suppressed_table
 from penstock.topology.logical.graph import Operation, new_repartition
 from penstock.topology.logical.processors import ConnectedStoreNode
 from penstock.topology.logical.tables import StoredTable, TableDefinition, filtered, mapped, transformed
-from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name
-from penstock.topology.options import Grouped
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Grouped
+from penstock.topology.options.suppressed import Suppressed
 from penstock.topology.physical.operators import TableSource, TableToStream
 from penstock.topology.physical.table_aggregate_operators import TableGroupBy
-from penstock.topology.suppressed import Suppressed
-from penstock.topology.value_transformer import ValueTransformerWithKeySupplier, checked_transformer_supplier
+from penstock.topology.processor_api.connected_stores import stores_of
+from penstock.topology.processor_api.value_transformer import (
+    ValueTransformerWithKeySupplier,
+    checked_transformer_supplier,
+)
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kgrouped_table import KGroupedTable

@@ -14,7 +14,8 @@ from penstock.topology.dsl.stream_base import StreamHead, checked_option
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, require_same_graph
 from penstock.topology.logical.internal_topics import InternalSink, InternalSource
 from penstock.topology.logical.tables import StoredTable, TableDefinition
-from penstock.topology.materialized import Materialized
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.table_joined import TableJoined
 from penstock.topology.physical.foreign_key_operators import (
     RESPONSE,
     ForeignKeySerdes,
@@ -29,7 +30,6 @@ from penstock.topology.physical.foreign_key_operators import (
 from penstock.topology.physical.operator import Operator
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.topology import WrittenBy
-from penstock.topology.table_joined import TableJoined
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.ktable import KTable

@@ -13,8 +13,8 @@ from penstock.topology.dsl.ktable_foreign_key import ForeignKeyJoins, joins_by_f
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, checked_option, given_name
 from penstock.topology.logical.graph import require_same_graph
 from penstock.topology.logical.table_joins import JoinedTable, JoinKind, TableJoinNode
-from penstock.topology.materialized import Materialized
-from penstock.topology.table_joined import TableJoined
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.table_joined import TableJoined
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.ktable import KTable

@@ -12,12 +12,12 @@ from penstock.topology.arity import checked_function
 from penstock.topology.dsl.aggregates import AGGREGATE, REDUCE, GroupedAggregates
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, checked_option
-from penstock.topology.materialized import Materialized
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.session_stores import session_store
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.windows import EmitStrategy, checked_emit_strategy
 from penstock.topology.physical.folds import Count, Reduce
 from penstock.topology.physical.session_operators import MergingAggregate, SessionFold, SessionWindowAggregate
-from penstock.topology.session_stores import session_store
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.windows import EmitStrategy, checked_emit_strategy
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -12,11 +12,11 @@ from penstock.state.key_value.outer_join_store import OuterJoinStoreBuilder
 from penstock.state.stores import WindowBytesStoreSupplier
 from penstock.state.windowed.join_window_store import JoinWindowStoreBuilder
 from penstock.topology.dsl.stream_base import StreamHead
-from penstock.topology.join_windows import JoinWindows
 from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.stream_joins import JoinSide, StreamStreamJoinNode
+from penstock.topology.options.join_windows import JoinWindows
+from penstock.topology.options.stream_joined import StreamJoined
 from penstock.topology.physical.stream_join_operators import JoinWindow
-from penstock.topology.stream_joined import StreamJoined
 
 _THIS, _OUTER_THIS = "KSTREAM-JOINTHIS-", "KSTREAM-OUTERTHIS-"
 _OTHER, _OUTER_OTHER = "KSTREAM-JOINOTHER-", "KSTREAM-OUTEROTHER-"

@@ -24,14 +24,14 @@ from penstock.topology.dsl.topology import Topology
 from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, StreamSourceNode, TableSourceNode
 from penstock.topology.logical.optimizer import optimize
 from penstock.topology.logical.tables import StoredTable
-from penstock.topology.materialized import Materialized
 from penstock.topology.naming import checked_name, checked_topics
-from penstock.topology.options import KT, VT, Consumed
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import KT, VT, Consumed
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.operators import TableSource
 from penstock.topology.physical.writer import TopologyWriter
-from penstock.topology.processor import ProcessorSupplier, checked_supplier
-from penstock.topology.processor_wrapper import wrapper_of
+from penstock.topology.processor_api.processor import ProcessorSupplier, checked_supplier
+from penstock.topology.processor_api.processor_wrapper import wrapper_of
 
 K = TypeVar("K")
 V = TypeVar("V")

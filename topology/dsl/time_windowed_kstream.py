@@ -12,18 +12,18 @@ from penstock.topology.arity import checked_function
 from penstock.topology.dsl.aggregates import AGGREGATE, REDUCE, GroupedAggregates
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, checked_option
-from penstock.topology.materialized import Materialized
-from penstock.topology.physical.folds import Aggregate, Count, Fold, Reduce
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.window_operators import SlidingWindowAggregate, TimeWindowAggregate
-from penstock.topology.window_stores import window_store
-from penstock.topology.windows import (
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.window_stores import window_store
+from penstock.topology.options.windows import (
     EmitStrategy,
     SlidingWindows,
     TimeWindows,
     UnlimitedWindows,
     checked_emit_strategy,
 )
+from penstock.topology.physical.folds import Aggregate, Count, Fold, Reduce
+from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.window_operators import SlidingWindowAggregate, TimeWindowAggregate
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -12,16 +12,21 @@ from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
 from penstock.topology.arity import checked_function
-from penstock.topology.connected_stores import stores_of
 from penstock.topology.naming import checked_name
-from penstock.topology.options import Consumed, OffsetReset, Produced
+from penstock.topology.options.options import Consumed, OffsetReset, Produced
 from penstock.topology.physical.global_operators import GlobalProcess
 from penstock.topology.physical.process_operators import AddedProcess, ReadOnlyStoreProcess
 from penstock.topology.physical.topology import ProcessorNode, SinkNode, SourceNode, WrittenBy
 from penstock.topology.physical.topology import Topology as TopologyValue
 from penstock.topology.physical.writer import TopologyWriter
-from penstock.topology.processor import ProcessorSupplier, StreamPartitioner, TopicNameExtractor, checked_supplier
-from penstock.topology.processor_wrapper import wrapper_of
+from penstock.topology.processor_api.connected_stores import stores_of
+from penstock.topology.processor_api.processor import (
+    ProcessorSupplier,
+    StreamPartitioner,
+    TopicNameExtractor,
+    checked_supplier,
+)
+from penstock.topology.processor_api.processor_wrapper import wrapper_of
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -13,15 +13,15 @@ from penstock.topology.arity import checked_function
 from penstock.topology.dsl.cogroup import AGGREGATE, Aggregator, Cogroup
 from penstock.topology.dsl.ktable import KTable
 from penstock.topology.dsl.stream_base import NameLike, checked_option
-from penstock.topology.materialized import Materialized
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.session_stores import session_store
+from penstock.topology.options.session_windows import SessionWindows
+from penstock.topology.options.window_stores import window_store
+from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.topology.physical.folds import Aggregate
 from penstock.topology.physical.operator import TableOperator
 from penstock.topology.physical.session_operators import MergingAggregate, SessionWindowAggregate
 from penstock.topology.physical.window_operators import SlidingWindowAggregate, TimeWindowAggregate
-from penstock.topology.session_stores import session_store
-from penstock.topology.session_windows import SessionWindows
-from penstock.topology.window_stores import window_store
-from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
 
 K = TypeVar("K")
 A = TypeVar("A")

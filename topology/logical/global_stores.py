@@ -9,7 +9,7 @@ from typing_extensions import override
 from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.logical.graph import LogicalNode
-from penstock.topology.options import Consumed
+from penstock.topology.options.options import Consumed
 from penstock.topology.physical.operator import Operator
 from penstock.topology.physical.topology import ProcessorNode, SourceNode, WrittenBy
 from penstock.topology.physical.writer import TopologyWriter

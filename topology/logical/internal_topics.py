@@ -10,7 +10,7 @@ from penstock.common.serdes import Serde
 from penstock.topology.logical.graph import LogicalNode
 from penstock.topology.physical.topology import RepartitionTopic, SinkNode, SourceNode, WrittenBy
 from penstock.topology.physical.writer import TopologyWriter
-from penstock.topology.processor import StreamPartitioner
+from penstock.topology.processor_api.processor import StreamPartitioner
 
 
 class InternalSink(LogicalNode):

@@ -25,7 +25,7 @@ from penstock.topology.physical.operators import (
     TableMapValues,
 )
 from penstock.topology.physical.transform_values_operators import TableTransformValues, TransformValuesGetter
-from penstock.topology.value_transformer import ValueTransformerWithKeySupplier
+from penstock.topology.processor_api.value_transformer import ValueTransformerWithKeySupplier
 
 
 class TableDefinition(ABC):

@@ -25,7 +25,7 @@ from penstock.topology.physical.operator import (
     ValueGetter,
     called_with,
 )
-from penstock.topology.processor import StreamPartitioner
+from penstock.topology.processor_api.processor import StreamPartitioner
 
 
 @dataclass(frozen=True)

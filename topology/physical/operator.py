@@ -160,7 +160,7 @@ class Operator(WithFunctions, ABC):
 
     @property
     def wrapped(self) -> bool:
-        """True if a :class:`~penstock.topology.processor_wrapper.ProcessorWrapper` has seen it."""
+        """True if a :class:`~penstock.topology.processor_api.processor_wrapper.ProcessorWrapper` has seen it."""
         return False
 
     @property

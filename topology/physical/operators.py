@@ -19,7 +19,7 @@ from penstock.topology.physical.operator import (
     WithFunctions,
     called_with,
 )
-from penstock.topology.processor import ProcessorSupplier
+from penstock.topology.processor_api.processor import ProcessorSupplier
 
 # ---- stateless operators on streams ----
 
@@ -327,7 +327,7 @@ class StreamTableJoin(Operator):
 
 @dataclass(frozen=True)
 class Process(Operator):
-    """A user's :class:`~penstock.topology.processor.Processor`; ``supplier()`` makes a new one for each task."""
+    """A user's :class:`~penstock.topology.processor_api.processor.Processor`; each task has one of ``supplier()``."""
 
     supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
     store_names: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ class ReadOnlyStoreProcess(Process):
 
 @dataclass(frozen=True)
 class ProcessValues(Process):
-    """A user's :class:`~penstock.topology.fixed_key_processor.FixedKeyProcessor`: ``supplier()`` makes one of those."""
+    """``supplier()`` makes a user's :class:`~penstock.topology.processor_api.fixed_key_processor.FixedKeyProcessor`."""
 
     call = "process_values"
     keeps_key = True

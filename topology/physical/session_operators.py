@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.topology.options.session_windows import SessionWindows
 from penstock.topology.physical.folds import Aggregate, Count, Reduce
 from penstock.topology.physical.operator import AGGREGATE, KEY, TableOperator, called_with
-from penstock.topology.session_windows import SessionWindows
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.topology.join_windows import JoinWindows
+from penstock.topology.options.join_windows import JoinWindows
 from penstock.topology.physical.operator import KEY, LEFT_VALUE, RIGHT_VALUE, Operator, called_with
 
 

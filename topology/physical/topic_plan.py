@@ -1,7 +1,7 @@
 """Internal topics: the number of partitions that each needs, and its configuration.
 
 Every host that runs an application for the first time calls this module: the coordinator, and a backfill;
-``kafka/internal_topics.py`` then creates them. The rules are Kafka Streams' (``RepartitionTopics``,
+``kafka/internal_topics/creation.py`` then creates them. The rules are Kafka Streams' (``RepartitionTopics``,
 ``CopartitionedTopicsEnforcer``, ``InternalTopicManager``).
 """
 

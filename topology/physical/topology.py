@@ -16,8 +16,8 @@ from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.topology.physical.operator import Operator
-from penstock.topology.processor import StreamPartitioner, TopicNameExtractor
-from penstock.topology.processor_wrapper import require_wrapper
+from penstock.topology.processor_api.processor import StreamPartitioner, TopicNameExtractor
+from penstock.topology.processor_api.processor_wrapper import require_wrapper
 
 
 @dataclass(frozen=True)

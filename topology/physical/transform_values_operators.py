@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.topology.physical.operator import TableOperator, ValueGetter, called_with
-from penstock.topology.value_transformer import ValueTransformerWithKeySupplier
+from penstock.topology.processor_api.value_transformer import ValueTransformerWithKeySupplier
 
 
 @dataclass(frozen=True)

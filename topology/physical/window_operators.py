@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
+from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows
 from penstock.topology.physical.folds import Fold
 from penstock.topology.physical.operator import TableOperator
-from penstock.topology.windows import SlidingWindows, TimeWindows, UnlimitedWindows
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing_extensions import override
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.connected_stores import stores_of
 from penstock.topology.physical.operator import FilledSerde, Operator, called_with
 from penstock.topology.physical.operators import (
     DropNullKeys,
@@ -24,7 +23,8 @@ from penstock.topology.physical.operators import (
     TableToStream,
 )
 from penstock.topology.physical.process_operators import ProcessValues
-from penstock.topology.processor_wrapper import ProcessorWrapper
+from penstock.topology.processor_api.connected_stores import stores_of
+from penstock.topology.processor_api.processor_wrapper import ProcessorWrapper
 
 _FIXED_KEY = (Filter, DropNullKeys, MapValues, FlatMapValues, Peek, TableToStream, ProcessValues)
 """The operators that Kafka Streams has as fixed-key processors."""

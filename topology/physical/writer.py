@@ -22,7 +22,7 @@ from penstock.topology.physical.topology import (
     Topology,
 )
 from penstock.topology.physical.wrapped_operators import Wrapped, wrapped
-from penstock.topology.processor_wrapper import ProcessorWrapper
+from penstock.topology.processor_api.processor_wrapper import ProcessorWrapper
 
 
 class TopologyWriter:

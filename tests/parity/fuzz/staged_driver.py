@@ -11,7 +11,7 @@ from typing_extensions import override
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
-from penstock.pipeline.order import StageSubtopologies, in_order
+from penstock.pipeline.backfill.order import StageSubtopologies, in_order
 from penstock.testing.fake_broker import FakeRecord
 from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS

@@ -15,15 +15,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from penstock.actors.exactly_once import transactional_id
-from penstock.actors.lease import Lease
+from penstock.actors.commits.exactly_once import transactional_id
+from penstock.actors.loop.lease import Lease
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import ApplicationSpec
-from penstock.actors.stream_loop import StreamLoop
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
-from penstock.kafka.internal_topics import ensure_topics
+from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.testing.fake_broker import FakeLog, FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics

@@ -1,0 +1,203 @@
+"""The commits of an actor, each in an order that a crash between any two steps cannot harm (docs/ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.actors.clock import Clock
+from penstock.actors.commit_stops import StopWatch
+from penstock.actors.commits.guarantee import ANSWER_SLICE_S, Guarantee
+from penstock.actors.messages import CommitAnswer
+from penstock.actors.steps import SOON_S, Steps
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.common.ids import TopicPartition
+
+_FLUSH_SLICE_S = 0.005
+
+
+def delivery(guarantee: Guarantee) -> Steps[None]:
+    """Wait until the broker has all that was sent. Raises as :meth:`RecordProducer.flush` does."""
+    sent = guarantee.producer.mark()
+    while not sent.delivered():
+        guarantee.check()
+        guarantee.producer.flush(_FLUSH_SLICE_S)
+        yield SOON_S
+    guarantee.check()
+
+
+class Commit:
+    """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
+
+    ``beside_records``: once the snapshots are taken, records may be processed between the steps. With a transaction
+    they may not: it would commit what those records write.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[HostedTask],
+        running: Sequence[HostedTask],
+        guarantee: Guarantee,
+        clock: Clock,
+        beside_records: bool,
+    ) -> None:
+        self.tasks = list(tasks)
+        self.records_may_run = False
+        """True if a record of a task that is not ``held`` may be processed before the next step."""
+        self.held = frozenset(tasks)
+        """Tasks with a store that cannot take changes until the commit is through."""
+        self.blocks_records = not beside_records
+        """True if nothing else may be done before it has ended."""
+        self._running = running
+        self._guarantee = guarantee
+        self._producer = guarantee.producer
+        self._clock = clock
+        self._beside_records = beside_records
+
+    def forget(self, broken: HostedTask) -> None:
+        """Continue without this task: what it did does not count."""
+        self.tasks = [hosted for hosted in self.tasks if hosted is not broken]
+
+    def steps(self) -> Steps[CommitAnswer]:
+        """Flush downstream and changelogs, let Kafka take the offsets, then write the stores.
+
+        A crash before the stores are written leaves them at the commit before, with its changelog offsets: the rest is
+        restored. When the answer is a refusal the tasks must be closed: what they did does not count.
+        """
+        for hosted in self.tasks:
+            for _ in hosted.take_snapshot():
+                yield 0.0
+        before_flush = self._producer.mark()
+        self.held = frozenset(it for it in self.tasks if not it.state_manager.takes_changes_while_committed)
+        self.records_may_run = self._beside_records and not self.held.issuperset(self._running)
+        yield from self._flush()
+        flushed = self._producer.mark()
+        while not flushed.delivered():
+            yield self._wait_for_the_broker()
+        self._note_changelog_ends(before_flush.ends())
+        if not self.tasks:
+            return CommitAnswer(True)
+        ends = flushed.ends()
+        offsets = {tp: offset for hosted in self.tasks for tp, offset in hosted.to_commit(ends).items()}
+        answer = yield from self._guarantee.commit(offsets)
+        if answer.accepted:
+            for hosted in self.tasks:
+                for _ in hosted.has_committed(self._clock.wall_ms()):
+                    yield 0.0
+                yield 0.0
+        self._note_changelog_ends(ends)
+        return answer
+
+    def _flush(self) -> Steps[None]:
+        for hosted in self.tasks:
+            if hosted not in self.tasks:  # forgotten while those before it were flushed
+                continue
+            for _ in hosted.task.flush_snapshot():
+                yield 0.0
+                if hosted not in self.tasks:
+                    break
+
+    def _wait_for_the_broker(self) -> float:
+        self._guarantee.check()
+        if not self.blocks_records:
+            self._producer.poll()
+            return ANSWER_SLICE_S
+        self._producer.flush(_FLUSH_SLICE_S)
+        return SOON_S
+
+    def _note_changelog_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        for hosted in self._running:
+            hosted.has_logged(ends)
+
+
+class Commits:
+    """Knows when the next commit is due, which one is under way beside the records, and how each has ended."""
+
+    def __init__(self, guarantee: Guarantee, clock: Clock, interval_s: float) -> None:
+        self.under_way: Commit | None = None
+        self.accepted = 0
+        self.stops = StopWatch(clock.monotonic_s)
+        self._steps: Steps[CommitAnswer] | None = None
+        self._guarantee = guarantee
+        self._clock = clock
+        self._interval_s = interval_s
+        self._due_s = 0.0
+        self.postpone()
+
+    @property
+    def is_due(self) -> bool:
+        """True if the interval has passed since the last one."""
+        return self._clock.monotonic_s() >= self._due_s
+
+    def postpone(self) -> None:
+        """The next one is due when the interval has passed from now on."""
+        self._due_s = self._clock.monotonic_s() + self._interval_s
+
+    def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
+        assert self.under_way is None
+        return Commit(tasks, running, self._guarantee, self._clock, beside_records)
+
+    def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
+        """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
+        tasks = []
+        for hosted in running:
+            if hosted.needs_commit:
+                tasks.append(hosted)
+            else:
+                # It lacks nothing of its changelogs, although they may not end where it does: markers of transactions
+                # are behind the last record. After days without one that must not look like missed deletions.
+                hosted.directory.note_commit(self._clock.wall_ms())
+        if tasks:
+            self.under_way = self._commit(tasks, running, self._guarantee.beside_records and may_run_beside_records)
+            self._steps = self.under_way.steps()
+        else:
+            self.postpone()
+
+    @property
+    def held(self) -> frozenset[HostedTask]:
+        """The tasks whose records wait for the commit under way, also where others' may be processed."""
+        return frozenset() if self.under_way is None else self.under_way.held
+
+    def step(self, blocks_records: bool) -> tuple[float, CommitAnswer | None]:
+        """Take a step of the commit under way. Returns the seconds that the next may wait; the answer at its end."""
+        assert self.under_way is not None
+        assert self._steps is not None
+        self.under_way.blocks_records = blocks_records
+        self.stops.stop()
+        try:
+            return next(self._steps), None
+        except StopIteration as end:
+            self.under_way = self._steps = None
+            self.postpone()
+            return 0.0, self._finished(end.value)
+
+    def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
+        """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
+        taken = running if self._guarantee.exactly_once else tasks
+        tasks = [hosted for hosted in taken if hosted.needs_commit]
+        if not tasks:
+            return CommitAnswer(True)
+        self.stops.stop()
+        answer = yield from self._commit(tasks, running, beside_records=False).steps()
+        return self._finished(answer)
+
+    def _finished(self, answer: CommitAnswer) -> CommitAnswer:
+        self.stops.finished(answer.accepted)
+        self.accepted += answer.accepted
+        return answer
+
+    def forget(self, broken: HostedTask) -> None:
+        """Have the commit under way, if there is one, continue without this task."""
+        if self.under_way is not None:
+            self.under_way.forget(broken)
+
+    def abandon(self) -> None:
+        """Drops the commit under way, if there is one: its tasks end, or go back to the last commit."""
+        if self._steps is not None:
+            self._steps.close()
+        self.under_way = self._steps = None
+
+    def aborted(self) -> None:
+        """The tasks go back to the last commit: nothing comes of the one under way, if there is one."""
+        self.abandon()
+        self.stops.finished(accepted=False)
+        self.postpone()

@@ -1,0 +1,52 @@
+"""The status of an actor and of its tasks, for a caller that asks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.actors.commits.committing import Commits
+from penstock.actors.loop.source_reader import SourceReader
+from penstock.actors.loop.thread_meters import (
+    DEAD,
+    PARTITIONS_ASSIGNED,
+    PENDING_SHUTDOWN,
+    RUNNING,
+    ThreadMeters,
+    add_shares,
+)
+from penstock.actors.messages import TaskState, TaskStatus
+from penstock.actors.restore.restoration import Restoration
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.common.metric_names import Measured
+
+
+def statuses(
+    tasks: Collection[HostedTask],
+    meters: ThreadMeters,
+    reader: SourceReader,
+    restoration: Restoration,
+    commits: Commits,
+    *,
+    stopping: bool,
+    ended: bool,
+    now_s: float,
+) -> tuple[tuple[TaskStatus, ...], Measured]:
+    """Returns the status of each task, and measurements of all together. ``stopping``: the actor was asked to stop."""
+    restored = [restoration.progress(hosted) for hosted in tasks]
+    state = _state(tasks, stopping, ended)
+    restore_rate = sum(figures.rate for figures in restored)
+    counted = [(hosted.meters, hosted.counted()) for hosted in tasks]
+    # Before the tasks' own measurements, which reset their maxima.
+    measured = meters.measured(counted, reader, commits.stops, commits.accepted, state, restore_rate, now_s)
+    reported = tuple(
+        hosted.status(reader.consumer, figures, now_s) for hosted, figures in zip(tasks, restored, strict=True)
+    )
+    add_shares(status.measured for status in reported)
+    return reported, measured
+
+
+def _state(tasks: Collection[HostedTask], stopping: bool, ended: bool) -> int:
+    if ended or stopping:
+        return DEAD if ended else PENDING_SHUTDOWN
+    starting = any(hosted.state in (TaskState.CREATED, TaskState.RESTORING) for hosted in tasks)
+    return PARTITIONS_ASSIGNED if starting else RUNNING

@@ -1,0 +1,113 @@
+"""Carries out an assignment of an actor, step by step: tasks that leave are committed, tasks that come begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.commits.committing import Commits, delivery
+from penstock.actors.commits.guarantee import Guarantee
+from penstock.actors.loop.hosted_tasks import HostedTasks
+from penstock.actors.standbys.standbys import Standbys
+from penstock.actors.steps import Steps
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.common.ids import Sources
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
+
+
+class Assignment:
+    """The one that an actor works under, by its ``epoch``; 0 before the first. Records wait for each of its jobs."""
+
+    def __init__(
+        self, tasks: HostedTasks, standbys: Standbys, commits: Commits, guarantee: Guarantee, log: BoundLogger
+    ) -> None:
+        self.epoch = 0
+        self._unopened: Sources = {}
+        self._tasks = tasks
+        self._standbys = standbys
+        self._commits = commits
+        self._guarantee = guarantee
+        self._log = log
+
+    def take(self, epoch: int, sources: Sources, standbys: Sources, done: Future[None]) -> Steps[None]:
+        """Have these tasks and standbys and no others. ``done`` gets None when the others are committed and closed; an
+        epoch below the current one changes nothing."""
+        if epoch < self.epoch:
+            done.set_result(None)
+            return (yield from self._begin())  # the order has ended a wait, and no other order will begin the rest
+        tasks = self._tasks.by_id
+        released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
+        try:
+            yield from self.commit(released)
+        except UndeliveredError as error:
+            yield from self._abort(error)
+        for hosted in released:
+            self._tasks.drop(tasks.get(hosted.id, hosted))
+            yield 0.0
+        yield from self._guarantee.reopening()  # the actor that gets what was released must find no commit in doubt
+        self._standbys.close_others(standbys, sources)
+        self.epoch = epoch
+        self._unopened = {task_id: sources[task_id] for task_id in sorted(sources.keys() - tasks.keys())}
+        self._tasks.assigned(epoch)
+        done.set_result(None)
+        if self._unopened:
+            try:
+                # Records of a task that was dropped may be on their way to a changelog that is restored now.
+                yield from delivery(self._guarantee)
+            except UndeliveredError as error:
+                yield from self._abort(error)
+                yield from self._guarantee.reopening()
+        yield from self._begin()
+        self._standbys.open(standbys)
+
+    def suspend(self, epoch: int, done: Future[None]) -> Steps[None]:
+        """Let no task process records until an assignment above ``epoch`` is taken; ``done`` when all is committed."""
+        if epoch > self.epoch:
+            self._tasks.suspend(epoch)
+            try:
+                yield from self.commit(list(self._tasks.running))
+            except UndeliveredError as error:
+                yield from self._abort(error)  # the next assignment begins them again
+            done.set_result(None)
+        else:
+            done.set_result(None)
+            yield from self._begin()
+
+    def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
+        """Commit ``tasks``; those that may not are dropped."""
+        answer = yield from self._commits.run(tasks, self._tasks.running)
+        if not answer.accepted:
+            yield from self.drop_refused(tasks, answer.reason)
+
+    def drop_refused(self, tasks: Sequence[HostedTask], reason: str) -> Steps[None]:
+        """Drop tasks whose commit was refused: another actor has them, or will have."""
+        tasks = list(self._tasks.by_id.values() if self._guarantee.exactly_once else tasks)
+        self._log.warning("commit refused, tasks dropped", reason=reason, tasks=[str(h.id) for h in tasks])
+        for hosted in tasks:
+            self._tasks.drop(hosted)
+        if self._guarantee.exactly_once:
+            yield from self._abort(TransactionAbortedError(reason))
+
+    def go_back(self, error: UndeliveredError) -> Steps[None]:
+        """Continue from the last commit."""
+        yield from self._abort(error)
+        yield from self._begin()
+
+    def _abort(self, error: UndeliveredError) -> Steps[None]:
+        self._commits.aborted()
+        yield from self._tasks.abort(error)
+
+    def _begin(self) -> Steps[None]:
+        """Open the tasks of this assignment that no step has opened yet, and begin those that are open.
+
+        An order that arrives ends a wait for stores or a broker, even if it is late and changes nothing. So every order
+        comes here, except those that another assignment follows.
+        """
+        yield from self._tasks.open(self._unopened)
+        by_id = self._tasks.by_id
+        self._unopened = {task_id: reads for task_id, reads in self._unopened.items() if task_id not in by_id}
+        answer = yield from self._tasks.begin()
+        if not answer.accepted:
+            yield from self.drop_refused(list(self._tasks.by_id.values()), answer.reason)

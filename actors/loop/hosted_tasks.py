@@ -1,0 +1,209 @@
+"""The tasks of an actor: opened, restored, started, dropped, and taken back to the last commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.clock import Clock
+from penstock.actors.commits.guarantee import Guarantee, RefusedError
+from penstock.actors.loop.source_reader import SourceReader
+from penstock.actors.loop.task_opening import TaskOpening
+from penstock.actors.loop.thread_meters import ThreadMeters
+from penstock.actors.messages import CommitAnswer, TaskState
+from penstock.actors.restore.global_stores import GlobalStores
+from penstock.actors.restore.restoration import Restoration
+from penstock.actors.standbys.standbys import Standbys
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.common.ids import Sources, TaskId
+from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
+
+
+class HostedTasks:
+    """``by_id`` has all tasks of the actor, ``running`` those that are restored and may process records."""
+
+    def __init__(
+        self,
+        opening: TaskOpening,
+        restoration: Restoration,
+        standbys: Standbys,
+        global_stores: GlobalStores,
+        reader: SourceReader,
+        guarantee: Guarantee,
+        is_superseded: Callable[[], bool],
+        clock: Clock,
+        log: BoundLogger,
+    ) -> None:
+        """``is_superseded``: True if another order (an assignment, a suspension, a stop) waits to be carried out."""
+        self.by_id: dict[TaskId, HostedTask] = {}
+        self.running: list[HostedTask] = []
+        self.starting: HostedTask | None = None
+        """The one whose processors are being initialised."""
+        self._opening = opening
+        self._restoration = restoration
+        self._standbys = standbys
+        self._globals = global_stores
+        self._reader = reader
+        self._guarantee = guarantee
+        self._is_superseded = is_superseded
+        self._clock = clock
+        self._log = log
+        self.meters = ThreadMeters(clock.wall_ms())
+        self.aborted = 0
+        """Number of transactions that were aborted."""
+        self.paused = False
+        """True if no task may process records or punctuate; they are opened, restored and committed all the same."""
+        self._suspended = False
+        self._suspended_under = 0  # only an assignment above this epoch ends it
+
+    @property
+    def may_process(self) -> bool:
+        """True if there is a task that may process records."""
+        return bool(self.running) and not self.paused and not self._suspended
+
+    def suspend(self, epoch: int) -> None:
+        """Let no task process anything until an assignment above ``epoch`` comes: the group rebalances, and the actor
+        that gets their partitions continues from the last commit. Unlike a pause, no user asks for it."""
+        self._suspended, self._suspended_under = True, max(epoch, self._suspended_under)
+
+    def assigned(self, epoch: int) -> None:
+        """The assignment of this epoch has come: tasks may continue that were suspended under an earlier epoch."""
+        self._suspended = self._suspended and epoch <= self._suspended_under
+
+    def pause(self, paused: bool) -> None:
+        """Stop processing if ``paused``, else continue."""
+        self.paused = paused
+
+    @property
+    def directories(self) -> set[Path]:
+        """The directories of these tasks, and of the standbys."""
+        return {it.directory.path for it in (*self.by_id.values(), *self._standbys.by_id.values())}
+
+    def open(self, sources: Sources) -> Steps[None]:
+        """Open the tasks of ``sources``; :meth:`begin` must follow. Opens none if the actor stops before it could read
+        global stores."""
+        if self._globals.given_up:
+            return
+        opened = yield from self._opening.open(sources, self.by_id, self._is_superseded)
+        self.meters.tasks_created += len(opened)
+
+    def abort(self, error: UndeliveredError) -> Steps[None]:
+        """Take all tasks back to the last commit: what each has done since then is forgotten, what is committed stays
+        in its stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow. If
+        the coordinator has given the tasks to other actors, all are dropped."""
+        self.starting = None
+        while True:
+            tasks = list(map(str, self.by_id))
+            self._log.warning(f"{error.happened}, going back to the last commit", reason=str(error), tasks=tasks)
+            self.aborted += isinstance(error, TransactionAbortedError)
+            try:
+                yield from self._guarantee.go_back(error)
+            except UndeliveredError as again:
+                error = again
+            except RefusedError as refused:
+                self._log.warning("commit refused, tasks dropped", reason=str(refused), tasks=tasks)
+                for hosted in list(self.by_id.values()):
+                    self.drop(hosted)
+                return
+            else:
+                return (yield from self._renew())
+
+    def _renew(self) -> Steps[None]:
+        self._reader.assign([])
+        self.running.clear()
+        for hosted in list(self.by_id.values()):
+            self._restoration.forget(hosted)
+            self._globals.forget(hosted)
+            renewing = partial(self._opening.renew, hosted)
+            renewed = yield from retry_while_unavailable(renewing, self._clock)
+            assert renewed is not None  # nothing supersedes it
+            self.by_id[hosted.id] = renewed
+
+    def begin(self) -> Steps[CommitAnswer]:
+        """Begin the tasks that are open and have done nothing yet: find their positions, restore what their stores
+        lack, start those that lack nothing. Returns the coordinator's answer: after a refusal they must be dropped.
+
+        Waits for a broker without limit. An order that arrives meanwhile ends the wait, and begins the rest or is
+        followed by an assignment that does.
+        """
+        while True:
+            try:
+                return (yield from self._begin())
+            except UndeliveredError as error:  # a processor's init has sent something
+                yield from self.abort(error)
+
+    def _begin(self) -> Steps[CommitAnswer]:
+        opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]
+        if not opened:
+            return CommitAnswer(True)
+        answer = yield from self._find_seat()
+        if answer is None or not answer.accepted:
+            return answer or CommitAnswer(True)  # superseded: the order that waits begins them
+        if not (yield from self._opening.find_starts(opened, self._is_superseded)):
+            return answer
+        for hosted in opened:
+            beginning = partial(self._restoration.begin, hosted)
+            restores = yield from retry_while_unavailable(beginning, self._clock, self._is_superseded)
+            if restores is None:
+                return answer
+            hosted.become(TaskState.RESTORING)
+            if not restores:
+                self.start(hosted)
+            yield 0.0
+        return answer
+
+    def _find_seat(self) -> Steps[CommitAnswer | None]:
+        finding = self._guarantee.find_seat()
+        while not self._is_superseded():
+            try:
+                yield next(finding)
+            except StopIteration as found:
+                answer: CommitAnswer = found.value
+                return answer
+        return None
+
+    def start(self, hosted: HostedTask) -> None:
+        """Let ``hosted``, which lacks nothing, process records, unless it waits for global stores."""
+        if not self._globals.admits(hosted):
+            return
+        self.starting = hosted
+        hosted.run(self._clock.wall_ms())
+        self.starting = None
+        self.running.append(hosted)
+        self._reader.assign(self.running)
+
+    def drop(self, hosted: HostedTask) -> None:
+        """Close ``hosted``; what it has not committed is gone. Does nothing if it is dropped already."""
+        if self.by_id.pop(hosted.id, None) is None:
+            return
+        self._restoration.forget(hosted)
+        self._globals.forget(hosted)
+        if hosted in self.running:
+            self.running.remove(hosted)
+            self._reader.assign(self.running)
+        self.meters.closed(hosted.meters, hosted.counted())
+        hosted.close()
+
+    def restore(self) -> tuple[bool, list[Steps[None]]]:
+        """Restore, and follow global topics and the changelogs of standbys, for about 2 ms. Returns True if there were
+        records, and the jobs to do before it can continue: read a log from its beginning, or report partitioners."""
+        if self._restoration.active:
+            busy, ready = self._restoration.step(alone=not self.running)
+        else:  # tasks wait for the end of a restore, nobody for a standby
+            busy, ready = self._standbys.step(), []
+        followed, admitted = self._globals.step()
+        for hosted in [*ready, *admitted]:
+            self.start(hosted)
+        stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
+        # One that an order supersedes is still overtaken, and is given out by the next round.
+        jobs = [self._begin_again(begin_again) for begin_again in stale]
+        if suspects := [hosted for hosted in self.running if hosted.meters.partitioners.suspects]:
+            jobs.append(self._opening.tell_of_partitioners(suspects, self._is_superseded))
+        return busy or followed, jobs
+
+    def _begin_again(self, begin_again: Callable[[], None]) -> Steps[None]:
+        yield from retry_while_unavailable(begin_again, self._clock, self._is_superseded)

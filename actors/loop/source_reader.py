@@ -1,0 +1,144 @@
+"""Reads the sources of running tasks: decides when to fetch, what to pause, where to continue if records are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from penstock.actors.clock import Clock
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.positions import log_loss, position_after_loss
+from penstock.common.ids import TopicPartition
+from penstock.common.measures import Meter
+from penstock.common.records import RecordBatch
+from penstock.kafka.contracts import Admin, RecordConsumer
+
+_PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
+_STARVING_S = 0.02
+_Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, int]]
+
+
+class SourceReader:
+    """The consumer of an actor, and which of its tasks reads what. ``limit``: ``buffered.records.per.partition``."""
+
+    def __init__(self, consumer: RecordConsumer, admin: Admin, clock: Clock, limit: int) -> None:
+        self.consumer = self._consumer = consumer
+        self.polls = Meter()
+        """Time that each poll took."""
+        self.polled = Meter()
+        """Number of records that each poll has brought."""
+        self._admin = admin
+        self._clock = clock
+        self._limit = limit
+        self._owner: dict[TopicPartition, HostedTask] = {}
+        self._paused: set[TopicPartition] = set()
+        self._lost: dict[TopicPartition, int] = {}
+        self._fetched_s = 0.0
+
+    def assign(self, running: Sequence[HostedTask]) -> None:
+        """Read the sources of these tasks and no others."""
+        owner = {tp: hosted for hosted in running for tp in hosted.sources}
+        # A client may remember that a partition is paused, and the task may come back.
+        if gone := self._paused - owner.keys():
+            self._consumer.resume(gone)
+            self._paused -= gone
+        self._owner = owner
+        self._lost = {tp: at for tp, at in self._lost.items() if tp in owner}
+        self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in owner.items()})
+
+    def is_due(self, running: Sequence[HostedTask]) -> bool:
+        """True if it is time to fetch: no task has records left, or one that has none has waited for others.
+
+        A fetch may bring records of any task. So while others work it is seldom, and a task with enough is paused.
+        """
+        waiting = working = False
+        for hosted in running:
+            if not hosted.more:
+                waiting = True
+            elif self._paused.isdisjoint(hosted.sources):
+                working = True
+        return waiting and (not working or self._clock.monotonic_s() - self._fetched_s >= _STARVING_S)
+
+    def fetch(self, running: Sequence[HostedTask]) -> Iterator[tuple[HostedTask, RecordBatch]]:
+        """Yields the records that are there, about as many as the tasks process in 2 ms."""
+        self._fetched_s = self._clock.monotonic_s()
+        batches = self._consumer.poll(max(hosted.batch_size for hosted in running), 0)
+        self.polls.add(self._clock.monotonic_s() - self._fetched_s)
+        self.polled.add(sum(map(len, batches)))
+        now_ms = self._clock.wall_ms() if batches else 0
+        for batch in batches:
+            hosted = self._owner[batch.partition]
+            hosted.meters.consumed(batch, now_ms)
+            yield hosted, batch
+
+    @property
+    def pauses(self) -> bool:
+        """True if partitions are paused, which only :meth:`throttle` resumes."""
+        return bool(self._paused)
+
+    def throttle(self, hosted: HostedTask) -> bool:
+        """Pause partitions of which enough has piled up, resume those with little. Returns True if any was resumed."""
+        resumed = False
+        for tp in hosted.sources:
+            buffered = hosted.task.buffered(tp)
+            if buffered > self._limit * _PAUSE_FACTOR and tp not in self._paused:
+                self._consumer.pause([tp])
+                self._paused.add(tp)
+            elif buffered <= self._limit and tp in self._paused:
+                self._resume(tp)
+                resumed = True
+        return resumed
+
+    def _resume(self, tp: TopicPartition) -> None:
+        self._consumer.resume([tp])
+        self._paused.discard(tp)
+
+    def pass_over_markers(self, running: Sequence[HostedTask]) -> None:
+        """If all records are processed, treat what was fetched behind them as done, too: so a consumer's lag is zero at
+        the end of a topic that is written in transactions, as in Kafka Streams."""
+        for hosted in running:
+            for tp in hosted.sources:
+                if not hosted.task.buffered(tp):
+                    hosted.task.pass_over(tp, self._consumer.position(tp))
+
+    # ---- ends ----
+
+    def update_caught_up(self, hosted: HostedTask) -> None:
+        """Report to the task, of each source, if all that the broker has is fetched."""
+        for tp in hosted.sources:
+            end = self._consumer.end_offset(tp)
+            hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
+
+    # ---- positions that are gone ----
+
+    def lost_positions(self) -> dict[TopicPartition, int]:
+        """Positions whose records retention has deleted before they were read: see :meth:`reset`."""
+        lost, self._lost = {**self._lost, **self._consumer.lost_positions()}, {}
+        return lost
+
+    def reset(self, lost: Mapping[TopicPartition, int], is_superseded: Callable[[], bool]) -> Steps[None]:
+        """Continue after ``lost`` positions, see :func:`~penstock.actors.task_host.positions.position_after_loss`. If
+        it ``is_superseded`` while no broker answers, these positions are given out as lost again."""
+        policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
+
+        found = yield from retry_while_unavailable(lambda: self._ask(policies, lost), self._clock, is_superseded)
+        if found is None:
+            self._lost.update({tp: lost[tp] for tp in policies})
+            return
+        beginnings, ends, log_ends = found
+        for tp, policy in policies.items():
+            was, beginning, end = lost[tp], beginnings[tp], ends[tp]
+            to = position_after_loss(was, beginning, end, log_ends.get(tp, end), policy)
+            log_loss("position", tp, was, beginning, end, policy, to)
+            self._owner[tp].skip(tp, was, to)
+            if tp in self._paused:
+                self._resume(tp)
+            self._consumer.seek(tp, to)
+
+    def _ask(self, partitions: Iterable[TopicPartition], lost: Mapping[TopicPartition, int]) -> _Ends:
+        """Returns beginnings, ends, and the ends of the logs if positions are behind those of the records that may be
+        read."""
+        beginnings = self._consumer.fetch_beginning_offsets(partitions)
+        ends = self._consumer.fetch_end_offsets(partitions)
+        beyond = [tp for tp, end in ends.items() if lost[tp] > end]
+        return beginnings, ends, self._admin.high_watermarks(beyond) if beyond else {}

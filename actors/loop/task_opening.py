@@ -1,0 +1,151 @@
+"""Opening the tasks that an assignment adds to an actor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from penstock.actors.clock import Clock
+from penstock.actors.commits.guarantee import Guarantee
+from penstock.actors.restore.global_stores import GlobalStores
+from penstock.actors.standbys.standbys import Standbys
+from penstock.actors.steps import Steps, retry_while_unavailable
+from penstock.actors.task_host.hosted_task import HostedTask, open_hosted_task, promote, renew_hosted_task
+from penstock.actors.task_host.positions import start_positions
+from penstock.common.errors import KafkaRefusedError
+from penstock.common.ids import Sources, TaskId
+from penstock.common.log import logger
+from penstock.common.standby_listener import SuspendReason
+from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.kafka.topic_lookup import CREATED_WITHIN_S
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import TaskPrograms
+
+_LOOK_UP_AGAIN_S = 0.1
+
+
+class TaskOpening:
+    """Makes tasks over their stores, and finds out where their sources begin."""
+
+    def __init__(
+        self,
+        programs: TaskPrograms,
+        standbys: Standbys,
+        consumer: RecordConsumer,
+        admin: Admin,
+        guarantee: Guarantee,
+        budget: MemoryBudget,
+        global_stores: GlobalStores,
+        clock: Clock,
+    ) -> None:
+        self._programs = programs
+        self._standbys = standbys
+        self._consumer = consumer
+        self._admin = admin
+        self._guarantee = guarantee
+        self._budget = budget
+        self._globals = global_stores
+        self._clock = clock
+        self._not_watched: set[str] = set()
+
+    def open(
+        self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
+    ) -> Steps[list[HostedTask]]:
+        """Opens the tasks of these ids; each is in ``tasks`` as soon as it is open. One that has a standby here takes
+        its stores. If ``is_superseded`` while another process has the stores of a task, it leaves the rest unopened."""
+        opened = []
+        for task_id, reads in sources.items():
+            program = self._programs.of(task_id.subtopology, reads)
+            producer, stores = self._guarantee.producer, self._globals.stores
+            standby = self._standbys.detach(task_id, SuspendReason.PROMOTED)
+            if standby is not None:
+                hosted = promote(standby, producer, self._budget, stores)
+            else:
+                opening = partial(open_hosted_task, program, task_id, producer, self._budget, reads, stores)
+                found = yield from retry_while_unavailable(opening, self._clock, is_superseded)
+                if found is None:
+                    break
+                hosted = found
+            tasks[task_id] = hosted
+            opened.append(hosted)
+            yield 0.0
+        return opened
+
+    def renew(self, hosted: HostedTask) -> HostedTask:
+        """Returns the task made again, as it was at the last commit. May be called again after an error."""
+        return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
+
+    def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
+        """Finds out where their sources begin, and what their sinks must know; restoring comes next. Returns False if
+        ``is_superseded`` while no broker answers, or none knows a topic any more."""
+        # The producer remembers them. A record that asked first could not wait for a broker.
+        written = {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}
+        if not (yield from self._look_up(frozenset(written), is_superseded)):
+            return False
+        counts = yield from self._source_partitions(opened, is_superseded)
+        if counts is None:
+            return False
+        for hosted in opened:
+            hosted.meters.partitioners.begin({topic: counts.get(topic, 0) for topic in self._watched(hosted)})
+        resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
+        finding = partial(start_positions, self._consumer, self._admin, resets)
+        starts = yield from retry_while_unavailable(finding, self._clock, is_superseded)
+        if starts is None:
+            return False
+        for hosted in opened:
+            hosted.begin({tp: starts[tp] for tp in hosted.sources}, self._guarantee.exactly_once)
+        return True
+
+    def tell_of_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:
+        """Reports what their watches have found, if the topics still have as many partitions as when the tasks began.
+        Reports nothing if ``is_superseded``. Raises PartitionerMismatchError if the configuration wants that."""
+        counts = yield from self._source_partitions(suspects, is_superseded)
+        if counts is not None:
+            for hosted in suspects:
+                hosted.meters.partitioners.tell(counts)
+
+    def _source_partitions(
+        self, tasks: Sequence[HostedTask], is_superseded: Callable[[], bool]
+    ) -> Steps[Mapping[str, int] | None]:
+        """Returns the numbers of partitions of the topics that they watch; of none whose description Kafka refuses."""
+        watched = {topic for hosted in tasks for topic in self._watched(hosted)}
+        if not watched:
+            return {}
+        counts = yield from retry_while_unavailable(self._listed, self._clock, is_superseded)
+        if counts is not None and (unknown := sorted(watched - counts.keys() - self._not_watched)):
+            self._not_watched.update(unknown)
+            logger(__name__).warning(
+                "the partitioner of source topics is not checked, because Kafka does not describe them to the admin "
+                "client: grant it the operation Describe on these topics",
+                topics=unknown,
+            )
+        return counts
+
+    def _listed(self) -> Mapping[str, int]:
+        # Not the producer: credentials of its own may not let it describe what it does not write.
+        try:
+            return self._admin.topics()
+        except KafkaRefusedError:
+            return {}
+
+    def _watched(self, hosted: HostedTask) -> frozenset[str]:
+        """Returns the topics whose keys matter to the task, unless the program has another partitioner for them."""
+        return hosted.meters.partitioners.topics - self._programs.topics_by_chosen_partitioners
+
+    def _look_up(self, topics: frozenset[str], is_superseded: Callable[[], bool]) -> Steps[bool]:
+        """Has the producer ask for ``topics``, and gives the broker CREATED_WITHIN_S to create unknown ones. The record
+        that is to be written to one that stays unknown reports that. Returns False if ``is_superseded`` meanwhile."""
+        unknown, wait_until_s = topics, math.inf
+        while True:
+            asking = partial(self._guarantee.producer.unknown_topics, unknown)
+            found = yield from retry_while_unavailable(asking, self._clock, is_superseded)
+            if found is None:
+                return False
+            now_s = self._clock.monotonic_s()
+            unknown, wait_until_s = found, min(wait_until_s, now_s + CREATED_WITHIN_S)
+            if not unknown or now_s >= wait_until_s:
+                return True
+            if is_superseded():
+                return False
+            yield _LOOK_UP_AGAIN_S

@@ -1,0 +1,86 @@
+"""Finds the positions from which stores must be restored, and the stores that cannot continue with what they have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.clock import Clock
+from penstock.actors.task_host.stored_task import StoredTask
+from penstock.common.ids import TopicPartition
+from penstock.kafka.contracts import Admin, RecordConsumer
+
+
+class RestoreStart(NamedTuple):
+    """A store lacks what its changelog has from ``position`` up to ``end``. ``logged``: the end of its changelog;
+    of a source topic, of what was processed. ``from_beginning``: the store is empty, and is filled from there."""
+
+    store: str
+    partition: TopicPartition
+    position: int
+    end: int
+    logged: int
+    from_beginning: bool
+
+
+class RestoreStarts:
+    """``exactly_once``: changelogs may end with a transaction that is still open."""
+
+    def __init__(self, admin: Admin, clock: Clock, exactly_once: bool, log: BoundLogger) -> None:
+        self._admin = admin
+        self._clock = clock
+        self._exactly_once = exactly_once
+        self._log = log
+
+    def log_ends(self, changelogs: Collection[TopicPartition], consumer: RecordConsumer) -> dict[TopicPartition, int]:
+        """Returns the ends of ``changelogs`` as of now."""
+        # A transaction of the last owner may be committed, and its marker not yet be everywhere. If a changelog lacks
+        # it, the reader waits for the end of the open transaction.
+        ask = self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets
+        return dict(ask(changelogs))
+
+    def find(self, task: StoredTask, consumer: RecordConsumer) -> list[RestoreStart]:
+        """Returns a start for every store of ``task``, also if it lacks nothing. May be called again after an error.
+
+        A store whose remembered offset its changelog (a source topic, too) does not have any more is wiped and restored
+        from the beginning; so is one that is older than its changelog keeps deletions: deleted keys would come back.
+        """
+        partitions = set(task.changelogs.values())
+        beginnings = consumer.fetch_beginning_offsets(partitions)
+        log_ends = self.log_ends(partitions, consumer)
+        ends = log_ends | dict(task.limits)
+        # A store may be older than what its changelog keeps deletions for, also if it is not to have all of that yet.
+        of_sources = {tp for store, tp in task.changelogs.items() if store in task.source_changelogs}
+        logged = {tp: ends[tp] if tp in of_sources else end for tp, end in log_ends.items()}
+        remembered = {store: task.state_manager.changelog_offset(store) for store in task.changelogs}
+        begun = {tp: start for store, tp in task.changelogs.items() if (start := remembered[store]) is not None}
+        behind = {tp.topic for tp, start in begun.items() if start < logged[tp]}
+        retentions = self._admin.delete_retention_ms(behind)
+        age_ms = task.directory.age_ms(self._clock.wall_ms())
+        starts = []
+        for store, tp in task.changelogs.items():
+            start, begin, end = remembered[store], beginnings[tp], ends[tp]
+            wrong = None
+            if start is None:
+                pass
+            elif not begin <= start <= log_ends[tp]:
+                wrong = "the store does not belong to its changelog"
+            elif tp.topic in retentions and age_ms is not None and age_ms > retentions[tp.topic]:
+                wrong = "the store is older than its changelog keeps deletions (delete.retention.ms)"
+            if wrong is not None:
+                self._log.warning(
+                    "store wiped, restoring from the beginning",
+                    why=wrong, task=str(task.id), store=store, topic=tp.topic, offset=start, beginning=begin, end=end,
+                    age_ms=age_ms, delete_retention_ms=retentions.get(tp.topic),
+                )  # fmt: skip
+                task.state_manager.wipe(store)
+                start = None
+            position = begin if start is None else start
+            starts.append(RestoreStart(store, tp, position, end, logged[tp], start is None))
+        if not any(start.position < start.logged for start in starts if not start.from_beginning):
+            # No store has a row that is older than now. After a crash its age counts from here, not from a commit long
+            # ago, for which it would be wiped again.
+            task.directory.note_commit(self._clock.wall_ms())
+        return starts

@@ -1,0 +1,211 @@
+"""The standbys of an actor: opened, followed, promoted to active tasks, closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from penstock.actors.clock import Clock
+from penstock.actors.commits.guarantee import Guarantee
+from penstock.actors.messages import ApplicationSpec, StandbyStatus
+from penstock.actors.standbys.following import Following
+from penstock.actors.standbys.standby_retries import StandbyRetries
+from penstock.actors.task_host.standby_task import Asked, StandbyTask, open_standby_task
+from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
+from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
+from penstock.common.log import logger
+from penstock.common.standby_listener import SuspendReason
+from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.program import TaskPrograms
+
+_ASK_COMMITTED_EVERY_S = 1.0
+
+
+class Standbys:
+    """One per actor. ``by_id``: all that are open, for queries that take a stale answer."""
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        programs: TaskPrograms,
+        make_consumer: Callable[[], RecordConsumer],
+        admin: Admin,
+        guarantee: Guarantee,
+        budget: MemoryBudget,
+        clock: Clock,
+    ) -> None:
+        self.by_id: dict[TaskId, StandbyTask] = {}
+        self._programs = programs
+        self._application_id = spec.application_id
+        self._admin = admin
+        self._guarantee = guarantee
+        self._budget = budget
+        self._clock = clock
+        self._log = logger(__name__)
+        self._following = Following(make_consumer, admin, clock, guarantee.exactly_once, spec.standby_listener)
+        self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
+        self._begun: set[TaskId] = set()
+        self._retries = StandbyRetries(clock)
+        self._asking: Future[dict[TopicPartition, CommittedOffset]] | None = None
+        self._asked = self._now()
+        self._ask_at_s = 0.0
+        self._asked_for: list[StandbyTask] = []
+        self._unanswered_s: float | None = None  # when the first of the questions failed that nobody has answered since
+        self._asker: ThreadPoolExecutor | None = None
+
+    def open(self, sources: Sources) -> None:
+        """Have those opened that are not open yet, and follow their changelogs: one after the other, between records.
+        The first attempt asks the brokers in the loop, so active tasks wait for it (up to 10 s if no broker answers).
+        After a failure another thread asks first: :class:`~penstock.actors.standbys.standby_retries.StandbyRetries`."""
+        self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
+        self._retries.keep_only(self._to_open.keys() | self._begun)
+
+    def _open_next(self) -> bool:
+        # An actor that was refused has no producer until its next assignment, if there is one.
+        if not self._to_open or not hasattr(self._guarantee, "producer"):
+            return False
+        task_id = next(filter(self._retries.may_try, self._to_open), None)
+        if task_id is None:
+            return False
+        reads = self._to_open.pop(task_id)
+        try:
+            standby = self.by_id.get(task_id) or self._open(task_id, reads)
+            if self._retries.probe_first(task_id, self._probe_of(standby)):
+                self._to_open[task_id] = reads
+                return False
+            if standby.held:
+                # Before that is known it would seem to lack nothing, and the task would move to it.
+                asked = self._now()
+                standby.take_committed(self._admin.committed(self._application_id, standby.sources), asked)
+            if not self._following.begin(standby):
+                self._retries.done(task_id)
+                return False  # :meth:`_take_committed` has it begun when there is news
+        except (BrokerUnreachableError, StateStoreLockedError) as error:
+            opened = self.by_id.get(task_id)
+            if self._retries.later(task_id, self._probe_of(opened) if opened else None):
+                self._log.warning("standby not opened yet, retrying", task=str(task_id), error=str(error))
+            self._to_open[task_id] = reads  # behind the others, which may not lack what it lacks
+            return False
+        self._retries.done(task_id)
+        self._begun.add(task_id)
+        return True
+
+    def _probe_of(self, standby: StandbyTask) -> Callable[[], None]:
+        """Returns what asks the brokers on which the opening of ``standby`` depends; for another thread."""
+        changelogs, sources = frozenset(standby.changelogs.values()), standby.sources if standby.held else None
+
+        def probe() -> None:
+            self._admin.end_offsets(changelogs)
+            self._admin.delete_retention_ms({tp.topic for tp in changelogs})
+            if sources is not None:
+                self._admin.committed(self._application_id, sources)
+
+        return probe
+
+    def _open(self, task_id: TaskId, reads: frozenset[TopicPartition]) -> StandbyTask:
+        program = self._programs.of(task_id.subtopology, reads)
+        standby = open_standby_task(program, task_id, self._guarantee.producer, self._budget, reads)
+        self.by_id[task_id] = standby
+        self._log.info("standby opened", task=str(task_id), directory=str(standby.directory.path))
+        return standby
+
+    def close_others(self, sources: Sources, promoted: Sources) -> None:
+        """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""
+        self._to_open = {}
+        for standby in list(self.by_id.values()):
+            if standby.reads not in (sources.get(standby.id), promoted.get(standby.id)):
+                self.detach(standby.id, SuspendReason.MIGRATED)
+                standby.close()
+
+    def detach(self, task_id: TaskId, reason: SuspendReason) -> StandbyTask | None:
+        """Follow the standby of the task no more and hand it out, open; None if there is none."""
+        standby = self.by_id.pop(task_id, None)
+        self._begun.discard(task_id)
+        self._retries.done(task_id)
+        if standby is not None:
+            self._following.forget(standby, reason)
+        return standby
+
+    def step(self) -> bool:
+        """Follow for about 2 ms. Returns True if there were records."""
+        if self._open_next():
+            return True
+        self._find_committed()
+        if not self._following.active:
+            return False
+        return self._begin_again() or self._following.step()
+
+    def _begin_again(self) -> bool:
+        """Have a standby begin again whose changelogs have deleted records before they were read here. The others are
+        followed meanwhile, so a changelog without a leader delays only its own standby."""
+        overtaken = self._following.overtaken
+        standby = next((it for it in overtaken if self._retries.may_try(it.id)), None)
+        if standby is None:
+            return False
+        probe = partial(self._admin.end_offsets, overtaken[standby])
+        if self._retries.probe_first(standby.id, probe):
+            return False
+        try:
+            self._following.begin_again(overtaken[standby])
+        except BrokerUnreachableError as error:
+            if self._retries.later(standby.id, probe):
+                self._log.warning("standby not begun again yet, retrying", task=str(standby.id), error=str(error))
+            return False
+        self._retries.done(standby.id)
+        return True
+
+    def _find_committed(self) -> None:
+        """Ask what the active tasks have committed, beside the loop, for the standbys that must not pass that."""
+        if self._asking is not None and self._asking.done():
+            answer, self._asking = self._asking, None
+            self._take_committed(answer)
+        if self._asking is None and self._clock.monotonic_s() >= self._ask_at_s:
+            held = [standby for standby in self.by_id.values() if standby.held]
+            if held:
+                self._asked, self._asked_for = self._now(), held
+                self._ask_at_s = self._asked.monotonic_s + _ASK_COMMITTED_EVERY_S
+                sources = {tp for standby in held for tp in standby.sources}
+                self._asker = self._asker or ThreadPoolExecutor(1, "penstock-standbys")
+                self._asking = self._asker.submit(self._admin.committed, self._application_id, sources)
+
+    def _now(self) -> Asked:
+        return Asked(self._clock.wall_ms(), self._clock.monotonic_s())
+
+    def _take_committed(self, answer: Future[dict[TopicPartition, CommittedOffset]]) -> None:
+        try:
+            committed = answer.result()
+        except BrokerUnreachableError as error:
+            if self._unanswered_s is None:
+                self._unanswered_s = self._asked.monotonic_s
+                self._log.warning("committed offsets unknown, standbys wait", error=str(error))
+            return
+        if self._unanswered_s is not None:
+            away_s = round(self._clock.monotonic_s() - self._unanswered_s, 1)
+            self._log.info("committed offsets known again, standbys follow", away_s=away_s)
+            self._unanswered_s = None
+        for standby in self._asked_for:
+            # Others, opened meanwhile, would take it that nothing of theirs is committed. One that has left is closed.
+            if self.by_id.get(standby.id) is not standby or not standby.take_committed(committed, self._asked):
+                continue
+            if standby.id in self._begun:
+                self._following.committed(standby)
+            else:
+                self._to_open[standby.id] = standby.reads
+
+    def status(self) -> tuple[StandbyStatus, ...]:
+        """Returns the lags of the standbys that are followed, except of those whose lag is unknown."""
+        return tuple(map(self._following.status, filter(self._following.knows, self.by_id.values())))
+
+    def close(self) -> None:
+        """Close all; what was restored is on disk."""
+        if self._asker is not None:
+            self._asker.shutdown(wait=False, cancel_futures=True)
+        self._retries.close()
+        try:
+            self._following.close()
+        finally:
+            for standby in self.by_id.values():
+                standby.close()
+            self.by_id.clear()

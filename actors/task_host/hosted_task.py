@@ -1,0 +1,370 @@
+"""One task on its actor: the task, the positions of its sources, and its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from typing_extensions import override
+
+from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
+from penstock.actors.task_host.partitioner_watch import PartitionerWatch
+from penstock.actors.task_host.positions import Start
+from penstock.actors.task_host.standby_task import StandbyTask
+from penstock.actors.task_host.stored_task import StoredTask
+from penstock.actors.task_host.task_collector import TaskCollector
+from penstock.actors.task_host.task_directory import TaskDirectory, open_task_directory
+from penstock.actors.task_host.task_meters import TaskMeters
+from penstock.common.ids import CommittedOffset, Offsets, TaskId, TopicPartition
+from penstock.common.metric_names import Measured
+from penstock.common.position import Position
+from penstock.common.records import RecordBatch
+from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.commit_coverage import covered, covering, say_not_covered, without_coverage
+from penstock.tasks.program import TaskProgram
+from penstock.tasks.state_manager import StateManager
+from penstock.tasks.task import Task
+from penstock.tasks.task_metrics import TaskMetrics
+from penstock.tasks.wiring import Store
+
+_MOVES = {
+    TaskState.CREATED: {TaskState.RESTORING, TaskState.CLOSED},
+    TaskState.RESTORING: {TaskState.RUNNING, TaskState.CLOSED},
+    TaskState.RUNNING: {TaskState.CLOSED},
+    TaskState.CLOSED: set(),
+}
+_FIRST_BATCH = 100
+_LARGEST_BATCH = 2000
+_SLICE_S = 0.002
+
+
+class HostedTask(StoredTask):
+    """An active task with what its actor knows of it."""
+
+    def __init__(
+        self, task: Task, directory: TaskDirectory, sources: frozenset[TopicPartition], meters: TaskMeters
+    ) -> None:
+        super().__init__(task.state_manager, directory, sources)
+        self.task = task
+        self.meters = meters
+        self._exactly_once = task.state_manager.program.config.processing_guarantee == "exactly_once_v2"
+        self.state = TaskState.CREATED
+        self.starts: Mapping[TopicPartition, Start] = {}
+        self.committed: dict[TopicPartition, CommittedOffset] = {}
+        self.touched = False
+        self.more = False
+        self.batch_size = _FIRST_BATCH
+        self.snapshot: dict[TopicPartition, CommittedOffset] = {}
+        """Offsets that the commit under way commits."""
+        self._logged: dict[TopicPartition, int] = {}
+        self._own_changelogs = self.changelogs.keys() - self.source_changelogs
+        self._covered: Mapping[str, int] = {}
+        """The offset behind the last changelog record of each store that the commit under way covers."""
+        self._told: Mapping[str, int] = {}
+        """Changelog offsets of the commit from which the task continues, as far as that names them for standbys."""
+        self._said_not_covered = False
+        self._read_on_at: dict[TopicPartition, int] = {}
+
+    @property
+    def has_several_inputs(self) -> bool:
+        """True if the task must hear what was fetched of each source partition: it waits for one while it has records
+        of another, or watches for idle ones."""
+        return len(self.sources) > 1 or self.task.watches_idleness
+
+    @property
+    @override
+    def limits(self) -> Mapping[TopicPartition, int]:
+        # What follows in a source topic is still to be processed as input.
+        return {tp: self.starts[tp].offset for store, tp in self.changelogs.items() if store in self.source_changelogs}
+
+    def seen(self, store: str, committed: bool) -> Position:
+        """Returns the records of its sources that ``store`` has seen; if ``committed``, as of the last commit."""
+        if not committed and store not in self.task.written_by_flushes:
+            return Position.of(self.task.positions())
+        # What is behind a cache has seen what the last snapshot flushed.
+        offsets = self.committed if committed or not self.snapshot else self.snapshot
+        return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
+
+    def lacks(self, store: str, bound: Position, seen: Position) -> bool:
+        """Returns True if ``seen`` has not reached ``bound`` in the task's own partition."""
+        number = self.id.partition
+        return any(
+            seen.get_partition_positions(topic).get(partition, -1) < offset
+            for topic, partition, offset in bound
+            if partition == number
+        )
+
+    def become(self, state: TaskState) -> None:
+        """The next state of the task's life. Raises ValueError for one that may not follow."""
+        if state not in _MOVES[self.state]:
+            raise ValueError(f"task {self.id} cannot go from {self.state.value} to {state.value}")
+        self.state = state
+
+    def begin(self, starts: Mapping[TopicPartition, Start], exactly_once: bool) -> None:
+        """Set the positions at which its sources begin; restoring comes next. May be called again before that.
+
+        ``exactly_once``: all that a changelog shows is committed, perhaps by an actor of another Ray cluster after
+        these starts were found. So nothing of it may be left out, since the stores outlive this task. The exception is
+        a last commit that was made at least once, which alone records how far changelogs were written: then records
+        behind it come again, as they do at least once."""
+        self.starts = starts
+        found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
+        self._told = covered(found.values(), self._own_changelogs)
+        self.committed = {tp: without_coverage(each, self._own_changelogs) for tp, each in found.items()}
+        for tp, start in starts.items():
+            if start.lost is not None:
+                self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
+        if self._told or not exactly_once:
+            self.state_manager.goes_on_from(self._resume_from())
+
+    def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:
+        return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}
+
+    def run(self, wall_ms: int) -> None:
+        """The stores are restored: initialise the processors."""
+        self.task.resume(self._resume_from())
+        for tp in self.missing:
+            self.task.set_caught_up(tp, True)
+        self.task.init(wall_ms)
+        # They may have sent or stored something already: left in a transaction, the broker would give that up.
+        self.touched = self.task.has_processors or self._knows_what_standbys_do_not
+        self.become(TaskState.RUNNING)
+
+    @property
+    def _knows_what_standbys_do_not(self) -> bool:
+        """True if the last commit, perhaps of a process that crashed or of Kafka Streams, covers less of the changelogs
+        than was restored from them."""
+        if self._exactly_once:
+            return False
+        restored = {store: self.state_manager.changelog_offset(store) for store in self._own_changelogs}
+        return any(end is not None and end != self._told.get(store) for store, end in restored.items())
+
+    def add(self, batch: RecordBatch) -> None:
+        """Queue records of one of its sources. Raises PartitionerMismatchError if that is wanted."""
+        self.meters.partitioners.look(batch)
+        if self._read_on_at:
+            self._read_on_at.pop(batch.partition, None)  # these records leave the lost position behind
+        self.task.add(batch)
+
+    def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
+        """Process about 2 ms' worth of records; returns their number. ``more`` is set if the batch was full."""
+        size = self.batch_size
+        begun = clock()
+        done = self.task.process(size, wall_ms)
+        self.more = done >= size
+        if self._read_on_at:
+            self._leave_lost_positions()
+        if not done:
+            return 0
+        self.touched = True
+        spent = clock() - begun
+        self.meters.process.add(done, spent)
+        if done * 2 >= size:
+            # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
+            wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
+            self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
+        return done
+
+    def punctuate(self, wall_ms: int, clock: Callable[[], float]) -> None:
+        """Like :meth:`Task.punctuate`."""
+        begun = clock()
+        if self.task.punctuate(wall_ms):
+            self.touched = True
+            self.meters.punctuate.add(clock() - begun)
+
+    def skip(self, tp: TopicPartition, position: int, to: int) -> None:
+        """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
+        self.meters.lost(tp, position, to - position)
+        self._read_on_at[tp] = to
+        self._leave_lost_positions()
+
+    def _leave_lost_positions(self) -> None:
+        # No record may follow soon, and the next start must not find the lost position again.
+        for tp in [tp for tp in self._read_on_at if not self.task.buffered(tp)]:
+            before = self.task.offsets().get(tp) or self.committed.get(tp)
+            to = self._read_on_at.pop(tp)
+            self.task.resume({tp: CommittedOffset(to, before.metadata if before is not None else "")})
+
+    @property
+    def needs_commit(self) -> bool:
+        """True if anything has happened since the last commit."""
+        if self.state is not TaskState.RUNNING:
+            return False
+        if self.touched or self.task.commit_requested:
+            return True
+        return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
+
+    def has_logged(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The broker has the records of the task's changelogs in front of ``ends``; its other partitions are ignored.
+
+        An end that is in front of an earlier one (:meth:`~penstock.kafka.contracts.Mark.ends`) changes nothing.
+        """
+        logged = self._logged
+        logged.update((tp, max(ends[tp], logged.get(tp, 0))) for tp in self.changelogs.values() if tp in ends)
+
+    def take_snapshot(self) -> Iterator[None]:
+        """Begin a commit of all that was done until now. Exhaust it; meanwhile no record may be processed."""
+        yield from self.task.take_snapshot()
+        self.snapshot = self.task.offsets()
+        if self._exactly_once:
+            # For a transaction without offsets the group would not check the member that commits it.
+            for tp, start in self.starts.items():
+                self.snapshot.setdefault(tp, CommittedOffset(start.offset, ""))
+        self.touched = False
+
+    def to_commit(self, flushed: Mapping[TopicPartition, int]) -> Offsets:
+        """Returns the offsets of the snapshot, once the broker has all that was sent before; at least once with what
+        they cover of the changelogs. ``flushed``: as for :meth:`has_logged`, of what was sent since the snapshot."""
+        behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
+        self._covered = {store: offset for store, offset in behind.items() if offset is not None}
+        told = {store: offset for store, offset in self._covered.items() if store in self._own_changelogs}
+        if self._exactly_once or not told:
+            return self.snapshot
+        if not self.snapshot:
+            # No record was processed, but a processor has changed its stores: standbys must hear of it.
+            self.snapshot = {tp: CommittedOffset(start.offset) for tp, start in self.starts.items()}
+        offsets, left_out = covering(self.snapshot, told, self._own_changelogs)
+        if left_out and not self._said_not_covered:
+            self._said_not_covered = True
+            say_not_covered(self.id, left_out)
+        return offsets
+
+    def has_committed(self, wall_ms: int) -> Iterator[None]:
+        """Kafka took the offsets of the snapshot: write it, in the first step. Exhaust it.
+
+        A store whose changelog was not written keeps the offset that it has.
+        """
+        self.state_manager.commit(self._covered)
+        self.committed.update(self.snapshot)
+        self.directory.note_commit(wall_ms)
+        yield from self.state_manager.release_flushed()
+
+    def _restored_from(self, store: str, tp: TopicPartition, flushed: Mapping[TopicPartition, int]) -> int | None:
+        """Returns the offset behind the last record of changelog ``tp`` that is among the rows of this commit."""
+        if store in self.source_changelogs:
+            return self.snapshot[tp].offset if tp in self.snapshot else None
+        ends = [self._logged.get(tp), self.state_manager.changelog_offset(store)]
+        # What else was logged since the snapshot is of the next commit, and so are its rows.
+        if store in self.state_manager.logged_by_flush:
+            ends.append(flushed.get(tp))
+        return max((end for end in ends if end is not None), default=None)
+
+    def close(self) -> None:
+        """Close; what is not committed is gone."""
+        if self.state is not TaskState.CLOSED:
+            self.become(TaskState.CLOSED)
+            try:
+                self.directory.note_close()
+            finally:
+                self.task.close()
+
+    def buffered(self) -> dict[str, int]:
+        """Returns the number of records of each topic that wait."""
+        return {tp.topic: self.task.buffered(tp) for tp in self.sources}
+
+    def counted(self) -> TaskMetrics:
+        """Returns the task's counters, which continue when the task begins again after an aborted transaction."""
+        return self.meters.totals(self.task.metrics())
+
+    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
+        """Returns what the coordinator and people may know of the task."""
+        counted = self.counted()
+        positions = {tp: start.offset for tp, start in self.starts.items()}
+        positions.update((tp, offset + 1) for tp, offset in self.task.positions())
+        return TaskStatus(
+            self.id,
+            self.state,
+            counted.process_total,
+            counted.dropped_records_total,
+            restore.remaining,
+            {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
+            {tp: committed.offset for tp, committed in self.committed.items()},
+            self.meters.lost_records,
+            self.meters.restored(restore.total),
+            restore.rate,
+            positions,
+            self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
+            self.meters.process.spent_s,
+            self.meters.partitioners.partitioners,
+            self.meters.partitioners.parted,
+            counted.dropped_by_handlers,
+        )
+
+    def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
+        return self.meters.measured(counted, self.state_manager, self.buffered(), now_s)
+
+    def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
+        if self.state is not TaskState.RUNNING:
+            return start.end - start.offset
+        end = consumer.end_offset(tp)
+        return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.buffered(tp)
+
+
+def open_hosted_task(
+    program: TaskProgram,
+    task_id: TaskId,
+    producer: RecordProducer,
+    budget: MemoryBudget,
+    sources: frozenset[TopicPartition],
+    global_stores: Mapping[str, Store],
+) -> HostedTask:
+    """Open the stores of ``task_id`` below the state directory and make the task over them in the thread's budget.
+
+    ``sources`` is what the task reads, and it may look into ``global_stores``. Raises StateStoreLockedError when
+    another process holds them, StateStoreCorruptError when they are corrupt and one of them has no changelog. Other
+    corrupt stores are deleted: their changelogs have all of them.
+    """
+    config = program.config
+    root = config.state_dir / config.application_id
+    directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()))
+    meters = _meters_of(program, task_id)
+    try:
+        task = _task_over(StateManager(task_id, program, stores, producer, budget), producer, global_stores, meters)
+    except BaseException:
+        stores.close()
+        raise
+    return HostedTask(task, directory, sources, meters)
+
+
+def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
+    fails = program.config.partitioner_mismatch == "fail"
+    watch = PartitionerWatch(task_id, program.meetings, fails=fails)
+    return TaskMeters({topic: source.node for topic, source in program.sources.items()}, watch)
+
+
+def promote(
+    standby: StandbyTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
+) -> HostedTask:
+    """Make the active task over the stores of ``standby``, which is no standby any more."""
+    program, stores = standby.state_manager.program, standby.state_manager.detach()
+    meters = _meters_of(program, standby.id)
+    try:
+        task = _task_over(StateManager(standby.id, program, stores, producer, budget), producer, global_stores, meters)
+    except BaseException:
+        stores.close()
+        raise
+    standby.directory.note_role(standby=False)
+    return HostedTask(task, standby.directory, standby.reads, meters)
+
+
+def renew_hosted_task(
+    hosted: HostedTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
+) -> HostedTask:
+    """Close ``hosted``, but not its stores. Returns a new task over them, as they were committed, which has done
+    nothing yet. May be called again after an error."""
+    stores, program = hosted.state_manager.detach(), hosted.state_manager.program
+    hosted.close()
+    manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
+    task = _task_over(manager, producer, global_stores, meters)
+    meters.renewed(hosted.task.metrics(), hosted.buffered())
+    return HostedTask(task, hosted.directory, hosted.reads, meters)
+
+
+def _task_over(
+    state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store], meters: TaskMeters
+) -> Task:
+    try:
+        return Task(state_manager, TaskCollector(producer), global_stores, sender_of=meters.sender_of(producer))
+    except BaseException:
+        state_manager.detach()  # from the budget
+        raise

@@ -1,0 +1,222 @@
+"""The directory of one task's stores below ``state.dir``: opening it, how old it is, removing it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from platform import node as host_name
+
+from penstock.actors.failure import is_of_the_disk
+from penstock.actors.task_host.state_home import claim
+from penstock.common.errors import (
+    StateStoreCorruptError,
+    StateStoreDiskError,
+    StateStoreError,
+    StateStoreLockedError,
+)
+from penstock.common.files import write_whole
+from penstock.common.ids import TaskId
+from penstock.common.log import logger
+from penstock.state.builders import AnyStoreBuilder, is_restorable
+from penstock.state.contracts import TaskStores
+from penstock.state.disk.directory_lock import DirectoryLock
+from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
+
+GLOBAL = "global"
+"""Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
+GLOBAL_COPY = re.compile(r"\d+")
+"""The names of these copies."""
+_STANDBY = "standby"
+_WHOSE = "task"
+"""The file that names the task: a directory that was copied to another's name would be taken for state of that one."""
+_MOST_DIRECTORIES = 100
+_NOTE_EVERY_MS = 60_000
+
+
+class TaskDirectory:
+    """The files of one task on this node. A file in it has the time of its last commit: unlike the time of a file, that
+    stays when the directory is copied.
+
+    A process changes nothing in it before it has the lock beside it, which it holds as long as the stores are open, or
+    are being removed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._note = path / "last-commit"
+        # The copies of the global stores are all alike.
+        self._whose = GLOBAL if GLOBAL_COPY.fullmatch(path.name) else path.name.partition("-")[0]
+        self._current_ms: int | None = None
+        self._noted_ms = 0
+
+    def open(self, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
+        """Open the stores; corrupt ones are deleted when all of them have changelogs.
+
+        Raises StateStoreLockedError, StateStoreCorruptError when one without a changelog is among them, and
+        StateStoreError when the directory is another application's, of a newer version, or cannot be written.
+        """
+        if not any(builder.persistent for builder in builders):
+            return open_task_stores(self.path, builders)
+        with self._written():
+            lock = DirectoryLock(self.path)
+            try:
+                claim(self.path.parent.parent if GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
+                self._current_ms = self._last_commit_ms()
+                self._claim()
+                return self._open(builders, lock)
+            except BaseException:
+                lock.release()
+                raise
+
+    def _open(self, builders: Sequence[AnyStoreBuilder], lock: DirectoryLock) -> TaskStores:
+        try:
+            return open_task_stores(self.path, builders, lock.release)
+        except StateStoreCorruptError as error:
+            lost = [builder.name for builder in builders if builder.persistent and not is_restorable(builder)]
+            if lost:
+                raise StateStoreCorruptError(
+                    f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
+                    f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
+                ) from error
+            log = logger(__name__)
+            what = "corrupt stores are deleted and restored from their changelogs"
+            log.warning(what, task=self.path.name, error=str(error))
+            shutil.rmtree(self.path)
+            self._claim()
+            return open_task_stores(self.path, builders, lock.release)
+
+    @property
+    def is_standby(self) -> bool:
+        """True if the task that has the stores open, or had them last, only follows their changelogs."""
+        return (self.path / _STANDBY).exists()
+
+    def note_role(self, *, standby: bool) -> None:
+        """Note if the stores are open for a standby or for an active task."""
+        note = self.path / _STANDBY
+        if standby:
+            note.touch()
+        else:
+            note.unlink(missing_ok=True)
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """Returns the time since the stores that were opened last lacked nothing of their changelogs; None when they
+        are new."""
+        return None if self._current_ms is None else now_ms - self._current_ms
+
+    def note_commit(self, now_ms: int) -> None:
+        """The stores have taken a commit, or there is none to take. Written once a minute: a time that is a little too
+        early does no harm."""
+        self._current_ms = now_ms
+        if now_ms - self._noted_ms < _NOTE_EVERY_MS:
+            return
+        self._noted_ms = now_ms
+        if self.path.exists():
+            with self._written():
+                write_whole(self._note, f"{now_ms}\n")
+
+    def note_close(self) -> None:
+        """The task leaves: ``state.cleanup.delay.ms`` counts from now."""
+        if self._note.exists():
+            os.utime(self._note)
+
+    def unused_ms(self) -> float:
+        """Returns the time since anything in it was written, by the files' times."""
+        return time.time() * 1000 - (self._newest_ms() or 0)
+
+    def remove(self) -> None:
+        """Delete it. Raises StateStoreLockedError when somebody has its stores open."""
+        lock = DirectoryLock(self.path)
+        try:
+            destroy_task_stores(self.path)
+            shutil.rmtree(self.path)
+        finally:
+            lock.release()
+
+    def _claim(self) -> None:
+        """Note whose stores these are, unless that is noted already."""
+        file = self.path / _WHOSE
+        said = file.read_text().strip() if file.exists() else ""
+        if not said:  # nor does a file that was just written when the machine lost its power
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_whole(file, f"{self._whose}\n")
+            return
+        if said != self._whose:
+            raise StateStoreError(
+                f"the stores in {self.path} are those of task {said}, not of {self._whose}: move the directory "
+                "back, or delete it, so that they are restored from their changelogs. Nothing was deleted"
+            )
+
+    def _last_commit_ms(self) -> int | None:
+        try:
+            return int(self._note.read_text())
+        except (FileNotFoundError, ValueError):
+            return self._newest_ms()  # left by a version that wrote no such file, or copied without it
+
+    def _newest_ms(self) -> int | None:
+        times = []
+        for file in self.path.rglob("*"):
+            with suppress(FileNotFoundError):  # RocksDB of another process removes files at any time
+                times.append(file.stat().st_mtime)
+        return int(max(times) * 1000) if times else None
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            kind = StateStoreDiskError if is_of_the_disk(error) else StateStoreError
+            raise kind(
+                f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
+                f"disk of {host_name()} has room and that the directory belongs to this user, then start again"
+            ) from error
+
+
+def open_task_directory(
+    root: Path, task: TaskId, builders: Sequence[AnyStoreBuilder], *, standby: bool = False
+) -> tuple[TaskDirectory, TaskStores]:
+    """Open the stores of ``task`` below ``root``, the directory of the application on this node.
+
+    Where several actors of the node have the task, one active and the others as standbys, each has a directory of
+    its own: this is the one that nobody has open and that has come furthest, else a new one. But what has no
+    changelog is only where the active task was: then that continues there, and no standby takes it. Raises as
+    :meth:`TaskDirectory.open`; StateStoreLockedError when an active task that is to be closed has its directory
+    open still.
+    """
+    if not any(builder.persistent for builder in builders):
+        directory = TaskDirectory(root / str(task))
+        return directory, directory.open(builders)
+    irreplaceable = any(builder.persistent and not is_restorable(builder) for builder in builders)
+    opened: list[tuple[TaskDirectory, TaskStores]] = []
+    names = [f"{task}"] + [f"{task}-{number}" for number in range(2, _MOST_DIRECTORIES)]
+    for directory in (TaskDirectory(root / name) for name in names):
+        there = directory.path.exists()
+        if (opened and not there) or (irreplaceable and standby and there and not directory.is_standby):
+            continue
+        try:
+            opened.append((directory, directory.open(builders)))
+        except StateStoreLockedError:
+            if standby or directory.is_standby:
+                continue
+            for _, stores in opened:
+                stores.close()
+            raise
+    if not opened:
+        raise StateStoreLockedError(f"all directories of task {task} below {root} are open elsewhere")
+    persistent = [builder.name for builder in builders if builder.persistent]
+
+    def worth(found: tuple[TaskDirectory, TaskStores]) -> tuple[bool, int]:
+        directory, stores = found
+        has_all = irreplaceable and not directory.is_standby
+        return has_all, sum(stores.changelog_offset(name) or 0 for name in persistent)
+
+    best = max(opened, key=worth)
+    for directory, stores in opened:
+        if directory is not best[0]:
+            stores.close()
+    best[0].note_role(standby=standby)
+    return best

@@ -1,0 +1,95 @@
+"""Finds before a start what would end an application soon after it."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import ray
+
+from penstock.actors.messages import ApplicationSpec
+from penstock.cluster.coordinator_shell.first_plan import LISTED_WITHIN_S
+from penstock.cluster.programs.pickled_program import pickled_program
+from penstock.cluster.ray_cluster.ray_clusters import named_address
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import BrokerUnreachableError, ConfigError
+from penstock.common.log import logger
+from penstock.kafka.backfill_note import refuse_unfinished_backfill
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.contracts import Admin
+from penstock.kafka.internal_topics.known_topics import LostTopicError, without_lost_topics
+from penstock.kafka.settings import session_timeout_ms
+from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
+
+_SESSION = "session.timeout.ms"
+_LIST_AGAIN_S = 0.5
+
+
+def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
+    """Raise what a start would raise of the program, ``state.dir``, topics and clients: StreamsError."""
+    pickled_program(spec)
+    # In another cluster the directory is on other machines.
+    if not ray.is_initialized() and named_address() is None:
+        check_state_dir(spec.config.state_dir)
+    admin = clients.admin()
+    check_topics(spec, admin)
+    check_session_timeout(spec.config, admin)
+    if spec.config.clients:
+        clients.try_out()
+
+
+def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
+    """Raise StreamsError for topics that do not fit the program or are lost, for settings of internal topics that the
+    brokers refuse, and for a backfill that is half done. A broker that has just started gets LISTED_WITHIN_S to list
+    the topics, as at a start."""
+    existing, planned = _planned(spec, admin)
+    admin.try_topics([topic for topic in planned.internal if topic.name not in existing])
+    refuse_unfinished_backfill(admin, spec.application_id, planned.tasks.reads)
+
+
+def _planned(spec: ApplicationSpec, admin: Admin) -> tuple[dict[str, int], TopicPlan]:
+    """Returns the topics that the broker lists, and the plan that follows from them."""
+    plan = without_lost_topics(admin, spec.application_id, partial(plan_topics, spec.topology, spec.config))
+    listed_until = time.monotonic() + LISTED_WITHIN_S
+    while True:
+        existing = admin.topics()
+        try:
+            return existing, plan(existing)
+        except (BrokerUnreachableError, LostTopicError) as error:
+            if time.monotonic() >= listed_until:
+                raise
+            logger(__name__).warning("waiting for topics that the broker does not list", error=str(error))
+        time.sleep(_LIST_AGAIN_S)
+
+
+def check_session_timeout(config: StreamsConfig, admin: Admin) -> None:
+    """Raise ConfigError for a session time-out that no broker takes, if brokers let this client see their limits."""
+    entries = config.client_entries("consumer.")
+    if entries.get(_SESSION) is None:
+        return
+    wanted = session_timeout_ms(entries)
+    limits = admin.broker_configs()
+    least, most = (limits.get(f"group.{which}.{_SESSION}") for which in ("min", "max"))
+    if (least is not None and wanted < int(least)) or (most is not None and wanted > int(most)):
+        raise ConfigError(
+            f"configuration key 'consumer.{_SESSION}': the brokers accept {least} to {most} ms (group.min.{_SESSION}, "
+            f"group.max.{_SESSION}), not {wanted}"
+        )
+
+
+def check_state_dir(state_dir: Path) -> None:
+    """Raise ConfigError if this process cannot write in ``state_dir``, or cannot make it."""
+    what = f"configuration key 'state.dir': {str(state_dir)!r} cannot be written"
+    try:
+        there = next(each for each in (state_dir, *state_dir.absolute().parents) if each.exists())
+    except OSError as error:
+        raise ConfigError(f"{what}: {error}") from error
+    if not there.is_dir():
+        raise ConfigError(f"{what}: {str(there)!r} is not a directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"{what}: {str(there)!r} is read-only, or belongs to another user. Give a directory on a local disk that "
+            "the user of this process may write"
+        )

@@ -1,0 +1,392 @@
+"""The Ray actor of the coordinator: what others call, its periodic tasks, its beginning and its end.
+
+:mod:`penstock.cluster.coordinator_shell.dispatch` carries out what the state machine decides. Detached and
+restartable: after a restart it asks the living stream actors what they hold and continues from there. Every method may
+be called again by Ray after a restart (``max_task_retries=-1``), so every method is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from penstock.actors.failure import UncaughtErrors
+from penstock.actors.health import UNKNOWN
+from penstock.actors.messages import (
+    ApplicationMetadata,
+    ApplicationSpec,
+    ApplicationState,
+    ApplicationStatus,
+    CommitAnswer,
+    CommitRequest,
+)
+from penstock.actors.process.process_id import process_id
+from penstock.actors.process.process_watch import LOOK_EVERY_S, Process, own_process
+from penstock.actors.rollout import Deployment, RunningProgram
+from penstock.cluster import events
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell import final_state
+from penstock.cluster.coordinator_shell.conditions import health_of, waits_for
+from penstock.cluster.coordinator_shell.deployments import Deployments
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.first_plan import first_plan
+from penstock.cluster.coordinator_shell.known_http import KnownHttp
+from penstock.cluster.coordinator_shell.leaving import leave_group
+from penstock.cluster.coordinator_shell.membership import Membership
+from penstock.cluster.coordinator_shell.metadata import metadata_of
+from penstock.cluster.coordinator_shell.pausing import Pausing
+from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work, repeat
+from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
+from penstock.cluster.coordinator_shell.ray_metrics import PUBLISH_EVERY_S, RayMetrics
+from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
+from penstock.cluster.names import seat_id
+from penstock.cluster.placement.standby_assignor import standby_policy
+from penstock.cluster.queries.key_serdes import pickled_key_serdes
+from penstock.cluster.queries.metrics import metric_families
+from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
+from penstock.cluster.ray_cluster.running_lock import RunningLock, here
+from penstock.cluster.scaling import wanted_count
+from penstock.cluster.scaling.scaling_watch import ScalingWatch
+from penstock.cluster.watchers.broker_watch import BrokerWatch
+from penstock.cluster.watchers.found_partitioners import partitioners_of
+from penstock.common.errors import StreamsError
+from penstock.common.log import identify, logger, use_format
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.internal_topics.purger import Purger
+from penstock.kafka.internal_topics.topic_note import TopicNote
+from penstock.topology.physical.topic_plan import TopicPlan
+
+ANSWER_WITHIN_S = 20.0
+_BELONGING_S = 5.0
+_CHECK_BROKER_S = 2.0
+_LEAVE_S = 30.0
+_LOCK_AGAIN_S = 5.0
+_LOOK_AT_NOTE_S = 5.0
+
+
+class CoordinatorActor:
+    """One per application and Ray cluster. ``spec`` is a pickled :class:`ApplicationSpec`."""
+
+    def __init__(self, application_id: str, *spec: bytes) -> None:
+        """``spec``: the pickled application, in pieces."""
+        # Nothing here may fail: Ray does not retry a constructor. What can fail happens in the task.
+        identify(application_id, "coordinator")
+        self._application_id = application_id
+        self._spec: ApplicationSpec | None = None
+        self._log = logger(__name__)
+        self._deployments = Deployments(b"".join(spec), own_id, self._spawn, self._log)
+        self._loop = asyncio.get_running_loop()
+        self._dispatcher: Dispatcher | None = None
+        self._membership: Membership | None = None
+        self._scaling: ScalingWatch | None = None
+        self._periodic: PeriodicWork | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._state = ApplicationState.CREATED
+        self._restarted = False
+        self._error: str | None = None
+        self._broker_watch: BrokerWatch | None = None
+        self._http = KnownHttp(application_id)
+        self._running_lock: RunningLock | None = None
+        self._ray_metrics = RayMetrics()
+        self._pausing = Pausing(final_state.keep_paused, self._log)
+        self._uncaught: UncaughtErrors | None = None
+        self._ended = asyncio.Event()
+        self._beginning = self._spawn(self._begin())
+
+    # ---- what others call ----
+
+    async def ready(self) -> None:
+        """Returns as soon as the actor exists."""
+
+    async def process(self) -> Process:
+        """Returns its process: stream actors ask now and then, and end the process if it does not respond."""
+        return own_process()
+
+    async def has_actor(self, actor_id: str) -> bool:
+        """True if the stream actor is part of the application; asked by the actor itself, which ends if it is not."""
+        if not (await asyncio.wait({self._beginning}, timeout=_BELONGING_S))[0]:
+            return True  # not known yet; calls that wait here would take the places of all others
+        return self._dispatcher is not None and actor_id in self._dispatcher.handles
+
+    async def key_serdes(self, store: str, source_topic: str) -> bytes:
+        """See :func:`~penstock.cluster.queries.key_serdes.pickled_key_serdes`."""
+        assert self._spec is not None  # the first step of _begin
+        return pickled_key_serdes(self._deployments.spec, store, source_topic)
+
+    async def describe(self) -> str:
+        """Returns the topology that it runs; empty while that is not known."""
+        return self._deployments.spec.topology.describe() if self._spec is not None else ""
+
+    async def status(self) -> ApplicationStatus:
+        """Returns state, actors as last seen, placement."""
+        it = self._dispatcher
+        return ApplicationStatus(
+            self._application_id,
+            self._state,
+            it.machine.epoch if it else 0,
+            it.statuses if it else (),
+            it.machine.placement if it else {},
+            self._http.address,
+            self._error,
+            None if self._state.has_ended else waits_for(it, self._periodic, self._no_broker(), self._restarted),
+            self._pausing.paused,
+            self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
+            self._scaling.status if self._scaling is not None else None,
+            it.machine.unhosted if it and not self._state.has_ended else {},
+            it.machine.silent if it and not self._state.has_ended else frozenset(),
+            self._deployments.rollout,
+            missing_topic=self._periodic.missing_topic if self._periodic and not self._state.has_ended else None,
+            health=UNKNOWN if self._state.has_ended else health_of(it, self._periodic, self._no_broker() is not None),
+        )
+
+    def _no_broker(self) -> str | None:
+        return self._broker_watch.reason if self._broker_watch is not None else None
+
+    async def metadata(self) -> ApplicationMetadata:
+        """Returns where the keys of each store are."""
+        if self._dispatcher is None or self._spec is None:
+            return ApplicationMetadata(self._application_id, 0, {}, {}, {})
+        it = self._dispatcher
+        return metadata_of(self._deployments.spec, it.machine, it.handles, partitioners_of(it.statuses))
+
+    async def commit(self, request: CommitRequest) -> CommitAnswer | None:
+        """Commit offsets for an actor, fenced by its assignment; returns when Kafka has them, or with the refusal.
+        Returns None if neither is known within ANSWER_WITHIN_S: the actor asks again. So calls do not pile up here
+        while no broker answers."""
+        try:
+            return await asyncio.wait_for(self._answer_to(request), ANSWER_WITHIN_S)
+        except TimeoutError:
+            return None
+
+    async def _answer_to(self, request: CommitRequest) -> CommitAnswer:
+        # After a restart the actors' commits arrive before the machine is there again.
+        await asyncio.wait({self._beginning})
+        if self._dispatcher is None:
+            return CommitAnswer(False, self._error or "the application has ended")
+        return await self._dispatcher.commit(request)
+
+    async def stop(self) -> ApplicationStatus:
+        """Drain, commit and end every stream actor; returns when that is done (or when the application had ended)."""
+        if was_restarted():
+            await asyncio.wait({self._beginning})  # the actors that live must be known before they can be drained
+        if self._dispatcher is not None:
+            self._dispatcher.feed(events.StopRequested())
+        elif not self._state.has_ended:
+            self._beginning.cancel()
+            self._enter(ApplicationState.NOT_RUNNING, None)
+        await self._ended.wait()
+        return await self.status()
+
+    async def leave_group(self) -> str | None:
+        """Leave the consumer group, after the end; returns why not, if that fails."""
+        await self._ended.wait()
+        return await asyncio.to_thread(leave_group, self._deployments.spec.config, _LEAVE_S)
+
+    async def pause(self, paused: bool) -> ApplicationStatus:
+        """Pause or resume all tasks; returns when every stream actor that answers has the order, and does nothing
+        to an application that has ended."""
+        if not self._state.has_ended:
+            await self._pausing.become(paused, lambda: self._dispatcher.up if self._dispatcher is not None else ())
+        return await self.status()
+
+    async def change_stream_actors(self, by: int, call: str) -> str | None:
+        """Add a stream actor or remove one: :meth:`~penstock.cluster.scaling.scaling_watch.ScalingWatch.change`."""
+        await asyncio.wait({self._beginning})
+        return await self._scaling.change(by, call) if self._scaling is not None else None
+
+    async def set_stream_actors(self, count: int) -> str | None:
+        """Set the number of stream actors from now on; returns why not, if that is refused."""
+        await asyncio.wait({self._beginning})
+        return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
+
+    async def running_program(self) -> RunningProgram:
+        """Returns the version of the program that runs, to be compared with another one. Raises ConfigError."""
+        await asyncio.wait({self._beginning})
+        return await self._deployments.running()
+
+    async def deploy(self, wanted: Deployment) -> str | None:
+        """Begin to roll out another version; returns why not, if that is refused."""
+        await asyncio.wait({self._beginning})
+        if self._dispatcher is None or self._spec is None:
+            return f"the application is in state {self._state.value}"
+        clients, it = ConfluentClients.of(self._spec.config), self._dispatcher
+        try:
+            return await self._deployments.deploy(wanted, it.machine, lambda: clients.admin().topics(), it.feed)
+        except StreamsError as error:
+            return str(error)
+
+    async def operated(self, who: str, what: str, outcome: str) -> None:
+        """Log what a command or a program has done to the application: :mod:`~penstock.cluster.client.audit`."""
+        self._log.info("operation", who=who, what=what, outcome=outcome)
+
+    async def set_http_address(self, address: str | None) -> None:
+        """Remember the address of the HTTP API, which the status shows."""
+        self._http.address = address
+
+    # ---- beginning and end ----
+
+    async def _begin(self) -> None:
+        try:
+            restarted = await asyncio.to_thread(was_restarted)
+            spec = self._spec = await self._deployments.load(restarted)
+            use_format(spec.config.log_format)
+            self._log = logger(__name__)
+            self._uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
+            if await self._has_ended():
+                return
+            if restarted:
+                self._state, self._restarted = ApplicationState.REBALANCING, True
+            kept = await asyncio.to_thread(final_state.load_paused, own_id())
+            self._pausing.begin(spec.paused if kept is None else kept)
+            clients = ConfluentClients.of(spec.config)
+            self._broker_watch = BrokerWatch(
+                self._application_id, spec.config.bootstrap_servers, clients.admin, time.time
+            )
+            self._repeat(Work(_CHECK_BROKER_S, "ask the broker", partial(asyncio.to_thread, self._broker_watch.check)))
+            await self._lock_out_others(spec, restarted)
+            plan = await first_plan(spec, clients, restarted, self._log)
+        except (StreamsError, ImportError, AttributeError) as error:
+            # Actors of an earlier incarnation would continue, and nothing would watch them or commit for them.
+            for handle in await asyncio.to_thread(StreamActorHandle.find, self._application_id):
+                handle.kill()
+            failed = await asyncio.to_thread(self._failed_by, error)
+            self._enter(ApplicationState.ERROR, failed.error)
+            return
+        await self._work_by(plan, spec, clients)
+
+    async def _lock_out_others(self, spec: ApplicationSpec, restarted: bool) -> None:
+        lock = self._running_lock = RunningLock(spec.config.state_dir / self._application_id, here())
+        if restarted or spec.take_over:  # a restart continues what runs: its former process may take a while to end
+            self._repeat(Work(_LOCK_AGAIN_S, "lock out a second start", partial(asyncio.to_thread, lock.try_again)))
+        else:
+            await asyncio.to_thread(lock.take)
+
+    async def _work_by(self, plan: TopicPlan, spec: ApplicationSpec, clients: ConfluentClients) -> None:
+        who = await asyncio.to_thread(process_id, self._application_id, spec.config.state_dir)
+        purger = Purger(plan.tasks.repartition_topics, clients.admin)
+        dispatcher = self._dispatcher = self._dispatcher_of(plan, spec, clients, purger, who)
+        await self._recover(dispatcher)
+        membership = self._membership = Membership(
+            lambda: clients.group_member(seat_id(self._application_id, who)),
+            plan.tasks.topics,
+            lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
+            dispatcher.suspend_soon,
+            lambda error: self._from_thread(self._failed_by(error)),
+        )
+        kept, save = await asyncio.to_thread(wanted_count.load, own_id()), partial(wanted_count.save, own_id())
+        scaling = self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, self._loop.time, self._log)
+        self._periodic = PeriodicWork(
+            spec,
+            clients,
+            dispatcher,
+            membership,
+            scaling,
+            self._pausing,
+            failed_by=self._failed_by,
+            broker_is_away=lambda: self._no_broker() is not None,
+            log=self._log,
+        )
+        for work in self._periodic.all():
+            self._repeat(work)
+        self._repeat(Work(PUBLISH_EVERY_S, "publish metrics", self._publish_metrics))
+        self._repeat(Work(LOOK_EVERY_S, "look after the HTTP server", self._http.look_after))
+        note = TopicNote(self._application_id, plan.internal, lambda: dispatcher.machine.plan, clients, self._loop.time)
+        self._repeat(Work(_LOOK_AT_NOTE_S, "note the internal topics", note.look))
+        purge_each_s = spec.config.repartition_purge_interval_ms / 1000
+        self._repeat(Work(purge_each_s, "purge repartition topics", purger.purge))
+
+    def _dispatcher_of(
+        self, plan: TopicPlan, spec: ApplicationSpec, clients: ConfluentClients, purger: Purger, who: str
+    ) -> Dispatcher:
+        exactly_once = spec.config.processing_guarantee == "exactly_once_v2"
+        # Above every epoch that an earlier incarnation gave out, as it gave out fewer than one per millisecond.
+        first_epoch, standbys = time.time_ns() // 1_000_000, standby_policy(spec.config)
+        machine = Coordinator(
+            plan.tasks, spec.config.tasks_per_actor, first_epoch, exactly_once, standbys, self._deployments.rollout
+        )
+        environment = RayEnvironment(
+            self._deployments, clients, purger, lambda: self._membership, self._enter, bool(standbys.replicas), who
+        )
+        return Dispatcher(machine, environment, self._pausing, self._log)
+
+    async def _has_ended(self) -> bool:
+        """Returns True after a restart if the application had ended before: then only its status is served."""
+        if not was_restarted():
+            return False
+        ended = await asyncio.to_thread(final_state.load, own_id())
+        if ended is None:
+            return False
+        await self._http.ask()
+        self._enter(*ended)
+        return True
+
+    async def _recover(self, dispatcher: Dispatcher) -> None:
+        """After a restart continue with the actors that live; otherwise end them: they ran another program."""
+        found = await asyncio.to_thread(StreamActorHandle.find, self._application_id)
+        if was_restarted():
+            self._spawn(self._http.ask())
+            await dispatcher.recover(found)
+        else:
+            for handle in found:
+                handle.kill()
+
+    def _enter(self, state: ApplicationState, error: str | None) -> None:
+        if error is not None and error != self._error:
+            self._log.error("the application ends in ERROR", error=error)
+        self._log.info("application state changed", old=self._state.value, new=state.value)
+        self._state, self._error = state, error
+        if state.has_ended:
+            self._spawn(self._end())
+
+    async def _end(self) -> None:
+        try:
+            await asyncio.to_thread(final_state.save, own_id(), self._state, self._error)
+        except Exception as error:  # whatever Ray has: the end itself must continue
+            self._log.error("cannot save the final state", exc_info=error)
+        if self._membership is not None:
+            await asyncio.to_thread(self._membership.close)
+        if self._running_lock is not None:
+            self._running_lock.release()
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+        self._ended.set()
+        await self._publish_metrics()  # the last state is what is to be seen from now on
+
+    async def _publish_metrics(self) -> None:
+        families = metric_families(await self.status())
+        await asyncio.to_thread(self._ray_metrics.publish, families)
+
+    # ---- tasks and threads ----
+
+    def _repeat(self, work: Work) -> None:
+        self._spawn(repeat(work, self._log))
+
+    def _failed_by(self, error: BaseException) -> events.ApplicationFailed:
+        """Returns the event. The uncaught exception handler is called, too, but there is no actor to replace."""
+        of_the_handler = self._uncaught.hear(error) if self._uncaught is not None else ""
+        return events.ApplicationFailed(f"{type(error).__name__}: {error}{of_the_handler}")
+
+    def _from_thread(self, event: events.Event) -> None:
+        assert self._dispatcher is not None
+        self._loop.call_soon_threadsafe(self._dispatcher.feed, event)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("internal error in the coordinator", exc_info=error)
+            what = f"internal error in the coordinator: {error!r}"
+            if self._dispatcher is not None:
+                self._dispatcher.feed(events.ApplicationFailed(what))
+            elif not self._state.has_ended:
+                self._enter(ApplicationState.ERROR, what)

@@ -1,0 +1,157 @@
+"""The versions of an application's program: taken from users, given to new actors, kept for a restarted coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.messages import ApplicationSpec
+from penstock.actors.rollout import NEVER, Deployment, Rollout, RolloutPhase, RunningProgram
+from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.events import Deploy, Event
+from penstock.cluster.programs import kept_rollout
+from penstock.cluster.programs.deploy_rules import refusal
+from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
+from penstock.common.errors import ConfigError, StreamsError
+from penstock.common.version import version
+
+_MOST_PROGRAM_BYTES = 64 << 20
+_VERSION = version()  # as it is imported here, whatever is installed later
+
+
+class Deployments:
+    """One per coordinator; everything runs in its event loop. ``actor_id``: under which Ray keeps the programs."""
+
+    def __init__(
+        self,
+        first: bytes,
+        actor_id: Callable[[], str],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        log: BoundLogger,
+    ) -> None:
+        """``first``: the program that the application was started with."""
+        self.rollout = NEVER
+        self._actor_id = actor_id
+        self._spawn = spawn
+        self._log = log
+        self._programs = {1: first}
+        self._specs: dict[int, ApplicationSpec] = {}
+        self._call = ""
+        self._deploying = asyncio.Lock()
+        self._saving = asyncio.Lock()
+
+    @property
+    def spec(self) -> ApplicationSpec:
+        """The version that all actors are to run now."""
+        return self._specs[self.rollout.generation]
+
+    def pickled(self, generation: int) -> bytes:
+        """A version, for an actor."""
+        return self._programs[generation]
+
+    async def load(self, restarted: bool) -> ApplicationSpec:
+        """Returns the version to begin with: after a restart the one that was rolled out last. Raises ConfigError for a
+        program that is lost, or cannot be read."""
+        if restarted and (kept := await asyncio.to_thread(kept_rollout.load, self._actor_id())) is not None:
+            self.rollout, self._call = kept
+            for generation in {self.rollout.generation, self.rollout.proven}:
+                program = await asyncio.to_thread(kept_rollout.load_program, self._actor_id(), generation)
+                if program is not None:
+                    self._programs[generation] = program
+                elif generation not in self._programs:
+                    raise ConfigError(
+                        f"version {generation} of the program is not in Ray's key-value store any more, so the "
+                        "restarted coordinator cannot give it to stream actors: start the application again with "
+                        "'penstock run'"
+                    )
+        for generation in {self.rollout.generation, self.rollout.proven}:
+            self._specs[generation] = await asyncio.to_thread(unpickled_program, self._programs[generation])
+        return self.spec
+
+    async def running(self) -> RunningProgram:
+        """The version that runs, with its code, to be compared with another one. Raises ConfigError."""
+        return RunningProgram(await asyncio.to_thread(pickled_with_code, self.spec), self.rollout.last)
+
+    async def deploy(
+        self,
+        wanted: Deployment,
+        machine: Coordinator,
+        topics: Callable[[], Mapping[str, int]],
+        feed: Callable[[Event], None],
+    ) -> str | None:
+        """Begin to roll a version out; why not, if that is refused. ``topics`` asks Kafka. Raises StreamsError when the
+        new program could not be started at all."""
+        async with self._deploying:
+            if wanted.call == self._call:
+                return None  # Ray repeats the call to a coordinator that was restarted
+            refused = self._refused_at_once(wanted, machine) or await self._refused(wanted, topics)
+            if refused is not None:
+                self._log.warning("deploy refused", reason=refused)
+                return refused
+            generation, proven = wanted.last + 1, machine.rollout.proven
+            await self._keep_programs(generation, wanted.program, proven)
+            begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
+            async with self._saving:
+                # A user who learns that it is accepted must find it again, also after a restart.
+                await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
+                self._call = wanted.call
+                feed(Deploy(generation, wanted.watch_s))
+            return None
+
+    def _refused_at_once(self, wanted: Deployment, machine: Coordinator) -> str | None:
+        if not machine.state.is_live:
+            return f"the application is in state {machine.state.value}"
+        if wanted.version != _VERSION:
+            return (
+                f"it runs under penstock {_VERSION}, and this is penstock {wanted.version}. Stop it and start the new "
+                "version: the coordinator cannot be replaced while it runs"
+            )
+        if wanted.last != machine.rollout.last:
+            return "somebody else has deployed another version at this moment: compare with that one first"
+        if len(wanted.program) > _MOST_PROGRAM_BYTES:
+            return f"the program has {len(wanted.program):,} bytes, more than {_MOST_PROGRAM_BYTES:,}"
+        return None
+
+    async def _refused(self, wanted: Deployment, topics: Callable[[], Mapping[str, int]]) -> str | None:
+        def compare() -> tuple[ApplicationSpec, str | None]:
+            spec = unpickled_program(wanted.program)
+            return spec, refusal(self.spec, spec, topics())
+
+        spec, refused = await asyncio.to_thread(compare)
+        if refused is None:
+            self._specs[wanted.last + 1] = spec
+        return refused
+
+    async def _keep_programs(self, generation: int, program: bytes, proven: int) -> None:
+        """Before anything begins: a coordinator that is restarted must find both."""
+        try:
+            # The files of the version that runs may be overwritten by those of the new one.
+            self._programs[proven] = await asyncio.to_thread(pickled_with_code, self._specs[proven])
+        except StreamsError as error:
+            self._log.warning("running version not kept: a roll-back would read its files again", error=str(error))
+        self._programs[generation] = program
+        for each in (proven, generation):
+            await asyncio.to_thread(kept_rollout.save_program, self._actor_id(), each, self._programs[each])
+
+    def rolled_out(self, rollout: Rollout) -> None:
+        """Log what the machine has decided, and keep it."""
+        self.rollout = rollout
+        told = {"generation": rollout.generation, "phase": rollout.phase.value}
+        if rollout.phase in (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK):
+            self._log.error("new version of the program failed", **told, reason=rollout.reason)
+        else:
+            self._log.info("new version of the program", **told)
+        self._spawn(self._save())
+
+    async def _save(self) -> None:
+        async with self._saving:  # one after the other, and the last is the latest
+            await asyncio.to_thread(kept_rollout.save, self._actor_id(), self.rollout, self._call)
+            needed = {self.rollout.generation, self.rollout.proven}
+            # One above the last is about to be rolled out.
+            for old in [each for each in self._programs if each not in needed and each <= self.rollout.last]:
+                del self._programs[old]
+                self._specs.pop(old, None)  # a restarted coordinator has the first program, but has not read it
+                await asyncio.to_thread(kept_rollout.delete_program, self._actor_id(), old)

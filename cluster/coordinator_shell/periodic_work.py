@@ -1,0 +1,162 @@
+"""Repeats checks as long as a coordinator works."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from structlog.stdlib import BoundLogger
+
+from penstock.actors.messages import ApplicationSpec, StuckTask
+from penstock.actors.rollout import Hold
+from penstock.cluster.coordinator_shell.dispatch import Dispatcher
+from penstock.cluster.coordinator_shell.membership import Membership
+from penstock.cluster.coordinator_shell.pausing import Pausing
+from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksHeld, TasksPlanned
+from penstock.cluster.scaling.cpu_watch import CpuWatch
+from penstock.cluster.scaling.ray_cpus import cluster_cpus, cpu_usage, cpus_of_nodes, node_labels
+from penstock.cluster.scaling.scaling_watch import ScalingWatch
+from penstock.cluster.watchers.drain_watch import DrainWatch, draining_nodes
+from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
+from penstock.cluster.watchers.topic_watch import TopicWatch
+from penstock.common.errors import (
+    BrokerUnreachableError,
+    InternalTopicError,
+    KafkaRefusedError,
+    StreamsError,
+    TopologyError,
+)
+from penstock.kafka.clients import KafkaClients
+
+_TOPICS = "check source topics"
+CHECK_ACTORS_S = 0.5
+CHECK_CLUSTER_S = 5.0
+CHECK_DRAINS_S = 2.0
+_CHECK_LOAD_S = 1.0
+_CHECK_TOPICS_S = 1.0
+
+
+class Work(NamedTuple):
+    """Something to do, and how long to wait until it is done again."""
+
+    every_s: float
+    what: str
+    do: Callable[[], Coroutine[Any, Any, None]]
+
+
+async def repeat(work: Work, log: BoundLogger) -> None:
+    """Do it, whatever comes of it, wait, and do it again."""
+    while True:
+        try:
+            await work.do()
+        except Exception as error:  # the next time may be better, and nothing else must end with it
+            log.error("periodic work failed, retrying", what=work.what, exc_info=error)
+        await asyncio.sleep(work.every_s)
+
+
+class PeriodicWork:
+    """Checks of a coordinator, whose results go to its dispatcher; everything runs in its event loop."""
+
+    def __init__(
+        self,
+        spec: ApplicationSpec,
+        clients: KafkaClients,
+        dispatcher: Dispatcher,
+        membership: Membership,
+        scaling: ScalingWatch,
+        pausing: Pausing,
+        failed_by: Callable[[BaseException], ApplicationFailed],
+        broker_is_away: Callable[[], bool],
+        log: BoundLogger,
+    ) -> None:
+        """``failed_by`` is called in another thread; that no broker answers is told elsewhere."""
+        clock = asyncio.get_running_loop().time
+        self.waits_for_cpu: str | None = None
+        """Notice of which applications have the CPUs that actors wait for."""
+        self._hold: Hold | None = None
+        self._dispatcher = dispatcher
+        self._membership = membership
+        self._scaling = scaling
+        self._pausing = pausing
+        self._failed_by = failed_by
+        self._broker_is_away = broker_is_away
+        self._log = log
+        self._cpus = CpuWatch(spec.application_id, cpu_usage, clock)
+        self._drains = DrainWatch(spec.application_id, draining_nodes, lambda: time.time() * 1000)
+        self._stuck = StuckTaskWatch(spec.config, clock, log)
+        self._topics = TopicWatch(spec.topology, spec.config, clients.admin, clock)
+
+    def all(self) -> list[Work]:
+        """Returns what must be repeated."""
+        return [
+            Work(CHECK_ACTORS_S, "check actors", self._dispatcher.check_actors),
+            Work(CHECK_ACTORS_S, "check if tasks process", self._check_holds),
+            Work(CHECK_CLUSTER_S, "check the Ray cluster", self._check_cluster),
+            Work(CHECK_DRAINS_S, "check for drained nodes", self._check_drains),
+            Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
+            Work(_CHECK_TOPICS_S, _TOPICS, self._check_topics),
+            Work(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks),
+        ]
+
+    @property
+    def stuck(self) -> tuple[StuckTask, ...]:
+        """Tasks that make no progress although they have something to do."""
+        return self._stuck.stuck
+
+    @property
+    def waiting_for_cpus(self) -> int:
+        """The stream actors that do not start because no CPU is free."""
+        return self._cpus.waiting
+
+    @property
+    def other_members(self) -> str | None:
+        """The notice to users about members of the group that keep this one out; None if none do."""
+        return self._membership.waits_for
+
+    @property
+    def missing_topic(self) -> str | None:
+        """Notice of which source topic is gone, and what will come of it."""
+        return self._topics.missing
+
+    async def _check_cluster(self) -> None:
+        cpus, labels, cpus_of = await asyncio.to_thread(lambda: (cluster_cpus(), node_labels(), cpus_of_nodes()))
+        await self._scaling.cluster_has(cpus)
+        self._dispatcher.feed(ClusterResized(cpus, labels, cpus_of))
+        self.waits_for_cpu = await asyncio.to_thread(self._cpus.check, self._dispatcher.machine.starting)
+        if self.waits_for_cpu is not None:
+            self._dispatcher.feed(NoRoom())
+
+    async def _check_holds(self) -> None:
+        by = Hold.PAUSED if self._pausing.paused else Hold.NO_BROKER if self._broker_is_away() else None
+        if by is not self._hold:
+            self._hold = by
+            self._dispatcher.feed(TasksHeld(by))
+
+    async def _check_drains(self) -> None:
+        if (draining := await asyncio.to_thread(self._drains.check)) is not None:
+            self._dispatcher.feed(draining)
+
+    async def _look_for_stuck_tasks(self) -> None:
+        machine = self._dispatcher.machine
+        may_work = machine.state.is_live and not machine.session_lost and not self._pausing.paused
+        self._stuck.look(self._dispatcher.statuses, may_work)
+
+    async def _check_topics(self) -> None:
+        """Plan again if a source topic has changed."""
+        machine = self._dispatcher.machine
+        if not self._topics.due(bool(machine.unplanned), machine.orphaned):
+            return
+        try:
+            plan = await asyncio.to_thread(self._topics.check, machine.plan)
+        except (InternalTopicError, TopologyError) as error:
+            self._dispatcher.feed(await asyncio.to_thread(self._failed_by, error))
+        except StreamsError as error:
+            if not (isinstance(error, BrokerUnreachableError | KafkaRefusedError) and self._broker_is_away()):
+                self._log.warning("periodic work failed, retrying", what=_TOPICS, error=str(error))
+        else:
+            if plan is not None:
+                self._log.info("source topics changed", tasks=len(plan.partitions))
+                self._membership.subscribe(plan.topics)
+                self._dispatcher.feed(TasksPlanned(plan))

@@ -1,0 +1,65 @@
+"""Finds actors that do not carry out an assignment although they wait for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.actors.messages import ActorStatus
+from penstock.actors.orders import Stop
+from penstock.cluster.environment import RELEASE_S, ActorHandle, ActorLostError
+
+SILENT_S = 5.0
+"""Reports come each half second. An actor that gives none for longer works on a record, or is frozen."""
+
+
+class OverdueOrders:
+    """The assignments that actors have been sent and have not confirmed yet, by ``clock_s``.
+
+    An actor may need a broker, or this coordinator, to release a task. Both may be away for any time, and nothing is
+    lost by waiting, so the time in which the actor reports that it waits does not count. Nor does time without a
+    report: :mod:`penstock.cluster.watchers.silence` judges that.
+    """
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._since_s: dict[str, float] = {}
+        self._reported_s: dict[str, float] = {}
+        self._epochs: dict[str, int] = {}
+
+    def sent(self, name: str, epoch: int) -> None:
+        """The assignment of this epoch is on its way to the actor."""
+        self._epochs[name] = epoch
+        self._since_s[name] = self._reported_s[name] = self._clock_s()
+
+    def carried_out(self, name: str, epoch: int) -> None:
+        """The actor has confirmed the assignment of this epoch. One that was sent later is still under way."""
+        if epoch >= self._epochs.get(name, epoch):
+            self.gone(name)
+
+    def gone(self, name: str) -> None:
+        """Nothing is expected of the actor any more."""
+        self._epochs.pop(name, None)
+        self._since_s.pop(name, None)
+        self._reported_s.pop(name, None)
+
+    def reported(self, status: ActorStatus) -> str | None:
+        """Takes a status; returns why the actor must be replaced, None if it need not."""
+        name, now = status.actor_id, self._clock_s()
+        if name not in self._since_s:
+            return None
+        silent_s, self._reported_s[name] = now - self._reported_s[name], now
+        if status.waits or silent_s > SILENT_S:
+            self._since_s[name] = now
+        elif now - self._since_s[name] >= RELEASE_S:
+            return f"it has not carried out an assignment within {RELEASE_S:.0f} s, and waits for nobody"
+        return None
+
+
+async def stopped(handle: ActorHandle) -> bool:
+    """Stops the actor; returns whether its last commit is in doubt. Raises ActorLostError after RELEASE_S, even if the
+    actor waits for a broker: somebody wants it to end."""
+    try:
+        return await asyncio.wait_for(handle.insist(Stop()), RELEASE_S)
+    except TimeoutError:
+        raise ActorLostError(f"it has not stopped within {RELEASE_S:.0f} s") from None

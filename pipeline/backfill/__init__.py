@@ -1,0 +1,1 @@
+"""``penstock backfill``: planned, run stage by stage, handed over to the live application."""

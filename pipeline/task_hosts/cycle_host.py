@@ -1,0 +1,126 @@
+"""The Spark executor as host of a cycle: all tasks of sub-topologies that write to each other, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.pipeline.rows import RESTORE, headers_of
+from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
+from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
+from penstock.pipeline.task_hosts.task_host import TaskRun, by_topic, program_of, segments
+from penstock.state.memory_budget import MemoryBudget
+from penstock.tasks.wiring import Store
+from penstock.topology.physical.topology import Subtopology
+
+
+@dataclass(frozen=True)
+class CycleHost:
+    """Runs all tasks of ``subtopologies`` over rows of ``INPUT_SCHEMA``; ``run`` is given to ``mapInArrow``.
+
+    First come the rows that restore stores, then the records of all tasks, in the order of time. Before the next record
+    is taken, all that the last one led to is read from ``inner_topics``: as in the live application, where a record has
+    been answered when the next one arrives. If the tasks ran one after the other instead, the answers to all but the
+    last update of a key would come too late, and be dropped.
+    """
+
+    subtopologies: tuple[Subtopology, ...]
+    inner_topics: frozenset[str]
+    config: StreamsConfig
+    topics: TopicCounts
+    committed: Mapping[TopicPartition, CommittedOffset]
+    global_topics: GlobalTopics | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
+        cycle = _Cycle(self)
+        for batch in batches:
+            restored = batch.column("phase").to_pylist().count(RESTORE)  # they come first
+            for number, _, rows in segments(batch.slice(0, restored)):
+                cycle.restore(number, rows)
+            yield from cycle.process(batch.slice(restored))
+            yield from cycle.commit_where_full()
+        yield from cycle.finish()
+
+
+class _Cycle:
+    """The tasks of a cycle, each made at the first row or record for it."""
+
+    def __init__(self, host: CycleHost) -> None:
+        self._host = host
+        self._programs = {sub.id: program_of(sub, host.config) for sub in host.subtopologies}
+        programs = self._programs.items()
+        self._reader = {topic: number for number, program in programs for topic in program.sources}
+        self._owner = {store: number for number, program in programs for store in program.stores}
+        self._global_stores: Mapping[str, Store] = {}
+        if host.global_topics is not None and any(map(may_look_into_global_stores, host.subtopologies)):
+            self._global_stores = host.global_topics.stores(host.config)
+        self._inner = InnerTopics(host.inner_topics)
+        self._budget = MemoryBudget(host.config.statestore_cache_max_bytes, host.config.entries_memory_bytes)
+        self._tasks: dict[TaskId, TaskRun] = {}
+
+    def restore(self, number: int, rows: pa.RecordBatch) -> None:
+        """Restore stores from changelog rows of partition ``number``."""
+        for store, own in by_topic(rows):
+            self._task(self._owner[store], number).restore(own)
+
+    def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Process records of topics one by one, each with all that it leads to."""
+        names = ("topic", "task", "key", "value", "timestamp", "sequence")
+        columns = [rows.column(name).to_pylist() for name in names]
+        headers = headers_of(rows.column("headers")) or [None] * len(rows)
+        repartition = self._host.topics.repartition
+        for topic, number, key, value, timestamp, place, own in zip(*columns, headers, strict=True):
+            partition = TopicPartition(topic, number)
+            task = self._task(self._reader[topic], number)
+            (count,) = task.numbered(topic, 1)
+            # As on the host of a single task: the sequence numbers of a shuffle are no offsets.
+            offset = count if topic in repartition else place
+            if own:
+                yield from task.take(RecordBatch(partition, [key], [value], [timestamp], [offset], [own]))
+            else:
+                yield from task.take_one(partition, key, value, timestamp, offset)
+            yield from self._read_inner_topics()
+
+    def commit_where_full(self) -> Iterator[pa.RecordBatch]:
+        """Commit tasks that are full. A commit releases what caches hold back, and other tasks read it."""
+        for task in list(self._tasks.values()):
+            yield from task.commit_if_full()
+            yield from self._read_inner_topics()
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """Commit until no task has records for another, then hand over."""
+        went_on = True
+        while went_on:
+            for task in list(self._tasks.values()):
+                yield from task.commit()
+            went_on = self._inner.unread
+            yield from self._read_inner_topics()
+        for task in self._tasks.values():
+            yield from task.hand_over()
+
+    def _read_inner_topics(self) -> Iterator[pa.RecordBatch]:
+        while (found := self._inner.take()) is not None:
+            partition, (keys, values, timestamps, headers) = found
+            task = self._task(self._reader[partition.topic], partition.partition)
+            offsets = task.numbered(partition.topic, len(keys))
+            if any(headers):
+                yield from task.take(RecordBatch(partition, keys, values, timestamps, offsets, headers))
+            elif len(keys) == 1:
+                yield from task.take_one(partition, keys[0], values[0], timestamps[0], offsets[0])
+            else:
+                yield from task.take(RecordBatch(partition, keys, values, timestamps, offsets))
+
+    def _task(self, subtopology: int, number: int) -> TaskRun:
+        task_id = TaskId(subtopology, number)
+        task = self._tasks.get(task_id)
+        if task is None:
+            program = self._programs[subtopology]
+            task = TaskRun(self._host, program, task_id, self._global_stores, self._inner, self._budget)
+            self._tasks[task_id] = task
+        return task
