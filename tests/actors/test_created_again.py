@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.stream_loop import StreamLoop
+from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
