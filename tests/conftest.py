@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import signal
 import uuid
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: turn_of(item.nodeid, groups[item]))
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector the tests and their parameters, which live to the end: hundreds of megabytes."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

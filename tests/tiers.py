@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 
 
-def sampled(values: Iterable[Any], every: int) -> list[Any]:
-    """Returns parameters of a test: each ``every``-th is part of ``make test``, ``make test-long`` plays all."""
-    return [
-        value if number % every == 0 else pytest.param(value, marks=pytest.mark.long)
-        for number, value in enumerate(values)
-    ]
+def sampled(values: Iterable[Any], every: int, rest: pytest.MarkDecorator = pytest.mark.long) -> list[Any]:
+    """Returns parameters of a test: each ``every``-th is part of ``make test``, the others are marked as ``rest``."""
+    return [value if number % every == 0 else pytest.param(value, marks=rest) for number, value in enumerate(values)]

@@ -74,6 +74,7 @@ def producer(broker: FakeBroker) -> RecordProducer:
     return FakeClients("demo", broker).producer()
 
 
+@pytest.mark.submission
 def test_every_line_of_the_standard_library_is_loaded_under_its_files_name(
     broker: FakeBroker, producer: RecordProducer
 ) -> None:

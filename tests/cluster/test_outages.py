@@ -16,6 +16,7 @@ from penstock.cluster.environment import RELEASE_S
 from penstock.cluster.watchers.silence import DEAD_S, HUNG_S
 from tests.cluster.outage_world import INIT_S, MESSAGE_TIMEOUT_S, SESSION_S, OutageWorld
 from tests.cluster.virtual_time import run
+from tests.tiers import sampled
 
 TIME_OUTS = sorted(
     {CALL_S, GONE_S, PATIENCE_S, SUSPEND_S, RELEASE_S, DEAD_S, HUNG_S, INIT_S, MESSAGE_TIMEOUT_S, SESSION_S}
@@ -114,7 +115,7 @@ MOMENTS: dict[str, Moment] = {
 
 
 @pytest.mark.parametrize("guarantee", ["at least once", "exactly once"])
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", sampled(MOMENTS, every=3, rest=pytest.mark.submission))
 def test_an_outage_of_the_broker_ends_no_actor_and_work_resumes(moment: str, guarantee: str, tmp_path: Path) -> None:
     for length_s in LENGTHS:
         run(outage(tmp_path / str(length_s), guarantee == "exactly once", MOMENTS[moment], length_s))

@@ -71,6 +71,7 @@ def test_the_last_row_of_each_key_is_written_in_order(form: Any, steps: list[Row
     assert written(form, steps, most) == model(steps)
 
 
+@pytest.mark.submission
 @pytest.mark.parametrize("form", FORMS)
 @given(random=st.randoms(use_true_random=False), sizes=st.lists(st.integers(0, 3000), max_size=8))
 def test_so_are_many_rows_in_portions_of_any_size(form: Any, random: Any, sizes: list[int]) -> None:
