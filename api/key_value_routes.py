@@ -121,7 +121,7 @@ def _range(app: FastAPI, queries: ReadSide) -> None:
         prefix: _Prefix = None,
     ) -> Response:
         """Entries of all partitions, in the order of their serialised keys' bytes as in Kafka Streams: text by code
-        point, integers with the negative ones last. Page by page with ``cursor``; pages are no snapshot.
+        point, integers with the negative ones last. Page by page with ``cursor``; pages are not from one moment.
         """
         check(queries, app)
         if prefix is None:

@@ -18,14 +18,14 @@ MEDIA_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 
 
 def exposition(status: ApplicationStatus) -> bytes:
-    """The text of ``GET /metrics`` for one snapshot."""
+    """The text of ``GET /metrics`` for one status."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(ApplicationCollector(status))
     return generate_latest(registry)
 
 
 class ApplicationCollector(Collector):
-    """One snapshot of an application as metric families."""
+    """One status of an application as metric families."""
 
     def __init__(self, status: ApplicationStatus) -> None:
         self._status = status

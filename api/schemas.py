@@ -67,7 +67,7 @@ class StuckTaskBody(_Body):
 
 
 class StandbyBody(_Body):
-    """A copy of the stores of another actor's task."""
+    """A standby: the stores of a task that another actor processes."""
 
     task_id: str
     lag: int = Field(description="How many offsets of its changelogs it lacks.")
@@ -165,7 +165,7 @@ class StoreBody(_Body):
         "`crc32`, librdkafka's. `unknown`: in all tasks at once."
     )
     certain: bool = Field(
-        description="Whether no other task can have the key. If not, a key is absent only once all tasks have said so."
+        description="True if no other task can have the key. If false, a key is absent only if all tasks report that."
     )
 
 

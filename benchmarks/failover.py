@@ -83,7 +83,7 @@ def main(
     standbys: Annotated[int, typer.Option(min=0, help="num.standby.replicas, fewer than nodes.")] = 1,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "at_least_once",
     per_second: Annotated[int, typer.Option(min=10, help="Records that are sent to all partitions.")] = 1000,
-    kills: Annotated[int, typer.Option(min=1, help="How often the busiest process is killed.")] = 5,
+    kills: Annotated[int, typer.Option(min=1, help="Number of times that the busiest process is killed.")] = 5,
     lose_disk: Annotated[bool, typer.Option("--lose-disk", help="With what the killed actor had on disk.")] = False,
     java: Annotated[bool, typer.Option("--java", help="Kafka Streams instead of penstock.")] = False,
     session_ms: Annotated[int, typer.Option(help="Kafka Streams' session.timeout.ms")] = 45_000,

@@ -37,7 +37,7 @@ _END_S = 60.0
 
 @dataclass
 class Instance:
-    """One process. ``said`` is what it said last of itself."""
+    """One process. ``said`` is its last status line."""
 
     number: int
     process: subprocess.Popen[str]

@@ -107,12 +107,12 @@ def strips(measured: Sequence[Measured]) -> Grid:
 
 def main(
     rate: Annotated[int, typer.Option(min=10, help="Records per second.")] = 10_000,
-    seconds: Annotated[float, typer.Option(min=1, help="How long latencies are taken.")] = 20.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Seconds for which latencies are taken.")] = 20.0,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "at_least_once",
     burst: Annotated[int, typer.Option(min=0, help="Records to find the capacity with; 0: RATE alone.")] = 1_000_000,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 1,
     kill: Annotated[bool, typer.Option("--kill/--no-kill", help="Kill the busiest process at RATE.")] = True,
-    java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
+    java: Annotated[bool, typer.Option("--java/--without-java", help="Run Kafka Streams too.")] = True,
     session_ms: Annotated[int, typer.Option(help="Kafka Streams' session.timeout.ms")] = 45_000,
 ) -> None:
     """Measure end-to-end latency of both sides, one after the other on one broker."""

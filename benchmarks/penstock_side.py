@@ -91,7 +91,7 @@ class Progress:
 
 def main(
     workload: Annotated[str, typer.Argument(help="One of those in workloads.py.")],
-    records: Annotated[int, typer.Argument(help="How many records the input has.")],
+    records: Annotated[int, typer.Argument(help="Number of records in the input.")],
     bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
     application_id: Annotated[str, typer.Argument(help="application.id")],
     output: Annotated[str, typer.Argument(help="Topic to write to.")],

@@ -177,7 +177,7 @@ def _commit(task: Task) -> None:
 
 
 def main(
-    workloads: Annotated[list[str] | None, typer.Argument(help="Which of workloads.py; without any all.")] = None,
+    workloads: Annotated[list[str] | None, typer.Argument(help="Workloads of workloads.py; by default all.")] = None,
     records: Annotated[int, typer.Option(min=1, help="Records in the task's partition.")] = 400_000,
     keys: Annotated[int, typer.Option(min=1, help="Keys in the task's partition.")] = KEYS // PARTITIONS,
     batch: Annotated[int, typer.Option(min=1, help="Records in a batch.")] = 500,

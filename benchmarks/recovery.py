@@ -127,7 +127,7 @@ def main(
         int | None, typer.Option(min=1, help="Users of whom the keys are drawn; by default so many that most pay once.")
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 3,
-    java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
+    java: Annotated[bool, typer.Option("--java/--without-java", help="Run Kafka Streams too.")] = True,
     results: Annotated[Path | None, typer.Option(help="Write every single run to this file, as JSON.")] = None,
 ) -> None:
     """Compare how fast a store is restored from nothing. Exit code 1 when a side fails or restores something wrong."""

@@ -38,7 +38,7 @@ def side_of_penstock(records: int, bootstrap_servers: str, state: Path) -> Side:
 
 
 def main(
-    records: Annotated[int, typer.Argument(help="How many records the changelog has.")],
+    records: Annotated[int, typer.Argument(help="Number of records in the changelog.")],
     bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
     application_id: Annotated[str, typer.Argument(help="application.id")],
     output: Annotated[str, typer.Argument(help="Topic to write to.")],

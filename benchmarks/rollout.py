@@ -34,7 +34,7 @@ def main(
     standbys: Annotated[int, typer.Option(min=0, help="num.standby.replicas, fewer than nodes.")] = 0,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "exactly_once_v2",
     per_second: Annotated[int, typer.Option(min=10, help="Records that are sent to all partitions.")] = 600,
-    deploys: Annotated[int, typer.Option(min=1, help="How often a new version is deployed.")] = 3,
+    deploys: Annotated[int, typer.Option(min=1, help="Number of deploys of a new version.")] = 3,
 ) -> None:
     """Measure how long results of each task stay away while a new version takes over."""
     console, output = Console(), "rollout"

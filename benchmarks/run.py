@@ -109,16 +109,16 @@ def main(
     keys: Annotated[int, typer.Option(min=1, help="Number of users who pay.")] = KEYS,
     share: Annotated[float, typer.Option(min=0.001, max=1, help="Share of the records of all other datasets.")] = 1.0,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 3,
-    workloads: Annotated[str, typer.Option(help="Which of those in workloads.py, with commas.")] = ",".join(WORKLOADS),
+    workloads: Annotated[str, typer.Option(help="Workloads of workloads.py, separated by commas.")] = ",".join(
+        WORKLOADS
+    ),
     large_repeat: Annotated[int, typer.Option(min=1, help="Runs of each side of count-large.")] = 1,
-    java: Annotated[bool, typer.Option("--java/--without-java", help="Whether to run Kafka Streams too.")] = True,
-    stops: Annotated[bool, typer.Option("--stops/--without-stops", help="Whether to measure commits' stops.")] = True,
-    driver: Annotated[
-        bool, typer.Option("--driver/--without-driver", help="Whether to measure the test driver.")
-    ] = True,
-    http: Annotated[bool, typer.Option("--http/--without-http", help="Whether to measure look-ups.")] = True,
+    java: Annotated[bool, typer.Option("--java/--without-java", help="Run Kafka Streams too.")] = True,
+    stops: Annotated[bool, typer.Option("--stops/--without-stops", help="Measure the stops of commits.")] = True,
+    driver: Annotated[bool, typer.Option("--driver/--without-driver", help="Measure the test driver.")] = True,
+    http: Annotated[bool, typer.Option("--http/--without-http", help="Measure look-ups.")] = True,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee of both sides.")] = "at_least_once",
-    idle_seconds: Annotated[float, typer.Option(min=0.1, help="How long to ask the idle application.")] = 10.0,
+    idle_seconds: Annotated[float, typer.Option(min=0.1, help="Seconds of look-ups in the idle application.")] = 10.0,
     results: Annotated[Path | None, typer.Option(help="Write every single run to this file, as JSON.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = PAGE,
 ) -> None:

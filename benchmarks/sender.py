@@ -21,7 +21,7 @@ _TICK_S = 0.001
 def main(
     bootstrap_servers: Annotated[str, typer.Argument(help="Address of the broker.")],
     topic: Annotated[str, typer.Argument(help="Topic to write to.")],
-    partitions: Annotated[int, typer.Argument(help="How many it has.")],
+    partitions: Annotated[int, typer.Argument(help="Number of its partitions.")],
     per_second: Annotated[int, typer.Argument(help="Records to all partitions together.")],
     size: Annotated[int, typer.Argument(help="Bytes of a value.")],
     records: Annotated[int, typer.Argument(help="End after so many; 0 for never.")] = 0,

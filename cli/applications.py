@@ -33,7 +33,9 @@ def register(app: typer.Typer) -> None:
 
 
 def status(
-    application: Annotated[str | None, typer.Argument(metavar="[APP]", help="The application's id; none: all")] = None,
+    application: Annotated[
+        str | None, typer.Argument(metavar="[APP]", help="The application's id; by default all")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an application's state, tasks, placement and lag; or list the applications of every Ray cluster here."""
@@ -87,7 +89,7 @@ def _tasks(status: ApplicationStatus) -> str:
 
 def stop(
     application: Application,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds; then its actors are ended without a commit")] = 120.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds until its actors are ended without a commit")] = 120.0,
     leave_group: Annotated[
         bool, typer.Option("--leave-group", help="Leave the consumer group at once, as for a Kafka Streams in Java")
     ] = False,

@@ -33,12 +33,10 @@ def register(app: typer.Typer) -> None:
 
 def _backfill(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
-    until: Annotated[
-        str, typer.Option(help="Where the history ends: latest, the end of every topic as of now")
-    ] = _LATEST,
+    until: Annotated[str, typer.Option(help="End of the history: latest, the present end of every topic")] = _LATEST,
     master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
 ) -> None:
-    """Process what the topics hold with Spark; the application, which must be stopped, then goes on from there."""
+    """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
     if until != _LATEST:
         raise ConfigError(f"--until {until!r}: only 'latest' is known")
     application = load_application(target)

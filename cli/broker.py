@@ -20,10 +20,10 @@ from penstock.kafka.local_broker.node_files import DEFAULT_PORT
 if TYPE_CHECKING:
     from penstock.kafka.local_broker.broker import BrokerStatus, LocalBroker
 
-Port = Annotated[int, typer.Option(min=1, max=65_535, help="Where clients connect; three nodes take the next two too.")]
+Port = Annotated[int, typer.Option(min=1, max=65_535, help="The port for clients; three nodes also take the next two.")]
 Directory = Annotated[
     Path | None,
-    typer.Option("--dir", help="Where data and logs lie. By default a folder of the user's, one for each port."),
+    typer.Option("--dir", help="The folder for data and logs. By default a folder of the user's, one for each port."),
 ]
 
 broker_app = typer.Typer(help="A real Apache Kafka on this machine, for development.", no_args_is_help=True)
@@ -38,9 +38,11 @@ def register(app: typer.Typer) -> None:
 def start(
     port: Port = DEFAULT_PORT,
     directory: Directory = None,
-    nodes: Annotated[int, typer.Option(help="How many nodes: 1 or 3.")] = 1,
+    nodes: Annotated[int, typer.Option(help="Number of nodes: 1 or 3.")] = 1,
 ) -> None:
-    """Start it, fetching Kafka's jars the first time, and return when it answers. It runs until it is stopped."""
+    """Start the broker and return when it answers. The first start fetches Kafka's jars.
+
+    The broker runs until it is stopped."""
     began = time.monotonic()
     status = _broker(directory, port, nodes).start()
     console = Console()
@@ -57,7 +59,7 @@ def start(
 
 @broker_app.command()
 def stop(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
-    """Stop it and keep its data. No error when it does not run."""
+    """Stop the broker and keep its data. It is no error if the broker does not run."""
     broker = _broker(directory, port)
     stopped = broker.directory.exists() and broker.stop()
     Console().print(
@@ -68,7 +70,7 @@ def stop(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
 
 @broker_app.command()
 def status(port: Port = DEFAULT_PORT, directory: Directory = None) -> None:
-    """Show its nodes. Exit code 0 when all of them run, else 1."""
+    """Show the nodes of the broker. Exit code 0 if all of them run, else 1."""
     found = _broker(directory, port).status()
     if not found.nodes:
         Console().print(f"No broker has been started in {found.directory}", soft_wrap=True)

@@ -21,7 +21,7 @@ BootstrapServers = Annotated[
         "-b",
         envvar="PENSTOCK_BOOTSTRAP_SERVERS",
         metavar="HOST:PORT,...",
-        help="Where Kafka answers",
+        help="The addresses of Kafka",
         show_default="127.0.0.1:9092",
         default_factory=lambda: "127.0.0.1:9092",
     ),
@@ -63,7 +63,7 @@ def _read(file: Path) -> Entries:
         if not is_security_key(key):
             raise ConfigError(
                 f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.* or ssl.*; where Kafka "
-                "answers is said by --bootstrap-servers"
+                "answers is set by --bootstrap-servers"
             )
         found[key] = value
     return found

@@ -28,15 +28,15 @@ def register(app: typer.Typer) -> None:
 
 
 def deploy(
-    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The new version of an application that runs")],
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="The new version of a running application")],
     watch: Annotated[
         float, typer.Option(min=0, help="Seconds for which a failure of the new version brings the old one back")
     ] = 60.0,
 ) -> None:
-    """Replace the program of an application that runs, task by task; a version that fails is rolled back.
+    """Replace the program of a running application, task by task; a version that fails is rolled back.
 
-    Exit code 0 when the new version has been watched for long enough, or waits for tasks in a cluster that has none; 1
-    when it is refused or was rolled back.
+    Exit code 0 if the new version has been watched for long enough, or waits for tasks in a cluster that has none; 1
+    if it is refused or was rolled back.
     """
     with _told_at_ctrl_c("Interrupted: nothing was deployed"):
         application = load_application(target)

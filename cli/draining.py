@@ -1,4 +1,4 @@
-"""Tells a person what an application that drains waits for, and for how long it may."""
+"""Shows what a draining application waits for, and for how long at most."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ACTORS = "its stream actors to commit and close their stores"
 def told_while_draining(
     waiting: Callable[[], str | None], tell: Callable[[str], None], within_s: float, each_s: float = TELL_EACH_S
 ) -> Iterator[None]:
-    """Tell every ``each_s`` seconds, until the block ends, the answer of ``waiting``, the time at which the block ends
-    at the latest (``within_s`` from now), and how a person ends it before."""
+    """Shows every ``each_s`` seconds, until the block ends, the answer of ``waiting``, the time at which the block ends
+    at the latest (``within_s`` from now), and the way to end it earlier."""
     until, ended, one_at_a_time = datetime.now() + timedelta(seconds=within_s), threading.Event(), threading.Lock()
 
     def repeat() -> None:

@@ -35,7 +35,7 @@ _PARTITIONERS = {
 
 
 class LiveView:
-    """Turns successive snapshots into tables. Keeps what rates need, nothing else: one instance per view.
+    """Turns successive statuses into tables. Keeps what rates need, nothing else: one instance per view.
 
     The first one shows no rate: that takes two. Without ``rates`` there is no column for them, for a single frame.
     """
@@ -163,7 +163,7 @@ def _table(
 
 
 def _standbys(status: ApplicationStatus) -> dict[TaskId, str]:
-    """The actors that keep a copy of each task's stores; of those that are behind, how far."""
+    """The actors with a standby of each task, with the lag of those that are behind."""
     found: dict[TaskId, list[str]] = {}
     for actor in status.actors:
         for standby in actor.standbys:

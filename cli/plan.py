@@ -37,12 +37,17 @@ def register(app: typer.Typer) -> None:
 
 def plan(
     old: Annotated[
-        str, typer.Argument(metavar="OLD", help="MODULE:APP; or what 'penstock describe --json' wrote to a file")
+        str, typer.Argument(metavar="OLD", help="MODULE:APP, or a file with the output of 'penstock describe --json'")
     ],
     new: Annotated[str, typer.Argument(metavar="NEW", help="MODULE:APP")],
     bootstrap_servers: Annotated[
         str | None,
-        typer.Option("--bootstrap-servers", "-b", metavar="HOST:PORT,...", help="Where to ask for tasks and records"),
+        typer.Option(
+            "--bootstrap-servers",
+            "-b",
+            metavar="HOST:PORT,...",
+            help="The addresses of Kafka, to show tasks and records",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -72,26 +72,29 @@ def query(
     to_key: Annotated[str | None, typer.Option("--to", help="The last key of a range, included")] = None,
     prefix: Annotated[str | None, typer.Option(help="Keys whose serialised bytes begin with this text")] = None,
     time_from: Annotated[
-        str | None, typer.Option(help=f"Windows that start, sessions that end, then or later: {WRITTEN}")
+        str | None, typer.Option(help=f"Windows that start, or sessions that end, at this time or later: {WRITTEN}")
     ] = None,
-    time_to: Annotated[str | None, typer.Option(help="Windows and sessions that start then or earlier")] = None,
-    as_of: Annotated[str | None, typer.Option(help="The version that was valid then; versioned stores")] = None,
-    history: Annotated[bool, typer.Option("--history", help="All versions of KEY; versioned stores")] = False,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Backwards")] = False,
+    time_to: Annotated[str | None, typer.Option(help="Windows and sessions that start at this time or earlier")] = None,
+    as_of: Annotated[
+        str | None, typer.Option(help="The version that was valid at this time, in a versioned store")
+    ] = None,
+    history: Annotated[bool, typer.Option("--history", help="All versions of KEY, in a versioned store")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="In reverse order")] = False,
     stale: Annotated[
         bool,
         typer.Option(
-            "--stale", help="Where a task moves, restores or is silent, take a standby's answer, or what it has"
+            "--stale",
+            help="If a task moves, restores or is silent, accept a standby's answer, or what is restored so far",
         ),
     ] = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many rows")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of rows")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look up one key, or print a range (all rows without --from and --to) as lines of key, tab, value.
 
     Of a window or session store: windows, of KEY or of all keys, as lines of key, start, end, value. Of a versioned
     store the latest version of KEY, or the one --as-of a time, or its --history as lines of from, until, value. With
-    --json each row is a line of JSON. An answer to --stale that may lack the newest is said to be one on stderr.
+    --json each row is a line of JSON. If --stale gives an answer that may lack the newest updates, stderr says so.
     """
     from penstock.cluster.queries.queries import StateQueries
     from penstock.cluster.ray_cluster import connections

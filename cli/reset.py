@@ -37,16 +37,20 @@ def register(app: typer.Typer) -> None:
 
 
 def reset(
-    target: Annotated[str, typer.Argument(metavar="MODULE:APP|ID", help="The program; or the id of an application")],
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP|ID", help="The program, or the id of an application")],
     input_topics: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC,...", help="Those to reset; of a program all that it reads")
+        list[str] | None,
+        typer.Option(metavar="TOPIC,...", help="Input topics to reset; by default all that the program reads"),
     ] = None,
     intermediate_topics: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC,...", help="Skipped to their ends; of a program what it writes and reads"),
+        typer.Option(
+            metavar="TOPIC,...",
+            help="Topics to skip to their ends; by default those that the program both writes and reads",
+        ),
     ] = None,
     internal_topics: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC,...", help="The only internal ones to delete")
+        list[str] | None, typer.Option(metavar="TOPIC,...", help="Internal topics to delete; by default all")
     ] = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Input from its beginning (the default)")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="Input from its end")] = False,
@@ -54,23 +58,26 @@ def reset(
     to_datetime: Annotated[
         str | None, typer.Option(metavar="TIME", help="From 2026-11-21T09:30:00.000: UTC, unless it names its zone")
     ] = None,
-    by_duration: Annotated[str | None, typer.Option(metavar="PnDTnHnMnS", help="From so long ago")] = None,
-    shift_by: Annotated[int | None, typer.Option(help="So many records forth, or back (negative)")] = None,
+    by_duration: Annotated[str | None, typer.Option(metavar="PnDTnHnMnS", help="From this long ago")] = None,
+    shift_by: Annotated[int | None, typer.Option(help="Number of records to move forward, or back if negative")] = None,
     from_file: Annotated[Path | None, typer.Option(help="CSV: topic,partition,offset")] = None,
     bootstrap_servers: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help="Where Kafka answers; instead of the program's"
+            "--bootstrap-servers",
+            "-b",
+            metavar="HOST:PORT,...",
+            help="The addresses of Kafka, instead of the program's",
         ),
     ] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="state.dir; instead of the program's")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="state.dir, instead of the program's")] = None,
     force: Annotated[bool, typer.Option("--force", help="Remove members that are left in the group")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
 ) -> None:
     """Set an application back, so that it processes its input again: offsets, internal topics, local state.
 
-    It must have been stopped. What is done is listed first, and asked for.
+    The application must be stopped. The command lists what it will do, and asks before it begins.
     """
     offsets = reset_target.chosen(
         to_earliest, to_latest, to_offset, to_datetime, by_duration, shift_by, from_file, time.time_ns() // 1_000_000

@@ -80,8 +80,8 @@ class ResetPlan:
         """Raise ConfigError if a user must look at the topics before they are deleted."""
         if self.by_name and self.deleted:
             raise ConfigError(
-                f"by the id {self.application_id!r} alone nobody can tell whose the topics are that begin with "
-                f"'{self.application_id}-': name the program (MODULE:APP), or say which of them to delete: "
+                f"the id {self.application_id!r} alone does not determine the owner of the topics that begin with "
+                f"'{self.application_id}-': name the program (MODULE:APP), or list those to delete: "
                 f"--internal-topics {','.join(self.deleted)}"
             )
 

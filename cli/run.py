@@ -55,7 +55,7 @@ def _run(
     """Run an application until Ctrl-C, SIGTERM or `penstock stop`; each drains and commits.
 
     The HTTP API listens at `application.server` of the program's configuration: 127.0.0.1:8080 by default, port 0 takes
-    any that is free, an empty one serves none.
+    any free port, an empty value starts no server.
     """
     with _awaiting(Console()) as awaits:
         awaits(f"Loading {target}, and Ray with it")
@@ -154,7 +154,7 @@ def _check(app: KafkaStreams, awaits: Callable[[str], None]) -> None:
     awaits(f"Asking the broker at {app.config.bootstrap_servers} about the topics")
     app.check()
     if app.config.application_server:
-        ServerSettings.of(app.config)  # what is wrong with it is said before Ray is started
+        ServerSettings.of(app.config)  # errors in it are reported before Ray is started
 
 
 def _connect(app: KafkaStreams, take_over: bool, connected: ExitStack, awaits: Callable[[str], None]) -> None:

@@ -23,14 +23,15 @@ def register(app: typer.Typer) -> None:
 def scale(
     application: Annotated[str, typer.Argument(metavar="APP", help="The application's id")],
     actors: Annotated[
-        int | None, typer.Argument(metavar="[ACTORS]", min=1, help="So many stream actors it is to have from now on")
+        int | None, typer.Argument(metavar="[ACTORS]", min=1, help="The new number of stream actors")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Change nothing: show what is measured, what it takes, and why")
+        bool,
+        typer.Option("--dry-run", help="Change nothing: show what is measured, how many actors that needs, and why"),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the number of stream actors; or explain by --dry-run how many the load takes."""
+    """Set the number of stream actors, or explain with --dry-run how many the load needs."""
     from penstock.cluster.client import actor_changes, control
     from penstock.cluster.client.audit import audit
     from penstock.cluster.ray_cluster import connections
@@ -39,7 +40,7 @@ def scale(
     if actors is not None and dry_run:
         raise ConfigError("--dry-run takes no number: it shows what each number would do. Leave out one of the two")
     if actors is None and not dry_run:
-        raise ConfigError("say how many stream actors there are to be, or --dry-run to see how many the load takes")
+        raise ConfigError("give the number of stream actors, or --dry-run to see how many the load needs")
     connections.connect_to(application)
     scaling = control.require_status(application).scaling
     if dry_run:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BROKERS_CHOICE = -1
 
-topic_app = typer.Typer(help="Create, look at, fill and read topics.", no_args_is_help=True)
+topic_app = typer.Typer(help="Create, show, fill and read topics.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -32,16 +32,20 @@ def register(app: typer.Typer) -> None:
 
 @topic_app.command()
 def create(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or several, all of the same shape")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="One topic or several, all with the same settings")
+    ],
     bootstrap_servers: BootstrapServers,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", help="-1: as many as the broker gives")] = 1,
-    replication: Annotated[int, typer.Option(help="Copies of each partition; -1: as the broker has it")] = -1,
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="Number of partitions; -1: the broker's default")
+    ] = 1,
+    replication: Annotated[int, typer.Option(help="Replicas of each partition; -1: the broker's default")] = -1,
     config: Annotated[
         list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="Such as cleanup.policy=compact")
     ] = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Create topics. One that exists already is left as it is, and is an error in the end; the others are created."""
+    """Create topics. A topic that exists already is left unchanged and is an error; the others are created."""
     from penstock.kafka.topics import Topics
 
     if partitions < 1 and partitions != _BROKERS_CHOICE:
@@ -64,7 +68,7 @@ def create(
 def list_topics(
     bootstrap_servers: BootstrapServers,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Those of Kafka, and changelog and repartition topics, too")
+        bool, typer.Option("--internal", help="Also Kafka's own topics, changelog topics and repartition topics")
     ] = False,
     as_json: AsJson = False,
     command_config: CommandConfig = None,
@@ -120,12 +124,12 @@ def _table(layout: TopicLayout) -> Table:
 
 @topic_app.command()
 def delete(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One or several")],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="One topic or several")],
     bootstrap_servers: BootstrapServers,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Delete topics with all they hold. None is deleted if one of them does not exist."""
+    """Delete topics with all their records. If one of them does not exist, none is deleted."""
     from penstock.kafka.topics import Topics
 
     there = Topics.of(clients_at(bootstrap_servers, command_config))

@@ -11,7 +11,7 @@ import typer
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde, Serdes
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The name of the topic")]
 
 
 class SerdeName(StrEnum):

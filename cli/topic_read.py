@@ -96,7 +96,7 @@ def _decoded(part: str, serde: Serde[Any], data: bytes | None, at: tuple[str, in
     except Exception as error:  # whatever a serde raises
         topic, partition, offset = at
         raise DeserializationError(
-            f"the {part} is no {serde.name}: {error}; say by --{part} what it is (bytes shows anything)",
+            f"the {part} is no {serde.name}: {error}; give its serde by --{part} (bytes shows anything)",
             topic=topic, partition=partition, offset=offset,
         ) from error  # fmt: skip
 
@@ -190,28 +190,30 @@ def read(
         typer.Option(
             "--from",
             metavar="beginning|end|OFFSET|TIME",
-            help="Where to begin in each partition; -10: ten before the end; a time as 2026-11-21T09:30",
+            help="First offset in each partition; -10: ten before the end; or a time such as 2026-11-21T09:30",
         ),
     ] = _BEGINNING,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for what is written, until Ctrl-C")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="At most so many records")] = None,
-    partition: Annotated[list[int] | None, typer.Option(help="This one alone; may be repeated")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of records")] = None,
+    partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated")] = None,
     key: KeySerde = SerdeName.STRING,
     value: ValueSerde = SerdeName.STRING,
     keys: Annotated[bool, typer.Option("--keys", help="Show keys, in front of the value")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Show headers")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Show times")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Show partition:offset")] = False,
-    separator: Annotated[str, typer.Option(help="Stands between what is shown", show_default="a tab")] = "\t",
-    as_json: Annotated[bool, typer.Option("--json", help="Each record is a line of JSON, with all of it")] = False,
+    separator: Annotated[str, typer.Option(help="Text between the columns", show_default="a tab")] = "\t",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each record as a line of JSON, with all its parts")
+    ] = False,
     uncommitted: Annotated[
-        bool, typer.Option("--uncommitted", help="Show records of open and of aborted transactions, too")
+        bool, typer.Option("--uncommitted", help="Also show records of open and aborted transactions")
     ] = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Print the records of a topic, each on a line: those that are there now, or with --follow for ever.
+    """Print the records of a topic, each on a line: the present ones, or with --follow new ones, too.
 
-    The order is that of each partition. A value that is null is printed as null. Records of transactions are shown when
+    Records are in order within each partition. A null value is printed as null. Records of transactions are shown when
     they are committed.
     """
     from penstock.kafka.topics import Topics

@@ -128,23 +128,25 @@ def send(
     topic: TopicName,
     bootstrap_servers: BootstrapServers,
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Their lines; none, or -: standard input")
+        list[Path] | None, typer.Argument(metavar="[FILE]...", help="Files to read; none, or -: standard input")
     ] = None,
     key: KeySerde = SerdeName.STRING,
     value: ValueSerde = SerdeName.STRING,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-k", help="Each line is a key, this text, and a value")
+        str | None, typer.Option("--key-separator", "-k", help="Each line is a key, this separator, and a value")
     ] = None,
     header: Annotated[
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record")
     ] = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Each line is a record as 'penstock topic read --json' shows it; a null value too"),
+        typer.Option(
+            "--json", help="Each line is a record as 'penstock topic read --json' prints it; it may have a null value"
+        ),
     ] = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Write each line of files, or of standard input, to a topic. The time of a record is now.
+    """Write each line of files, or of standard input, to a topic. The timestamp of each record is the current time.
 
     Records without a key go to all partitions in turn.
 

@@ -186,15 +186,15 @@ class ReadSide(Protocol):
         self, store: str, keys: Sequence[Any], reading: Reading | None = None
     ) -> list[StoreEntry | None]:
         """Returns the rows of all ``keys``, in their order, by few calls to each actor; a key may be there twice. They
-        are read one after the other: no snapshot."""
+        are read one after the other, not at one moment."""
 
     async def page(
         self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
         """Returns at most ``limit`` rows of those that ``query`` asks for, of all partitions in the order of the rows'
         keys; more if tasks have rows of the same key, which are always on one page. ``cursor`` is that of the page
-        before; it holds no resource and survives a move of the task, but the pages are no snapshot. Raises ValueError
-        for a cursor that no page ever gave.
+        before; it holds no resource and survives a move of the task, but the pages are not from one moment. Raises
+        ValueError for a cursor that no page ever gave.
         """
 
     async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:

@@ -1,7 +1,7 @@
 """The configuration: Kafka Streams' keys, plus the few that Ray needs.
 
 Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` go, without the prefix, to the clients
-(librdkafka's names) or to the configuration of internal topics. How to come in is said once for all clients, without a
+(librdkafka's names) or to the configuration of internal topics. Security is configured once for all clients, without a
 prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``.
 """
 
@@ -41,17 +41,17 @@ _ELSEWHERE = {
     "metric.reporters": "/metrics and Ray's endpoint are for Prometheus, KafkaStreams.metrics() for the rest",
     "enable.metrics.push": "/metrics and Ray's endpoint are for Prometheus; brokers are sent none",
     "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
-    "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs say how many there are, or "
+    "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs determine their number, or "
     "'tasks.per.actor', or 'min.stream.actors' and 'max.stream.actors'",
-    "default.dsl.store": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
-    "dsl.store.suppliers.class": "say it of each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
+    "default.dsl.store": "set it for each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
+    "dsl.store.suppliers.class": "set it for each table: Materialized.as_(...).with_store_type(StoreType.IN_MEMORY)",
     "rack.aware.assignment.strategy": "only standbys are placed by rack: 'rack.aware.assignment.tags'",
-    "probing.rebalance.interval.ms": "a task moves as soon as its copy has caught up, without another rebalance",
+    "probing.rebalance.interval.ms": "a task moves as soon as its standby has caught up, without another rebalance",
     "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
     "processing.exception.handler.global.enabled": "it is always on: 'processing.exception.handler' also decides about "
     "the processors of global stores",
     "errors.dead.letter.queue.topic.name": "there is no dead letter queue yet: docs/NOT_YET.md",
-    "log.summary.interval.ms": "there is no summary in the log: 'penstock status' and /metrics tell it at any time",
+    "log.summary.interval.ms": "there is no summary in the log: 'penstock status' and /metrics show it at any time",
     "task.timeout.ms": "there is no such limit: a task waits for its broker however long that is away",
     "rocksdb.config.setter": "RocksDB's options are fixed: 'statestore.memory.max.bytes' bounds the memory of stores",
     "production.exception.handler": "there is no such handler yet: what cannot be sent ends the application",
@@ -196,11 +196,11 @@ class StreamsConfig(BaseModel):
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """The most tasks that an actor hosts; None packs them onto the CPUs that the Ray cluster has."""
     num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
-    """Number of copies of each store that other actors keep, beside the active one."""
+    """Number of standbys of each task, beside the active task."""
     max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
     """Number of tasks for which a standby is made at a time because they are to move to an actor that has none."""
     acceptable_recovery_lag: int = Field(default=10_000, alias="acceptable.recovery.lag", ge=0)
-    """A copy that lacks no more offsets of its changelogs than this counts as caught up."""
+    """A standby that lacks no more offsets of its changelogs than this counts as caught up."""
     rack_aware_assignment_tags: tuple[str, ...] = Field(default=(), alias="rack.aware.assignment.tags", max_length=5)
     """Labels of Ray's nodes: standbys belong on nodes whose values for them differ from the active task's."""
     partitioner_mismatch: Literal["warn", "fail"] = Field(default="warn", alias="partitioner.mismatch")

@@ -49,7 +49,7 @@ that contract acts on it, so no program need name one::
     ├── ActorLostError                the actor's process is gone: another takes its place
     ├── ActorEndedError               its loop has ended, and says why elsewhere
     ├── ActorFailedError              it cannot do its work: the application fails, or replaces it
-    ├── ActorSilentError              it has not answered: told again later
+    ├── ActorSilentError              it has not answered: the order is repeated later
     ├── ActorNameTakenError           Ray still has another of that name: the next has another number
     └── CommitRefusedError            Kafka will never take the offsets: the application fails
 """

@@ -12,7 +12,7 @@ class SuspendReason(Enum):
     """Reasons why a standby is followed no more. Mirrors ``StandbyUpdateListener.SuspendReason``."""
 
     MIGRATED = "migrated"
-    """The copy is given up, or wiped and begun again, or its actor ends."""
+    """The standby is given up, or wiped and begun again, or its actor ends."""
     PROMOTED = "promoted"
     """The task continues here, over these stores."""
 

@@ -1,1 +1,1 @@
-"""Kafka, behind small contracts: consumer, producer, admin, group member; in a room of its own, a real local broker."""
+"""Kafka, behind small contracts: consumer, producer, admin, group member. A subpackage has a real local broker."""

@@ -34,7 +34,7 @@ from penstock.kafka.settings import (
 )
 
 _JOIN_PATIENCE_S = 60.0
-"""A client that is not seated after so long may be what is stuck (``fetch_watch.py`` says how). Where a broker is away,
+"""A client that has not joined after so long may be what is stuck (``fetch_watch.py`` says how). If a broker is away,
 or a group waits for other members, nothing is lost by another client with the same static id."""
 
 _COMMIT_PATIENCE_S = 60.0
@@ -68,7 +68,7 @@ class ConfluentGroupMember(GroupMember):
         self._on_assigned: OnAssigned | None = None
         self._on_revoked: OnRevoked | None = None
         self._revoking = False
-        self._unseated_s: float | None = None  # since when, and None while seated
+        self._unseated_s: float | None = None  # None while it has a session in the group
         self._closed = False
 
     @override
@@ -230,4 +230,4 @@ class ConfluentGroupMember(GroupMember):
         try:
             self._client.close()
         except (KafkaException, RuntimeError) as error:
-            self._log.warning("group member not closed in good order", group=self._group, error=str(error))
+            self._log.warning("group member not closed cleanly", group=self._group, error=str(error))

@@ -170,7 +170,7 @@ class ConfluentProducer(RecordProducer):
     def _serve(self, served_by: Callable[[float], int], timeout_s: float) -> int | None:
         try:
             return served_by(timeout_s)
-        except KafkaException as error:  # said once: what ends the client
+        except KafkaException as error:  # reported once: what ends the client
             self._fatal = error.args[0]
             return None
 

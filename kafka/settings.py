@@ -29,7 +29,7 @@ _CONSUMER: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
 }
 RESTORING: Mapping[str, Any] = {
-    "fetch.wait.max.ms": 10,  # behind the last record there may be markers of transactions: of those nothing is said
+    "fetch.wait.max.ms": 10,  # librdkafka does not report the markers of transactions behind the last record
 }
 """Further settings of a consumer that restores, unless users say otherwise."""
 _PRODUCER: Mapping[str, Any] = {
@@ -106,7 +106,7 @@ def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
     for key in overrides:
         if key == "auto.offset.reset":
             raise ConfigError(
-                f"configuration key {prefix + key!r}: where reading begins is said topic by topic: "
+                f"configuration key {prefix + key!r}: the first offset to read is configured for each topic: "
                 "Consumed.with_(…, offset_reset='latest') or Consumed.with_offset_reset_policy('latest'); "
                 "without it a topic is read from its beginning"
             )

@@ -226,7 +226,7 @@ class _Call:
 
 @dataclass
 class _Range:
-    """One range under way. Between two chunks the store may change: pages are no snapshot either."""
+    """One range under way. Between two chunks the store may change: pages are not from one moment either."""
 
     call: _Call
     index: int

@@ -199,7 +199,7 @@ class GlobalStores:
             if topic not in existing:
                 raise MissingTopicError(f"topic {topic!r} of a global store does not exist (any more)")
             if not existing[topic]:
-                raise BrokerUnreachableError(f"Kafka does not tell at present which partitions topic {topic!r} has")
+                raise BrokerUnreachableError(f"Kafka does not report at present which partitions topic {topic!r} has")
         return [TopicPartition(topic, number) for topic in topics for number in range(existing[topic])]
 
     @property

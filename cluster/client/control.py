@@ -129,7 +129,7 @@ def _difference(coordinator: Any, topology: str | None) -> str:
         return ""
     try:
         running: str = ray.get(coordinator.describe.remote(), timeout=_STATUS_S)
-    except RayError:  # that it runs is said all the same
+    except RayError:  # that it runs is reported all the same
         return ""
     found = difference(running, topology) if running else ""
     return f". {found}" if found else ""

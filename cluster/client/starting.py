@@ -81,7 +81,7 @@ def _stop_in(where: str, application_id: str) -> None:
         last = stop_application(application_id, _END_ELSEWHERE_S)
     except (ApplicationStateError, RayError, ConnectionError) as error:
         # Its actors are ended all the same, or they have ended with their cluster.
-        log.warning("taking over: the application did not stop in good order", error=str(error))
+        log.warning("taking over: the application did not stop cleanly", error=str(error))
         return
     if last is None:
         log.warning("taking over: the application did not stop in time and was ended without a commit")
@@ -150,7 +150,7 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         raise ApplicationStateError(
             f"the coordinator of application {application_id!r} cannot start in the Ray cluster: {last_line(error)}"
         ) from error
-    except BaseException:  # Ctrl-C too: a detached actor would go on, and the caller holds nothing to end it by
+    except BaseException:  # Ctrl-C too: a detached actor would continue, and the caller holds nothing to end it by
         ray.kill(coordinator)
         raise
     return coordinator

@@ -61,7 +61,7 @@ class StateWatcher:
         try:
             return self._look()
         except ApplicationStateError as error:
-            # Its coordinator is being restarted: the application itself goes on.
+            # Its coordinator is being restarted: the application itself continues.
             self._log.warning("application state unavailable", error=str(error))
         except Exception as error:  # whatever Ray raises passes, or close() reports the end
             self._log.error("application state unavailable", exc_info=error)

@@ -49,7 +49,7 @@ class Pausing:
             await actor.tell(Pause(self.paused))
         except StreamsError as error:
             # It may have ended, which its watcher notices; else it gets the setting again when it next reports.
-            self._log.warning("actor not told to pause or resume", actor=actor.actor_id, error=str(error))
+            self._log.warning("pause or resume not sent to an actor, retrying", actor=actor.actor_id, error=str(error))
 
     async def started(self, actor: ToldActor) -> None:
         """Send the setting to a new actor, which gets no tasks before that. Raises StreamsError if it is gone."""
@@ -58,7 +58,7 @@ class Pausing:
                 await actor.tell(Pause(True))
                 break
             except ActorSilentError as error:
-                self._log.warning("new actor not told to pause, trying again", error=str(error))
+                self._log.warning("pause not sent to a new actor, retrying", error=str(error))
 
     def contradicts(self, status: ActorStatus) -> bool:
         """Returns True if the actor reports another setting and must be sent this one."""

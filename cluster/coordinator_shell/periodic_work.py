@@ -71,7 +71,7 @@ class PeriodicWork:
         broker_is_away: Callable[[], bool],
         log: BoundLogger,
     ) -> None:
-        """``failed_by`` is called in another thread; that no broker answers is told elsewhere."""
+        """``failed_by`` is called in another thread; that no broker answers is reported elsewhere."""
         clock = asyncio.get_running_loop().time
         self.waits_for_cpu: str | None = None
         """Notice of which applications have the CPUs that actors wait for."""

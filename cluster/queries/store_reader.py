@@ -99,7 +99,7 @@ class StoreQuestions:
         return self.run(lambda side, reading: side.one(self.name, query, reading), reading)
 
     def rows(self, query: RowsQuery, reading: Reading | None = None) -> Iterator[StoreEntry]:
-        """The rows that ``query`` asks for, fetched page by page: no snapshot."""
+        """The rows that ``query`` asks for, fetched page by page, not at one moment."""
         cursor: str | None = None
         while True:
             page = self.run(partial(_page, self.name, query, cursor), reading)

@@ -71,7 +71,7 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
     Every call may raise UnknownStateStoreError, TaskNotReadyError (a task restores or moves: try again),
     NotUpToBoundError (the store has not come to the position that was demanded) or ApplicationStateError (the
     application does not run, or was closed). Answers include what is not committed yet. Ranges go by serialised key,
-    both ends included, None is open; they are fetched page by page: no snapshot.
+    both ends included, None is open; they are fetched page by page, not at one moment.
     """
 
     def get(self, key: K) -> V | None:
@@ -82,7 +82,7 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Returns the values of those ``keys`` that are there, by few calls to each actor. They are read one after the
-        other: no snapshot. Raises TypeError for one key, a text or bytes, in place of several."""
+        other, not at one moment. Raises TypeError for one key, a text or bytes, in place of several."""
         if isinstance(keys, (str, bytes)):
             raise TypeError(f"get_many takes several keys, not {shown_with_type(keys)}: write [{keys!r}]")
         asked = list(keys)

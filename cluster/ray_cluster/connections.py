@@ -78,7 +78,7 @@ def connect_to(application_id: str) -> None:
     if len(having) > 1:
         where = " and ".join(cluster.address for cluster in having)
         raise ApplicationStateError(
-            f"application {application_id!r} runs in several Ray clusters: {where}; say which one by RAY_ADDRESS"
+            f"application {application_id!r} runs in several Ray clusters: {where}; choose one by RAY_ADDRESS"
         )
     connect_to_cluster(having[0], log_to_driver=False)
 

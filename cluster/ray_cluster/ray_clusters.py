@@ -87,14 +87,14 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
     problems = [cluster.problem for cluster in found if cluster.problem]
     if not problems:
         return ApplicationStateError(
-            "no Ray cluster runs on this machine: start the application ('penstock run'), or say where it runs by "
+            "no Ray cluster runs on this machine: start the application ('penstock run'), or name its cluster by "
             "RAY_ADDRESS=host:port"
         )
     if address := os.environ.get("RAY_ADDRESS"):
         return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
     return ApplicationStateError(
-        "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, said "
-        f"what runs in it: {'; '.join(problems)}. If the machine is busy, ask again; or name your cluster by "
+        "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, "
+        f"answered what runs in it: {'; '.join(problems)}. If the machine is busy, ask again; or name your cluster by "
         "RAY_ADDRESS=host:port"
     )
 

@@ -89,7 +89,7 @@ class Elasticity:
         ]
 
     def _may_wait_in_vain(self, name: str) -> bool:
-        """True if Ray was told not to start it on a node that may have actors again: no other node may have room."""
+        """True if Ray must not start it on a node that may have actors again: no other node may have room."""
         actor = self._actors[name]
         return actor.phase is Phase.STARTING and not actor.avoids <= self._unfit.nodes
 

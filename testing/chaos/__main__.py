@@ -50,23 +50,25 @@ def main(
     target: Annotated[
         str | None, typer.Argument(metavar="[MODULE:PROGRAM]", help="A Program of yours, such as shop.chaos:orders.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0, help="How long faults happen; more for start, rest, checks.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds with faults; start, rest and checks take longer.")
+    ] = 60,
     seed: Annotated[
-        int | None, typer.Option(help="Which faults, when. By default one of chance, which is told.")
+        int | None, typer.Option(help="Seed of the faults and their times. By default a random one, which is printed.")
     ] = None,
     records: Annotated[
         int | None,
-        typer.Option(min=1, help="Of the program that comes with it; 500,000, or 5,000 a second."),
+        typer.Option(min=1, help="Records of the built-in program; by default 500,000, or 5,000 per second."),
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help=f"These faults alone: {', '.join(map(name_of, Kind))}.")
-    ] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes of the Ray cluster; of several some are lost.")] = 1,
+    only: Annotated[list[str] | None, typer.Option(help=f"Only these faults: {', '.join(map(name_of, Kind))}.")] = None,
+    nodes: Annotated[
+        int, typer.Option(min=1, help="Nodes of the Ray cluster; if there are several, some are lost.")
+    ] = 1,
     guarantee: Annotated[Guarantee, typer.Option(help="processing.guarantee of the application.")] = Guarantee.EXACTLY,
 ) -> None:
-    """Run an application on a Kafka and a Ray of its own, strike it for SECONDS, and prove that nothing was lost."""
+    """Run an application on its own Kafka and Ray, inject faults for SECONDS, and prove that nothing was lost."""
     if target and records:
-        raise typer.BadParameter("--records is of the program that comes with it; yours says its rounds itself")
+        raise typer.BadParameter("--records is for the built-in program; your own sets its rounds itself")
     program = load(target) if target else Numbered(records or max(_RECORDS, int(seconds * _PER_SECOND)))
     kinds = chosen_kinds(only, possible(nodes, guarantee, bool(program.poison())))
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
@@ -126,7 +128,7 @@ def _tell(report: Report, program: Program, arguments: list[str]) -> None:
         typer.echo(f"{records:,} records; {program.repeated:,} of them counted again ({report.guarantee.value})")
     typer.echo(f"look-ups: {look_ups}")
     if not report.violations:
-        typer.echo("held: the program's own checks, stores and changelogs equal, back to rest, ended in good order")
+        typer.echo("held: the program's own checks, stores and changelogs equal, back to rest, ended cleanly")
         return
     for violation in report.violations[:_SHOWN]:
         typer.secho(f"VIOLATED: {cut(violation)}", fg="red")

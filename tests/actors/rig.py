@@ -172,7 +172,7 @@ class Rig:
 
 
 def nothing_done() -> Future[None]:
-    """Returns the answer to a seat before a rebalance when there is nothing to commit."""
+    """Returns the answer to a member before a rebalance when there is nothing to commit."""
     done: Future[None] = Future()
     done.set_result(None)
     return done

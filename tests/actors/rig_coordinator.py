@@ -86,7 +86,7 @@ class FakeCoordinator:
         return answer
 
     def join(self) -> None:
-        """Take the seat in the group, once more: the broker refuses actors that show an earlier incarnation."""
+        """Become the static member, once more: the broker refuses actors that show an earlier incarnation."""
         self.incarnation = self.broker.join(GROUP, MEMBER, ["in"])
 
     def hold(self) -> None:

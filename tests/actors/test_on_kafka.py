@@ -95,7 +95,7 @@ class Application:
         return found
 
     def commit(self, request: CommitRequest) -> Future[CommitAnswer]:
-        """A coordinator without a seat: commits from outside of the group, which is allowed while it is empty."""
+        """A coordinator that is no member: it commits from outside of the group, as an empty group allows."""
         self.admin.commit(self.id, {tp: CommittedOffset(*position) for tp, position in request.offsets.items()})
         answer: Future[CommitAnswer] = Future()
         answer.set_result(CommitAnswer(True))

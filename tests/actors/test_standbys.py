@@ -1,4 +1,4 @@
-"""Standbys: copies of other actors' stores that follow the changelogs, answer, and are promoted."""
+"""Standbys: stores of other actors' tasks that follow the changelogs, answer, and are promoted."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_more_than_can_have_work_is_wanted_and_said(asked: list[Any], monkeypatc
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((), "say how many stream actors"), (("4", "--dry-run"), "--dry-run takes no number")],
+    [((), "give the number of stream actors"), (("4", "--dry-run"), "--dry-run takes no number")],
 )
 def test_either_a_number_or_a_dry_run(asked: list[Any], arguments: tuple[str, ...], said: str) -> None:
     refused = run(*arguments).exception

@@ -1,4 +1,4 @@
-"""A seat in a group, with the assignments and errors that it gets there."""
+"""A static member of a group, with the assignments and errors that it gets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seat:
 
 @contextmanager
 def seat_for(clients: KafkaClients, *topics: str) -> Iterator[Seat]:
-    """Yields a seat that is taken for these topics, and given up at the end."""
+    """Yields a static member that subscribes to these topics, and leaves at the end."""
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(

@@ -34,8 +34,8 @@ _MORE_ROUNDS = 20
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=0, help="How long schedules are played.")] = 60,
-    seed: Annotated[int | None, typer.Option(help="The first one. By default one of chance, which is told.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Seconds for which schedules are played.")] = 60,
+    seed: Annotated[int | None, typer.Option(help="First seed. By default a random one, which is printed.")] = None,
 ) -> None:
     """Play random schedules; exit 1 if any of them breaks a promise."""
     first = random.SystemRandom().randrange(1_000_000_000) if seed is None else seed

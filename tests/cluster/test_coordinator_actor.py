@@ -121,7 +121,7 @@ class Restarted(CoordinatorActor):
 
 
 def periodic_work_of(coordinator: CoordinatorActor) -> PeriodicWork:
-    """Returns the coordinator's own periodic work, without a seat in the group and without scaling."""
+    """Returns the coordinator's own periodic work, without a member of the group and without scaling."""
     assert coordinator._dispatcher is not None
     spec = ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}))
     nobody: Any = SimpleNamespace(waits_for=None)

@@ -1,4 +1,4 @@
-"""The seat in the group: commits wait for it, errors that pass lead to another try, others end it."""
+"""Membership in the group: commits wait for it, errors that pass lead to another try, others end it."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_commit_that_outlived_its_session_leads_to_a_new_member() -> None:
         assert seat.failed.empty()
 
 
-@pytest.mark.parametrize("error", [StreamsError("lost"), SessionLostError("a minute without a seat")])
+@pytest.mark.parametrize("error", [StreamsError("lost"), SessionLostError("a minute without a session")])
 def test_an_error_that_passes_leads_to_a_new_member_and_the_session_of_the_old_one_is_lost(error: StreamsError) -> None:
     with taken() as seat:
         seat.script.put(frozenset({HERE}))
@@ -173,7 +173,7 @@ def test_an_error_that_passes_leads_to_a_new_member_and_the_session_of_the_old_o
 
 def test_a_session_is_lost_once_however_many_members_join_in_vain() -> None:
     with taken() as seat:
-        for happens in (None, SessionLostError("a minute without a seat"), StreamsError("again"), frozenset({HERE})):
+        for happens in (None, SessionLostError("a minute without a session"), StreamsError("again"), frozenset({HERE})):
             seat.script.put(happens)
         assert seat.assigned.get(timeout=10) is None
         assert seat.assigned.get(timeout=10) == frozenset({HERE})

@@ -1,4 +1,4 @@
-"""The seat in the group while the broker is away for longer than a session lasts."""
+"""The static member while the broker is away for longer than a session lasts."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def test_a_cluster_that_cannot_be_asked_hides_no_application_of_another(disconne
 
 
 def test_an_application_id_that_runs_twice_is_not_guessed(disconnected: Callable[..., list[str]]) -> None:
-    with pytest.raises(ApplicationStateError, match="several Ray clusters: h:1 and h:2; say which one by RAY_ADDRESS"):
+    with pytest.raises(ApplicationStateError, match="several Ray clusters: h:1 and h:2; choose one by RAY_ADDRESS"):
         disconnected("app", RayCluster("h:1", ("app",)), RayCluster("h:2", ("app",)))
 
 

@@ -66,7 +66,7 @@ def test_8_tasks_on_3_nodes_are_spread_evenly_though_two_nodes_had_all_standbys(
     assert loads(standbys, places) == [3, 3, 2]
     assert sum(list(standbys[task]) != current[task] for task in standbys) == 2, "no more move than must"
     both = {task: {*names, *current[task]} for task, names in standbys.items()}
-    assert assign_standbys(active, 1, places, both) == standbys, "while the old copies are kept, too"
+    assert assign_standbys(active, 1, places, both) == standbys, "while the old standbys are kept, too"
     assert assign_standbys(active, 1, places, standbys) == standbys
 
 

@@ -72,7 +72,7 @@ def test_row_13_the_coordinator_alone_is_cut_off_for_longer_than_its_session(
         eventually(lambda: it.app.status().state is ApplicationState.REBALANCING, "the session is lost")
         lasts(SESSION_S)
         kafka.proxy.heal()
-        eventually(lambda: it.app.status().state is ApplicationState.RUNNING, "it has its seat again", 120)
+        eventually(lambda: it.app.status().state is ApplicationState.RUNNING, "it is in the group again", 120)
         it.goes_on()
     assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"
     if guarantee == "exactly_once_v2":

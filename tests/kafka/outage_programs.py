@@ -1,4 +1,4 @@
-"""``python -m tests.kafka.outage_programs seat|questions ADDRESS GROUP TOPIC``: what lives through outages.
+"""``python -m tests.kafka.outage_programs member|questions ADDRESS GROUP TOPIC``: what lives through outages.
 
 In a process of its own, since a fault of librdkafka ends the whole process. It works until its standard input ends.
 """
@@ -24,7 +24,7 @@ SETTINGS = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}
 
 
 def seat(address: str, group: str, topic: str) -> None:
-    """Keeps a seat as a coordinator does, and commits one offset after the other."""
+    """Keeps a static member as a coordinator does, and commits one offset after the other."""
     clients, here = ConfluentClients(address, group, SETTINGS), TopicPartition(topic, 0)
     with seat_for(clients, topic) as it:
         for offset in itertools.count(1):

@@ -154,7 +154,7 @@ class Clock:
 
 
 class Group:
-    """Seats and unseats the member when the test says so."""
+    """Makes the member join and lose its session when the test says so."""
 
     def subscribe(self, topics: list[str], **on: Callable[[Group, list[object]], None]) -> None:
         self.on = on
@@ -182,7 +182,7 @@ def test_who_gets_no_seat_for_a_minute_makes_room_for_another_client(
     member._client = group  # type: ignore[assignment]  # all of it that is used here
     member.subscribe(["lines"], lambda partitions: None)
     for what in before:
-        clock.now += 1000  # a seat may be kept for ever
+        clock.now += 1000  # a session may last for ever
         member.poll(0) if what != "on_assign" else None
         group.on[what](group, [])
     clock.now += 60
@@ -243,4 +243,4 @@ def test_a_client_that_does_not_end_in_good_order_is_told_of(member: ConfluentGr
     member._client = SimpleNamespace(close=close)  # type: ignore[assignment]  # all of it that is used here
     with capture_logs() as lines:
         member.close()
-    assert [(line["event"], line["error"]) for line in lines] == [("group member not closed in good order", "no good")]
+    assert [(line["event"], line["error"]) for line in lines] == [("group member not closed cleanly", "no good")]

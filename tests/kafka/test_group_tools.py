@@ -1,4 +1,4 @@
-"""The members of a group, and the freeing of seats, on a real broker."""
+"""The members of a group, and the removal of static members, on a real broker."""
 
 from __future__ import annotations
 

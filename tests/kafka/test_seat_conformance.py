@@ -1,4 +1,4 @@
-"""The seat in a group acts the same on Kafka, by both bindings, and on the fake broker."""
+"""A static member acts the same on Kafka, by both bindings, and on the fake broker."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_member_that_closed_keeps_its_seat(rig: Rig, eventually: Eventually) -
 
 
 def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, eventually: Eventually) -> None:
-    """Its own older request may fence it, found by a broker that was away. No other process has a seat it never had."""
+    """Its own older request may fence it, found by a broker that was away. No other process has joined in its place."""
     topic = real.topic(partitions=2)
     neighbour = Seat(real, "two", topic)
     eventually(lambda: neighbour.has(TopicPartition(topic, 0), TopicPartition(topic, 1)), "the first assignment")
@@ -131,7 +131,7 @@ def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, 
 
 
 class SeatOfAProcess:
-    """A seat in a process of its own, which a test can stop and continue. ``said``: the lines that it has printed."""
+    """A static member in a process of its own, which a test can stop and continue. ``said``: its printed lines."""
 
     PROGRAM = """if True:
         import sys
@@ -164,7 +164,7 @@ class SeatOfAProcess:
 def test_a_process_that_stood_still_for_a_session_gives_way_to_who_has_its_seat(
     real: Rig, eventually: Eventually, tmp_path: Path
 ) -> None:
-    """librdkafka forgets its id in the group, and would join as the next owner of the seat."""
+    """librdkafka forgets its id in the group, and would join as the next static member."""
     topic = real.topic()
     before = SeatOfAProcess(real, topic, tmp_path)
     try:

@@ -57,7 +57,7 @@ def seated(rig: Rig, topic: str, eventually: Eventually, instance: str = "seat")
             member.poll(0.1)
             return bool(assigned)
 
-        eventually(has_a_seat, "the seat in the group")
+        eventually(has_a_seat, "membership in the group")
         yield member
 
 
@@ -217,7 +217,7 @@ def test_offsets_of_a_member_that_has_lost_its_seat_are_refused_and_the_producer
             producer.begin_transaction()
             producer.send(topic, b"k", b"taken", 2, None, 0)
             producer.commit_transaction({tp: CommittedOffset(2, "")}, member.group_metadata()).result(40)
-            eventually(it.comes_to(b"taken"), "what the seat's owner has committed")
+            eventually(it.comes_to(b"taken"), "what the member has committed")
 
 
 def test_a_record_that_the_broker_refuses_is_the_record_s_fault_and_what_was_sent_is_aborted(

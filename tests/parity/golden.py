@@ -40,7 +40,7 @@ def summary(file: str, changes: dict[str, list[str]], cases: int) -> list[str]:
 
 def main(
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
-    write: Annotated[bool, typer.Option("--write", help="Whether to replace the files that changed.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Replace the files that changed.")] = False,
 ) -> None:
     """Play the corpus on Kafka Streams and say what changed; exit 1 if something did and was not written."""
     left_unwritten = False

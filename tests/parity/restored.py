@@ -158,8 +158,8 @@ def check(cases: Sequence[Case], oracle: KafkaStreams, restorer: Restorer) -> It
 
 
 def main(
-    share: Annotated[float, typer.Option(min=0, max=1, help="How much of the corpus, chosen by chance.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Which cases these are.")] = 1,
+    share: Annotated[float, typer.Option(min=0, max=1, help="Share of the corpus, chosen at random.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the choice.")] = 1,
     names: Annotated[list[str] | None, typer.Argument(help="Cases by name, instead.")] = None,
 ) -> None:
     """Restore changelogs of the corpus with Kafka Streams; exit 1 if a store is not what it was."""

@@ -74,7 +74,7 @@ def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -
     assert app.close()
     # And the other way round: a backfill continues where the application stopped.
     members = word_count.admin.group_members
-    eventually(lambda: not members(word_count.application_id), "the coordinator's seat is free")
+    eventually(lambda: not members(word_count.application_id), "the coordinator has left the group")
     word_count.send(FIRST)
     assert run(word_count).read == {word_count.lines: len(FIRST)}
     assert word_count.complete()

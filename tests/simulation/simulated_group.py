@@ -144,7 +144,7 @@ class Member:
             raise StreamsError("a partition is not assigned to this member of the group now")
         group = self.group.broker.group(self.group.name)
         if group.incarnations.get(self.instance) != self.incarnation:
-            raise CommitRefusedError("another has the seat")
+            raise CommitRefusedError("another is the static member")
         if group.generation != self._generation:
             raise StreamsError("the generation has passed")
         group.offsets.update(offsets)

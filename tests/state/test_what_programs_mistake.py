@@ -165,5 +165,5 @@ def test_a_value_that_the_serde_refuses_is_told_with_its_window() -> None:
 
 
 def test_the_default_store_of_the_dsl_is_said_elsewhere() -> None:
-    with pytest.raises(ConfigError, match=r"'default.dsl.store': say it of each table: Materialized"):
+    with pytest.raises(ConfigError, match=r"'default.dsl.store': set it for each table: Materialized"):
         StreamsConfig.of({"application.id": "x", "default.dsl.store": "in_memory"})

@@ -13,7 +13,7 @@ from penstock.common.ids import TaskId, TopicPartition
 class SubtopologyTasks:
     """The tasks of one sub-topology. ``topics`` maps each topic it reads (name in Kafka) to its partition count.
 
-    ``logged``: it has stores with changelogs, of which there may be copies elsewhere; ``in_memory``: one of those is
+    ``logged``: it has stores with changelogs, of which there may be standbys elsewhere; ``in_memory``: one of those is
     not on disk."""
 
     id: int

@@ -89,7 +89,7 @@ def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[st
     needed |= {changelog_topic(application_id, store) or "" for sub in subs for store in sub.stores}
     if unknown := sorted(topic for topic in needed if existing.get(topic) == 0):
         raise BrokerUnreachableError(
-            f"application {application_id!r}: Kafka does not tell at present which partitions topic "
+            f"application {application_id!r}: Kafka does not report at present which partitions topic "
             f"{unknown[0]!r} has; try again; if the error remains, look if its partitions have leaders"
         )
 

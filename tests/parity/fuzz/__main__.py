@@ -32,8 +32,10 @@ _SHARE_OF_MODEL = 0.25
 
 
 def main(
-    seconds: Annotated[float, typer.Option(min=0, help="How long cases are played; making small comes on top.")] = 300,
-    seed: Annotated[int | None, typer.Option(help="Which cases. By default one of chance, which is told.")] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Seconds of cases; minimising takes longer.")] = 300,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the cases. By default a random one, which is printed.")
+    ] = None,
     case: Annotated[int | None, typer.Option(min=0, help="Play this one case of the seed only.")] = None,
     model: Annotated[bool, typer.Option("--model", help="Only cases that are held against the model.")] = False,
     backfilled: Annotated[bool, typer.Option("--backfilled", help="Only in backfills, against live tasks.")] = False,
