@@ -30,7 +30,7 @@ NO_STOPS = CommitStops()
 """There was no commit."""
 
 
-class StopWatch:
+class CommitStopMeter:
     """Measures each stop, from when a commit takes the thread until records may be processed again; what the stops of
     one commit come to; and how long a commit takes, from its first stop until it is accepted. Remembers the last 1000
     of each."""

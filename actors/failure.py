@@ -30,7 +30,7 @@ class UncaughtErrors:
         self._handler = handler
         self._log = log
 
-    def hear(self, error: BaseException) -> str:
+    def handle(self, error: BaseException) -> str:
         """From now on ``response`` is the answer to ``error``. The handler gets the first error only. Returns what is
         to be reported of the handler itself, behind the error: nothing if it has answered.
 

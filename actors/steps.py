@@ -36,18 +36,18 @@ class WaitLog:
         self._what = what
         self._clock = clock
         self._begun_s = clock.monotonic_s()
-        self._told = False
+        self._logged = False
 
     def continues(self, error: Exception) -> None:
         """An attempt has failed."""
         ordinary = isinstance(error, StateStoreLockedError) and self._waited_s() < _LOCK_IS_ORDINARY_S
-        if not self._told and not ordinary:
-            self._told = True
+        if not self._logged and not ordinary:
+            self._logged = True
             logger(__name__).warning(f"{self._what}: trying again until it can be done", error=str(error))
 
     def is_over(self) -> None:
         """An attempt has succeeded."""
-        if self._told:
+        if self._logged:
             logger(__name__).info(f"{self._what}: done", waited_s=round(self._waited_s(), 1))
 
     def _waited_s(self) -> float:

@@ -49,14 +49,14 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
     app.state.limits = Limits(places, Bodies(), Rate(settings.max_ranges_per_second))
     app.add_middleware(guard.Guard, settings=settings, places=places)
     problems.install(app)
-    _say_which_stores_there_are(app, queries)
+    _list_stores_in_errors(app, queries)
     for add_to in (_root, _health, _application, operate_routes.add_to, key_value_routes.add_to, time_routes.add_to):
         add_to(app, queries)
     guard.describe(app, bool(settings.tokens))
     return app
 
 
-def _say_which_stores_there_are(app: FastAPI, queries: ReadSide) -> None:
+def _list_stores_in_errors(app: FastAPI, queries: ReadSide) -> None:
     """Have a request for a store that does not exist answered with the names of those that do."""
 
     async def unknown_store(request: Request, error: Exception) -> Response:

@@ -30,7 +30,7 @@ from penstock.cluster.read_side import (
     RowsQuery,
     StoreEntry,
     ends_before_it_begins,
-    instead_of_swapped,
+    swapped_range_hint,
 )
 from penstock.common.errors import SerializationError
 from penstock.common.position import Position, PositionBound
@@ -278,7 +278,7 @@ async def keys_between(queries: ReadSide, store: str, first: str | None, last: s
     except SerializationError as error:
         raise invalid_key(str(error)) from error
     if swapped:
-        raise _swapped(instead_of_swapped(serde, f"from={from_key!r}", f"to={to_key!r}"))
+        raise _swapped(swapped_range_hint(serde, f"from={from_key!r}", f"to={to_key!r}"))
     return from_key, to_key
 
 
@@ -306,8 +306,8 @@ def times_between(first: str, from_text: str | None, last: str, to_text: str | N
 def answer_row(found: StoreEntry | None, asked: Reading, title: str, detail: str) -> Response:
     """Returns the one row that was asked for. Raises 404 with ``title`` and ``detail`` if there is none."""
     if found is None:
-        raise ProblemError(404, "absent-key", title, detail, **asked.told)
-    return json_response({**members(found), **asked.told})
+        raise ProblemError(404, "absent-key", title, detail, **asked.json_fields)
+    return json_response({**members(found), **asked.json_fields})
 
 
 async def answer_page(queries: ReadSide, store: str, query: RowsQuery, pages: Pages, asked: Reading) -> Response:

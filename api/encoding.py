@@ -36,12 +36,12 @@ def to_json(value: Any) -> bytes:
 
 def page_json(page: StoreEntries, reading: Reading) -> bytes:
     """Returns a page of rows. A row that has no JSON form costs no other row its own: see :func:`entry_json`."""
-    return _rows_json(page.entries, {"cursor": page.cursor, **reading.told})
+    return _rows_json(page.entries, {"cursor": page.cursor, **reading.json_fields})
 
 
 def found_json(found: Sequence[StoreEntry | None], reading: Reading) -> bytes:
     """Returns rows that were looked up, null for those that are absent; each as in a page."""
-    return _rows_json(found, reading.told)
+    return _rows_json(found, reading.json_fields)
 
 
 def _rows_json(rows: Sequence[StoreEntry | None], besides: Mapping[str, Any]) -> bytes:

@@ -76,7 +76,7 @@ def _entry(app: FastAPI, queries: ReadSide) -> None:
         check(queries, app)
         try:
             wanted = key_of(await queries.key_serde(store), store, key)
-            found = await queries.one(store, KeyQuery(wanted), reading)
+            found = await queries.find_row(store, KeyQuery(wanted), reading)
         except SerializationError as error:
             raise invalid_key(str(error)) from error
         return answer_row(found, reading, "The key is absent", f"store {store!r} has no entry for key {key!r}")
@@ -140,4 +140,4 @@ def _approximate_count(app: FastAPI, queries: ReadSide) -> None:
         """About how many entries the store has (RocksDB's estimate)."""
         check(queries, app)
         count = await queries.approximate_num_entries(store, reading)
-        return json_response({"approximate_count": count, **reading.told})
+        return json_response({"approximate_count": count, **reading.json_fields})

@@ -163,7 +163,7 @@ def _versions(app: FastAPI, queries: ReadSide) -> None:
         try:
             wanted = key_of(await queries.key_serde(store), store, key)
             time = None if as_of is None else ms_of("as_of", as_of, 0)
-            found = await queries.one(store, VersionedKeyQuery(wanted, time), reading)
+            found = await queries.find_row(store, VersionedKeyQuery(wanted, time), reading)
         except SerializationError as error:
             raise invalid_key(str(error)) from error
         detail = f"store {store!r} has no version of key {key!r}" + ("" if as_of is None else f" as of {as_of}")

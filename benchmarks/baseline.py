@@ -83,11 +83,11 @@ def find_jdk() -> Jdk:
         if not (java.exists() and compiler.exists()):
             looked_at.append(f"{place} holds no javac")
             continue
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
-        version = re.search(r'version "([^"]+)"', said)
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+        version = re.search(r'version "([^"]+)"', output)
         if version and int(version.group(1).split(".")[0]) >= OLDEST_MAJOR:
             return Jdk(java, compiler, version.group(1))
-        looked_at.append(f"{place} is older: {said.splitlines()[0]}")
+        looked_at.append(f"{place} is older: {output.splitlines()[0]}")
     raise BenchmarkError(
         f"Kafka Streams needs a JDK (with javac) of version {OLDEST_MAJOR} or newer; a JRE is not enough. "
         f"Looked at: {'; '.join(looked_at) or 'JAVA_HOME (not set), PATH (no javac)'}. "

@@ -16,14 +16,14 @@ from penstock.kafka.contracts import Admin, RecordProducer
 
 # The records' times lie in the past, and the broker would delete by them.
 KEEP = {"retention.ms": "-1"}
-_TELL_EVERY = 50_000
+_REPORT_EVERY = 50_000
 _FLUSH_TIMEOUT_S = 120.0
 
 
 def generate(
-    admin: Admin, producer: RecordProducer, dataset: Dataset, tell: Callable[[int], None] | None = None
+    admin: Admin, producer: RecordProducer, dataset: Dataset, report: Callable[[int], None] | None = None
 ) -> None:
-    """Create the topics of a dataset and write them; ``tell`` is called with the number of records of its streams."""
+    """Create the topics of a dataset and write them; ``report`` is called with the number of records of its streams."""
     admin.create_topics(
         [NewTopic(topic, PARTITIONS, 1, KEEP) for topic in dataset.streams]
         + [NewTopic(topic, PARTITIONS, 1, {"cleanup.policy": "compact"}) for topic in dataset.tables]
@@ -33,23 +33,23 @@ def generate(
             producer.send(topic, key, value, timestamp)
     done = 0
 
-    def told(of_topic: int) -> None:
-        if tell is not None:
-            tell(done + of_topic)
+    def report_total(of_topic: int) -> None:
+        if report is not None:
+            report(done + of_topic)
 
     for topic, rows_of in dataset.streams.items():
-        done += fill(producer, topic, rows_of(), told)
+        done += fill(producer, topic, rows_of(), report_total)
 
 
-def fill(producer: RecordProducer, topic: str, rows: Iterator[Row], tell: Callable[[int], None]) -> int:
-    """Write ``rows`` to a topic that exists, and call ``tell`` with their number so far. Returns their number."""
+def fill(producer: RecordProducer, topic: str, rows: Iterator[Row], report: Callable[[int], None]) -> int:
+    """Write ``rows`` to a topic that exists, and call ``report`` with their number so far. Returns their number."""
     done = 0
-    while chunk := list(islice(rows, _TELL_EVERY)):
+    while chunk := list(islice(rows, _REPORT_EVERY)):
         for key, value, timestamp in chunk:
             producer.send(topic, key, value, timestamp)
         producer.poll()
         done += len(chunk)
-        tell(done)
+        report(done)
     if not producer.flush(_FLUSH_TIMEOUT_S):
         raise TimeoutError(f"the broker did not take {done} records within {_FLUSH_TIMEOUT_S:.0f} s of the last one")
     return done
@@ -66,10 +66,10 @@ def main(
     console = Console(stderr=True)
     with console.status("Writing") as status:
 
-        def tell(done: int) -> None:
+        def report(done: int) -> None:
             status.update(f"Writing: {done:,} of {records:,}")
 
-        generate(clients.admin(), producer, payments_of_users(records, keys), tell)
+        generate(clients.admin(), producer, payments_of_users(records, keys), report)
     producer.close()
     console.print(f"{records:,} records in topic {INPUT}, {keys:,} in {TABLE}")
 

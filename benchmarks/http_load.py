@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
 
     @property
-    def stands(self) -> bool:
+    def is_open(self) -> bool:
         """True if the server has not closed it, as servers do with a connection that is idle for seconds."""
         return self._transport is not None and not self._transport.is_closing()
 
@@ -134,7 +134,7 @@ class Load:
         under_way: set[asyncio.Task[None]] = set()
 
         async def ask(due: float) -> None:
-            while idle and not idle[-1].stands:
+            while idle and not idle[-1].is_open:
                 idle.pop()
             connection = idle.pop() if idle else await self.connect()
             status = await connection.get(self._next_path())

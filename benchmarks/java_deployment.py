@@ -37,11 +37,11 @@ _END_S = 60.0
 
 @dataclass
 class Instance:
-    """One process. ``said`` is its last status line."""
+    """One process. ``state`` is its last status line."""
 
     number: int
     process: subprocess.Popen[str]
-    said: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         threading.Thread(target=self._listen, daemon=True).start()
@@ -50,7 +50,7 @@ class Instance:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith("{"):
-                self.said = json.loads(line)
+                self.state = json.loads(line)
 
     def end(self) -> None:
         """Close it in good order, if it lives."""
@@ -101,16 +101,16 @@ class JavaDeployment(Deployment):
         deadline = time.monotonic() + PATIENCE_S
         while not (self._has_settled() and self._has_processed()):
             if time.monotonic() > deadline:
-                said = [instance.said for instance in self._instances]
-                raise BenchmarkError(f"{self.name} is not at rest within {PATIENCE_S:.0f} s: {said}")
+                state = [instance.state for instance in self._instances]
+                raise BenchmarkError(f"{self.name} is not at rest within {PATIENCE_S:.0f} s: {state}")
             time.sleep(_LOOK_EVERY_S)
 
     def _has_settled(self) -> bool:
-        said = [instance.said for instance in self._instances]
-        if not all(it.get("state") == "RUNNING" and it["active"] and 0 <= it["lag"] < CAUGHT_UP_LAG for it in said):
+        state = [instance.state for instance in self._instances]
+        if not all(it.get("state") == "RUNNING" and it["active"] and 0 <= it["lag"] < CAUGHT_UP_LAG for it in state):
             return False
-        active, copies = sum(len(it["active"]) for it in said), sum(len(it["standby"]) for it in said)
-        return active == self._setting.tasks and copies == self._setting.tasks * self._setting.standbys
+        active, standbys = sum(len(it["active"]) for it in state), sum(len(it["standby"]) for it in state)
+        return active == self._setting.tasks and standbys == self._setting.tasks * self._setting.standbys
 
     def _has_processed(self) -> bool:
         source = source_of(self.output)
@@ -121,8 +121,8 @@ class JavaDeployment(Deployment):
 
     @override
     def busiest(self) -> Victim:
-        instance = max(self._instances, key=lambda it: (len(it.said["active"]), it.number))
-        return Victim(str(instance.number), instance.process.pid, tuple(sorted(instance.said["active"])))
+        instance = max(self._instances, key=lambda it: (len(it.state["active"]), it.number))
+        return Victim(str(instance.number), instance.process.pid, tuple(sorted(instance.state["active"])))
 
     @override
     def kill(self, victim: Victim) -> None:

@@ -67,8 +67,8 @@ class PenstockDeployment(Deployment):
         if status.state is not ApplicationState.RUNNING or any(actor.actor_id == but for actor in status.actors):
             return False
         setting, lag = self._setting, CAUGHT_UP_LAG
-        copies = [standby for actor in status.actors for standby in actor.standbys]
-        caught_up = len(copies) == setting.tasks * setting.standbys and all(copy.lag < lag for copy in copies)
+        standbys = [standby for actor in status.actors for standby in actor.standbys]
+        caught_up = len(standbys) == setting.tasks * setting.standbys and all(it.lag < lag for it in standbys)
         balanced = len(status.actors) == setting.nodes and all(actor.tasks for actor in status.actors)
         done = len(status.tasks) == setting.tasks and all(task.lags and task.lag < lag for task in status.tasks)
         return caught_up and balanced and done

@@ -25,7 +25,7 @@ import penstock as ps
 from benchmarks.data import PARTITIONS
 from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import ActorStatus
@@ -40,7 +40,7 @@ ENVIRONMENT = {
     "_TYPER_STANDARD_TRACEBACK": "1",  # the end of a plain traceback says what went wrong
 }
 _OFTEN_S, _SELDOM_S = 0.01, 0.1
-_OF_NO_COORDINATOR = Word(-1, 0, 0)  # an actor's lease is as long with this question as without it
+_OF_NO_COORDINATOR = QuestionId(-1, 0, 0)  # an actor's lease is as long with this question as without it
 _ROLES = {
     "ray::StreamActor": "worker",
     "ray::CoordinatorActor": "coordinator",
@@ -122,7 +122,7 @@ def main(
     begun_ms = time.time() * 1000  # start() returns before the first record
     try:
         with ThreadPoolExecutor(1) as beside:
-            server = beside.submit(_tell_address, application) if http else None
+            server = beside.submit(_report_address, application) if http else None
             _follow(application, records, program.table, begun_ms)
             if server is not None:
                 server.result()
@@ -131,14 +131,14 @@ def main(
     finally:
         application.close()
         ray.shutdown()
-    tell("closed", time.time() * 1000)
+    report("closed", time.time() * 1000)
 
 
-def _tell_address(application: ps.KafkaStreams) -> None:
+def _report_address(application: ps.KafkaStreams) -> None:
     application.wait_until_running()
     address = application.status().http_address
-    tell("http", time.time() * 1000, address=address, application=application.application_id)
-    tell("workers", time.time() * 1000, pids=processes())
+    report("http", time.time() * 1000, address=address, application=application.application_id)
+    report("workers", time.time() * 1000, pids=processes())
 
 
 def _follow(application: ps.KafkaStreams, records: int, table: str | None, begun_ms: float) -> None:
@@ -146,16 +146,16 @@ def _follow(application: ps.KafkaStreams, records: int, table: str | None, begun
     half = False
     last = Progress(begun_ms, begun_ms, 0)
     for progress in _progress(application, records, table):
-        tell("progress", progress.answered_ms, records=progress.records)
+        report("progress", progress.answered_ms, records=progress.records)
         if progress.records and not last.records:
-            tell("workers", last.asked_ms, pids=processes())
-            tell("first", last.asked_ms)
+            report("workers", last.asked_ms, pids=processes())
+            report("first", last.asked_ms)
         if not half and progress.records >= records // 2:
             half = True
-            tell("half", _when(records // 2, last, progress))
+            report("half", _when(records // 2, last, progress))
         last = progress
-    tell("processed", last.answered_ms, records=last.records)
-    tell("stops", time.time() * 1000, **asdict(status_of(stream_actor(application)).commit_stops))
+    report("processed", last.answered_ms, records=last.records)
+    report("stops", time.time() * 1000, **asdict(status_of(stream_actor(application)).commit_stops))
 
 
 def _when(records: int, before: Progress, after: Progress) -> float:
@@ -222,7 +222,7 @@ def processes() -> dict[str, int]:
     return found
 
 
-def tell(name: str, at_ms: float, **facts: object) -> None:
+def report(name: str, at_ms: float, **facts: object) -> None:
     """Print an event of that moment (wall clock, ms)."""
     print(json.dumps({"event": name, "at_ms": at_ms, **facts}, separators=(",", ":")), flush=True)
 

@@ -106,10 +106,10 @@ class Pulse:
     def wait_for_sender(self, timeout_s: float) -> int:
         """Wait until the sender has sent all. Returns the number of its records. Raises BenchmarkError."""
         try:
-            said, _ = self._sender.communicate(timeout=timeout_s)
+            output, _ = self._sender.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             raise BenchmarkError(f"the sender has not sent all after {timeout_s:.0f} s") from None
-        return int(said.split()[0])
+        return int(output.split()[0])
 
     def close(self) -> None:
         """End the sender and the reader."""

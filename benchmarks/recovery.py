@@ -99,10 +99,10 @@ class Recovery:
         producer = self._clients.producer()
         with self._console.status(f"Writing the changelog of {side.name}") as status:
 
-            def tell(done: int) -> None:
+            def report(done: int) -> None:
                 status.update(f"Writing the changelog of {side.name}: {done:,} of {self.records:,}")
 
-            fill(producer, topic, changelog(self.records, self.users), tell)
+            fill(producer, topic, changelog(self.records, self.users), report)
         producer.close()
 
     def restore(self, side: Side, state: Path) -> tuple[Run, list[str]]:

@@ -16,7 +16,7 @@ import typer
 import penstock as ps
 from benchmarks.data import PARTITIONS
 from benchmarks.measure import Side
-from benchmarks.penstock_side import ENVIRONMENT, NAME, processes, status_of, stream_actor, tell
+from benchmarks.penstock_side import ENVIRONMENT, NAME, processes, report, status_of, stream_actor
 from benchmarks.workloads import COUNT_STORE, count
 from penstock.cluster.names import NAMESPACE
 from penstock.cluster.read_side import TaskState
@@ -61,11 +61,11 @@ def main(
     application.start()
     try:
         _follow(application, records)
-        _tell_sample(application)
+        _report_sample(application)
     finally:
         application.close()
         ray.shutdown()
-    tell("closed", time.time() * 1000)
+    report("closed", time.time() * 1000)
 
 
 def _follow(application: ps.KafkaStreams, records: int) -> None:
@@ -80,24 +80,24 @@ def _follow(application: ps.KafkaStreams, records: int) -> None:
         left = sum(task.restore_remaining for task in tasks)
         if not begun and len(tasks) == PARTITIONS and left:
             begun, begun_ms = True, before_ms
-            tell("workers", before_ms, pids=processes())
-            tell("first", before_ms)
+            report("workers", before_ms, pids=processes())
+            report("first", before_ms)
         if begun and not half and left <= records // 2 and all(task.restore_total for task in tasks):
             half = True
-            tell("half", now_ms)
+            report("half", now_ms)
         if begun and not left and all(task.state is TaskState.RUNNING for task in tasks):
             break
         before_ms = asked_ms
         left_s = (now_ms - begun_ms) / 1000 * left / max(1, records - left) if begun else 0.0
         time.sleep(_LOOK_EVERY_S if left_s > 3 * _LOOK_EVERY_S else _LOOK_CLOSELY_S)
-    tell("processed", now_ms, records=records)
+    report("processed", now_ms, records=records)
 
 
-def _tell_sample(application: ps.KafkaStreams) -> None:
+def _report_sample(application: ps.KafkaStreams) -> None:
     application.wait_until_running()
     store = application.store(COUNT_STORE)
     for user, found in store.get_many(f"user-{number}" for number in range(SAMPLED)).items():
-        tell("sample", time.time() * 1000, user=int(user.removeprefix("user-")), count=found)
+        report("sample", time.time() * 1000, user=int(user.removeprefix("user-")), count=found)
 
 
 if __name__ == "__main__":

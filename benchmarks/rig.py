@@ -55,10 +55,10 @@ class Rig:
         producer = self._clients.producer()
         with self.console.status("Writing the records") as status:
 
-            def tell(done: int) -> None:
+            def report(done: int) -> None:
                 status.update(f"Writing the records: {done:,} of {self.records:,}")
 
-            generate(self._admin, producer, self.dataset, tell)
+            generate(self._admin, producer, self.dataset, report)
         producer.close()
 
     def run(self, side: Side, workload: str, hook: Hook | None = None) -> tuple[Run, list[str]]:

@@ -38,7 +38,7 @@ def deploy(
     Exit code 0 if the new version has been watched for long enough, or waits for tasks in a cluster that has none; 1
     if it is refused or was rolled back.
     """
-    with _told_at_ctrl_c("Interrupted: nothing was deployed"):
+    with _message_at_ctrl_c("Interrupted: nothing was deployed"):
         application = load_application(target)
         from penstock.cluster.client import deploying
         from penstock.cluster.ray_cluster import connections
@@ -47,15 +47,15 @@ def deploy(
         connections.connect_to(name)
         running = deploying.running_version(name)
         _refuse_unlike(application, description_of(running.program.topology, running.program.config))
-    with _told_at_ctrl_c(f"Interrupted: 'penstock status {name}' shows if the roll-out has begun"):
+    with _message_at_ctrl_c(f"Interrupted: 'penstock status {name}' shows if the roll-out has begun"):
         generation = deploying.begin_rollout(running, application, watch)
         typer.echo(f"{name}: version {generation} is rolled out")
-    with _told_at_ctrl_c(f"The roll-out continues: 'penstock status {name}' shows it"):
+    with _message_at_ctrl_c(f"The roll-out continues: 'penstock status {name}' shows it"):
         follow(name, generation, statuses_of(running.coordinator))
 
 
 @contextmanager
-def _told_at_ctrl_c(what: str) -> Iterator[None]:
+def _message_at_ctrl_c(what: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

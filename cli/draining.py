@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-TELL_EACH_S = 5.0
+REPORT_EACH_S = 5.0
 _ACTORS = "its stream actors to commit and close their stores"
 
 
 @contextmanager
-def told_while_draining(
-    waiting: Callable[[], str | None], tell: Callable[[str], None], within_s: float, each_s: float = TELL_EACH_S
+def reported_while_draining(
+    waiting: Callable[[], str | None], show: Callable[[str], None], within_s: float, each_s: float = REPORT_EACH_S
 ) -> Iterator[None]:
     """Shows every ``each_s`` seconds, until the block ends, the answer of ``waiting``, the time at which the block ends
     at the latest (``within_s`` from now), and the way to end it earlier."""
@@ -24,7 +24,7 @@ def told_while_draining(
             line = drain_line(waiting(), until)
             with one_at_a_time:
                 if not ended.is_set():
-                    tell(line)
+                    show(line)
 
     # No join: the question may take longer than the rest of the end.
     threading.Thread(target=repeat, name="drain", daemon=True).start()

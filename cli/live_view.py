@@ -178,8 +178,8 @@ def _about(seconds: float) -> str:
 
 def _state(task: TaskStatus) -> Text:
     if task.state is TaskState.RESTORING:
-        said = f"restoring, {task.restore_remaining:,} to go"
+        text = f"restoring, {task.restore_remaining:,} to go"
         if (left_s := task.restore_seconds_left) is not None:
-            said += f", {task.restore_rate:,.0f}/s, {_about(left_s)}"
-        return Text(said, style="yellow")
+            text += f", {task.restore_rate:,.0f}/s, {_about(left_s)}"
+        return Text(text, style="yellow")
     return Text(task.state.value, style="green" if task.state is TaskState.RUNNING else "yellow")

@@ -31,7 +31,7 @@ from penstock.cluster.read_side import (
     WindowKeyQuery,
     WindowRangeQuery,
     ends_before_it_begins,
-    instead_of_swapped,
+    swapped_range_hint,
     unknown_store,
 )
 from penstock.common.errors import ConfigError, SerializationError
@@ -122,7 +122,7 @@ async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False
     if isinstance(question, RowsQuery):
         await _print_rows(side, store, question, reading, as_json, limit)
     else:
-        entry = await side.one(store, question, reading)
+        entry = await side.find_row(store, question, reading)
         found = entry is not None
         if entry is not None:
             typer.echo(entry_json(entry).decode() if as_json else shown(entry.value))
@@ -190,7 +190,7 @@ def _keys(serde: Serde[Any], asked: Asked) -> tuple[Any, Any]:
     lower = None if asked.from_key is None else _of_text(serde, asked.from_key)
     upper = None if asked.to_key is None else _of_text(serde, asked.to_key)
     if ends_before_it_begins(serde, lower, upper):
-        raise ConfigError(instead_of_swapped(serde, f"--from {asked.from_key}", f"--to {asked.to_key}"))
+        raise ConfigError(swapped_range_hint(serde, f"--from {asked.from_key}", f"--to {asked.to_key}"))
     return lower, upper
 
 

@@ -126,7 +126,7 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
     if refused is not None and not dry_run:
         raise refused
     plan = _plan(it, wanted)
-    with connections.connected_where_it_starts() as ray_cluster:
+    with connections.connected_as_start_would() as ray_cluster:
         nodes = local_state.look(it.directory)
         console().print(_shown(it, plan, nodes, members if force else (), ray_cluster))
         if dry_run:
@@ -140,7 +140,7 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
                 f"Reset application {it.application_id}? It cannot be undone (--yes does not ask)", abort=True
             )
         if force:
-            it.tools.free_seats(it.application_id)
+            it.tools.free_static_members(it.application_id)
         elif members := it.tools.members(it.application_id):
             raise _has_members(it, members)
         try:

@@ -81,13 +81,13 @@ class Progress:
         self._rollout: Rollout | None = None
         self._waiting: str | None = None
         self._from: dict[TaskId, str] = {}
-        self._told: dict[TaskId, str] = {}
+        self._shown: dict[TaskId, str] = {}
 
     def lines(self, status: ApplicationStatus) -> Iterator[str]:
         """Yields the lines that are new since the last call."""
         rollout = status.rollout
         if self._rollout is None or rollout.generation != self._rollout.generation:
-            self._told, self._from = {}, dict(status.placement)
+            self._shown, self._from = {}, dict(status.placement)
         moved = moved_tasks(status)
         if rollout.phase not in (RolloutPhase.STARTING, RolloutPhase.DONE, RolloutPhase.ROLLED_BACK):
             yield from self._moves(moved, status)
@@ -100,11 +100,11 @@ class Progress:
 
     def _moves(self, moved: dict[TaskId, str], status: ApplicationStatus) -> Iterator[str]:
         for task, actor in sorted(moved.items()):
-            if self._told.get(task) != actor:
-                self._told[task] = actor
+            if self._shown.get(task) != actor:
+                self._shown[task] = actor
                 before = self._from.get(task, actor)
                 way = actor if before == actor else f"{before} -> {actor}"
-                count = f"{len(self._told)} of {status.task_count}"
+                count = f"{len(self._shown)} of {status.task_count}"
                 yield f"task {task}: {way}, {count} tasks run the {_which(status.rollout)}"
 
 

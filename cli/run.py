@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.draining import told_while_draining
+from penstock.cli.draining import reported_while_draining
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
@@ -127,7 +127,7 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: Cl
         try:
             last = _watch(app, stop, console)
         finally:
-            with told_while_draining(
+            with reported_while_draining(
                 lambda: _waiting(app), partial(console.print, soft_wrap=True, markup=False), _DRAIN_S
             ):
                 drained = app.close(end)

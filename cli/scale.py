@@ -58,10 +58,10 @@ def scale(
     audit(coordinator, f"scale to {actors}", "done" if refused is None else f"refused: {refused}")
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
-    said = f"Application {application} is to have {_actors(actors or 0)}"
+    text = f"Application {application} is to have {_actors(actors or 0)}"
     if scaling is not None and actors is not None and actors > scaling.maximum:
-        said += f"; no more than {scaling.maximum} while it has no more tasks than now"
-    Console(soft_wrap=True).print(said, markup=False, highlight=False)
+        text += f"; no more than {scaling.maximum} while it has no more tasks than now"
+    Console(soft_wrap=True).print(text, markup=False, highlight=False)
 
 
 def _headline(scaling: ScalingStatus) -> Text:

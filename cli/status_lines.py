@@ -16,7 +16,7 @@ class StatusLines:
     def __init__(self) -> None:
         self._state: ApplicationState | None = None
         self._at_s = 0.0
-        self._told = ""
+        self._last_text = ""
         self._count = 0
         self._processed = Processed()
 
@@ -26,18 +26,18 @@ class StatusLines:
         since_s = now_s - self._at_s
         if status.state is self._state and since_s < _CHANGED_EACH_S:
             return None
-        told = _told(status, count)
-        if status.state is self._state and told == self._told and since_s < _UNCHANGED_EACH_S:
+        text = _text_of(status, count)
+        if status.state is self._state and text == self._last_text and since_s < _UNCHANGED_EACH_S:
             return None
         rate = (count - self._count) / since_s if self._at_s else 0.0
-        self._state, self._at_s, self._told, self._count = status.state, now_s, told, count
-        return told.replace(_RATE, f"{rate:,.0f} records/s")
+        self._state, self._at_s, self._last_text, self._count = status.state, now_s, text, count
+        return text.replace(_RATE, f"{rate:,.0f} records/s")
 
 
 _RATE = "{rate}"
 
 
-def _told(status: ApplicationStatus, processed: int) -> str:
+def _text_of(status: ApplicationStatus, processed: int) -> str:
     # An actor may still have tasks that the group gives to this cluster no more.
     running = sum(task.state is TaskState.RUNNING and task.task_id in status.placement for task in status.tasks)
     where = f"  {status.http_address}" if status.http_address else ""

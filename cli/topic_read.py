@@ -152,10 +152,10 @@ def batches(
         for batch in consumer.poll(_RECORDS, _POLL_S):
             yield batch if ends is None else _before(batch, ends[batch.partition])
         for partition, offset in consumer.lost_positions().items():
-            _go_on(consumer, partition, offset)
+            _skip_deleted(consumer, partition, offset)
 
 
-def _go_on(consumer: RecordConsumer, partition: TopicPartition, offset: int) -> None:
+def _skip_deleted(consumer: RecordConsumer, partition: TopicPartition, offset: int) -> None:
     """Continue at the first record there is, instead of the one at ``offset``."""
     where = f"partition {partition.partition} of topic {partition.topic!r}"
     first = consumer.fetch_beginning_offsets([partition])[partition]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Protocol
 
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
 from penstock.actors.orders import Order
 from penstock.actors.rollout import Rollout
@@ -61,7 +61,7 @@ RELEASE_S = 120.0
 ended. One that must stop is ended after the same time, whatever it waits for."""
 
 
-class ToldActor(Protocol):
+class OrderReceiver(Protocol):
     """The part of :class:`ActorHandle` that :mod:`~penstock.cluster.coordinator_shell.pausing` needs."""
 
     actor_id: str
@@ -71,7 +71,7 @@ class ToldActor(Protocol):
         another StreamsError if the actor takes no orders any more."""
 
 
-class ActorHandle(ToldActor, Protocol):
+class ActorHandle(OrderReceiver, Protocol):
     """One stream actor, from outside. Calls raise ActorLostError, ActorEndedError or ActorFailedError; ``tell`` raises
     ActorSilentError, too."""
 
@@ -88,10 +88,10 @@ class ActorHandle(ToldActor, Protocol):
     async def wait(self) -> ActorEnd:
         """Waits for the end of the actor's loop; returns the reason."""
 
-    async def status(self, word: Word) -> ActorStatus | None:
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
         """Returns the actor's own view; None when it does not answer now."""
 
-    async def heartbeat(self, word: Word) -> bool:
+    async def heartbeat(self, question_id: QuestionId) -> bool:
         """Returns True if its process answers, however long its thread works on a record."""
 
     def kill(self) -> None:

@@ -13,7 +13,7 @@ def coordinator_name(application_id: str) -> str:
     return f"penstock/{application_id}/{_COORDINATOR}"
 
 
-def seat_id(application_id: str, process_id: str) -> str:
+def static_member_id(application_id: str, process_id: str) -> str:
     """Returns the static id of the coordinator in the consumer group: each Ray cluster has its own."""
     return f"{application_id}-{process_id}"
 

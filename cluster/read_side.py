@@ -62,8 +62,8 @@ __all__ = [
     "WindowKeyQuery",
     "WindowRangeQuery",
     "ends_before_it_begins",
-    "instead_of_swapped",
     "state_error",
+    "swapped_range_hint",
     "unknown_store",
 ]
 
@@ -116,7 +116,7 @@ class Reading:
         return Position(self._seen)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def json_fields(self) -> dict[str, Any]:
         """Additions to an answer that is given as JSON: its position, and that it is stale if it is."""
         position = {"position": self.position.offsets}
         return position | {"stale": True} if self.was_stale else position
@@ -176,7 +176,7 @@ class ReadSide(Protocol):
     async def key_serde(self, store: str) -> Serde[Any]:
         """The serde of the store's keys."""
 
-    async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+    async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         """Returns the row that ``query``, a single one of a key, asks for; None when there is none.
 
         Raises SerializationError when the store's serde refuses the key.
@@ -212,7 +212,7 @@ def ends_before_it_begins(serde: Serde[Any], from_key: Any | None, to_key: Any |
         raise SerializationError(f"serde {serde.name!r} refuses {from_key!r} or {to_key!r}: {error}") from error
 
 
-def instead_of_swapped(serde: Serde[Any], first: str, last: str) -> str:
+def swapped_range_hint(serde: Serde[Any], first: str, last: str) -> str:
     """Returns the error for a range that ends before it begins; its ends as they were written there."""
     negative = ", where a negative number is greater than any that is not" if serde.name in _NUMBERS else ""
     return (

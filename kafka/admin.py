@@ -30,7 +30,7 @@ from penstock.kafka.answers import begin_commit, bounded_result
 from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import DEFAULT_DELETE_RETENTION_MS, Admin
 from penstock.kafka.group_members import Member, members_of
-from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_controller, of_the_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, checked_offset, of_the_controller, of_the_leaders
 from penstock.kafka.refused_connections import RefusedConnections
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
@@ -95,9 +95,9 @@ class ConfluentAdmin(Admin):
             if self._connections.refused or (isinstance(cause, KafkaException) and code_of(cause) in UNREACHABLE):
                 raise self._connections.explained(error, what) from cause
             raise
-        self._connections.let_in()
+        self._connections.accepted_again()
 
-    def _come_in(self) -> float:
+    def _connect_within(self) -> float:
         """Returns the seconds that are left for a question. Until a broker has answered for the first time, it asks for
         the cluster: a client that is not let in fails by that at once."""
         begun = time.monotonic()
@@ -114,7 +114,7 @@ class ConfluentAdmin(Admin):
     def topics(self, purpose: str = "list the topics") -> dict[str, int]:
         """``purpose``: what a person wanted, for an error."""
         with self._errors(purpose):
-            listed = self._client.list_topics(timeout=self._come_in())
+            listed = self._client.list_topics(timeout=self._connect_within())
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
 
     @override
@@ -220,7 +220,7 @@ class ConfluentAdmin(Admin):
         def ends() -> dict[TopicPartition, int]:
             answers = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_S)
             return {
-                TopicPartition(tp.topic, tp.partition): known(bounded_result(answer).offset)
+                TopicPartition(tp.topic, tp.partition): checked_offset(bounded_result(answer).offset)
                 for tp, answer in answers.items()
             }
 

@@ -23,7 +23,7 @@ def binding() -> ModuleType | None:
     """Returns the compiled module, or None: then everything works, at about 70 % of the speed."""
     found = version("confluent-kafka")
     if found != CONFLUENT_KAFKA:
-        _say_why_not(f"confluent-kafka is {found}; the binding supports {CONFLUENT_KAFKA}")
+        _warn_not_in_use(f"confluent-kafka is {found}; the binding supports {CONFLUENT_KAFKA}")
         return None
     try:
         # librdkafka was loaded by confluent-kafka for itself alone; the binding looks for it among what all may see.
@@ -31,9 +31,11 @@ def binding() -> ModuleType | None:
         return import_module(_MODULE)
     except ModuleNotFoundError as error:
         missing = error.name == _MODULE
-        _say_why_not("it was not built: install penstock again where there is a C compiler" if missing else str(error))
+        _warn_not_in_use(
+            "it was not built: install penstock again where there is a C compiler" if missing else str(error)
+        )
     except (ImportError, OSError) as error:
-        _say_why_not(str(error))
+        _warn_not_in_use(str(error))
     return None
 
 
@@ -43,5 +45,5 @@ def supports(overrides: Mapping[str, object]) -> bool:
     return plain and not any("oauthbearer" in f"{key}={value}".lower() for key, value in overrides.items())
 
 
-def _say_why_not(reason: str) -> None:
+def _warn_not_in_use(reason: str) -> None:
     logger(__name__).warning("penstock's compiled binding to librdkafka is not used", reason=reason)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from penstock.common.ids import TopicPartition
 from penstock.kafka.admin import LATEST
 from penstock.kafka.answers import ANSWER_TIMEOUT_S
-from penstock.kafka.leaders import known
+from penstock.kafka.leaders import checked_offset
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
 
@@ -68,7 +68,7 @@ class BrokerEnds:
             for at, answer in answers.items():
                 if answer in answered:
                     with suppress(KafkaException):
-                        self._ends[TopicPartition(at.topic, at.partition)] = known(answer.result().offset)
+                        self._ends[TopicPartition(at.topic, at.partition)] = checked_offset(answer.result().offset)
         finally:
             # A client that did not get all has leaders that have passed, or is stuck itself: a new one asks next time.
             if len(self._ends) < len(partitions):

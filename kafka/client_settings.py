@@ -83,8 +83,8 @@ class _Library:
             hint = f"; did you mean {prefix + near[0]!r}?" if near else ": the names are librdkafka's"
             raise ConfigError(f"unknown configuration key {key!r}{hint}")
         if found != _OK:
-            said = without_secrets(text.value.decode().strip(), {key: value})
-            raise ConfigError(f"configuration key {key!r}: {said} (got {shown_value(key, value)})")
+            message = without_secrets(text.value.decode().strip(), {key: value})
+            raise ConfigError(f"configuration key {key!r}: {message} (got {shown_value(key, value)})")
         if isinstance(value, str | float) and self._cut(conf, name, str(value)):
             raise ConfigError(f"configuration key {key!r}: a whole number is expected (got {shown_value(key, value)})")
         scope, wanted = self._scopes.get(name, "*"), _SCOPES.get(prefix, "*")

@@ -21,7 +21,7 @@ from penstock.kafka.committed import committed_offsets
 from penstock.kafka.contracts import BEGINNING, END, RecordConsumer
 from penstock.kafka.fetch_watch import PATIENCE_S, FetchWatch, Stall
 from penstock.kafka.fetcher import Event, open_fetcher
-from penstock.kafka.leaders import LEADERS_OUTDATED, known, of_the_leaders, refresh_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, checked_offset, of_the_leaders, refresh_leaders
 from penstock.kafka.missing_topics import MissingTopics
 from penstock.kafka.settings import (
     MISSING_TOPIC,
@@ -145,9 +145,9 @@ class ConfluentConsumer(RecordConsumer):
             return
         self._look_at_s = now_s + PATIENCE_S
         if stalls := self._watch.stalled(now_s, positions, ends):
-            self._start_anew(stalls)
+            self._restart(stalls)
 
-    def _start_anew(self, stalls: Sequence[Stall]) -> None:
+    def _restart(self, stalls: Sequence[Stall]) -> None:
         for stall in stalls:
             self._log.warning(
                 "partition gave nothing, fetching again",
@@ -179,17 +179,17 @@ class ConfluentConsumer(RecordConsumer):
 
     def _failed(self, event: Event) -> None:
         error, tp = event.error, TopicPartition(event.topic or "", event.partition)
-        said = f"{error.str()} ({error.name()})"
+        message = f"{error.str()} ({error.name()})"
         if error.code() in POSITION_LOST:
             if tp in self._positions:
                 self._lost.add(tp)
                 self._wait_for_seek.add(tp)
         elif error.code() in MISSING_TOPIC:
-            self._missing.note(tp.topic, said)
+            self._missing.note(tp.topic, message)
         elif error.code() in RETRIABLE or error.code() in UNREACHABLE:
-            self._log.warning("retriable fetch error", partition=str(tp), error=said)
+            self._log.warning("retriable fetch error", partition=str(tp), error=message)
         else:
-            raise StreamsError(f"cannot read partition {tp.partition} of topic {tp.topic!r}: {said}")
+            raise StreamsError(f"cannot read partition {tp.partition} of topic {tp.topic!r}: {message}")
 
     @override
     def position(self, partition: TopicPartition) -> int:
@@ -260,7 +260,7 @@ class ConfluentConsumer(RecordConsumer):
         if answer.error is not None:
             what = f"learn the offsets of partition {answer.partition} of topic {answer.topic!r}"
             raise as_streams_error(KafkaException(answer.error), what, self._address)
-        return known(answer.offset)
+        return checked_offset(answer.offset)
 
     @override
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:

@@ -39,7 +39,7 @@ or a group waits for other members, nothing is lost by another client with the s
 
 _COMMIT_PATIENCE_S = 60.0
 """librdkafka keeps a commit until a broker answers: one that is stuck (as above), for ever."""
-_WHO_SITS_THERE_S = 3.0
+_MEMBERS_TIMEOUT_S = 3.0
 """Time without an answer after which the static member joins: most likely nobody else reaches the broker either."""
 _METADATA_BEGINS = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
@@ -68,7 +68,7 @@ class ConfluentGroupMember(GroupMember):
         self._on_assigned: OnAssigned | None = None
         self._on_revoked: OnRevoked | None = None
         self._revoking = False
-        self._unseated_s: float | None = None  # None while it has a session in the group
+        self._absent_since_s: float | None = None  # None while it has a session in the group
         self._closed = False
 
     @override
@@ -76,13 +76,13 @@ class ConfluentGroupMember(GroupMember):
         self._on_assigned, self._on_revoked = on_assigned, on_revoked
         self._topics = sorted(topics)
         self._missing.keep(set(self._topics))
-        self._unseat()
+        self._begin_absence()
         self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
         # A member that does not fetch: the group counts the assignment, librdkafka reads nothing.
         client.assign([])
-        self._unseated_s, self._member_id = None, client.memberid() or ""
+        self._absent_since_s, self._member_id = None, client.memberid() or ""
         self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
 
     def _revoked(self, client: Consumer, partitions: list[Tpo]) -> None:
@@ -93,10 +93,10 @@ class ConfluentGroupMember(GroupMember):
             finally:
                 self._revoking = False
         client.unassign()
-        self._unseat()
+        self._begin_absence()
 
     def _lost(self, client: Consumer, partitions: list[Tpo]) -> None:
-        self._unseat()
+        self._begin_absence()
         self._report(None)
         if self._is_taken():
             self._taken = True
@@ -111,15 +111,15 @@ class ConfluentGroupMember(GroupMember):
         try:
             # A new client, for another one's connections may have ended while the process was unresponsive.
             client = AdminClient(admin_settings(self._address, self._overrides))
-            members = members_of(client, self._group, _WHO_SITS_THERE_S)
+            members = members_of(client, self._group, _MEMBERS_TIMEOUT_S)
         except KafkaException as error:
             self._log.warning("cannot look for another static member, joining", group=self._group, error=str(error))
             return False
-        return any(it.seat == self._instance and it.member_id != self._member_id for it in members)
+        return any(it.instance_id == self._instance and it.member_id != self._member_id for it in members)
 
-    def _unseat(self) -> None:
-        if self._unseated_s is None:
-            self._unseated_s = time.monotonic()
+    def _begin_absence(self) -> None:
+        if self._absent_since_s is None:
+            self._absent_since_s = time.monotonic()
 
     def _report(self, partitions: frozenset[TopicPartition] | None) -> None:
         if self._on_assigned is not None and not self._closed:
@@ -133,14 +133,14 @@ class ConfluentGroupMember(GroupMember):
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
-            raise (self._seat_taken() if self._taken else self._as_error(error)) from error
+            raise (self._taken_error() if self._taken else self._as_error(error)) from error
         if self._taken:
-            raise self._seat_taken()
+            raise self._taken_error()
         event = message.error() if message is not None else None
         if message is not None and event is not None:
             self._refused(event, message.topic() or "")
         self._missing.check(self._client)
-        if self._unseated_s is not None and time.monotonic() - self._unseated_s > _JOIN_PATIENCE_S:
+        if self._absent_since_s is not None and time.monotonic() - self._absent_since_s > _JOIN_PATIENCE_S:
             raise SessionLostError(f"{self._no_session()} for {_JOIN_PATIENCE_S:.0f} s: join again with a new client")
 
     def _refused(self, error: KafkaError, topic: str) -> None:
@@ -188,11 +188,11 @@ class ConfluentGroupMember(GroupMember):
     def _as_error(self, error: KafkaException) -> StreamsError:
         detail = error.args[0]
         if isinstance(detail, KafkaError) and is_fenced(detail):
-            if self._unseated_s is not None:
+            if self._absent_since_s is not None:
                 # After an outage the broker answers what the client asked meanwhile, too, and fences by the older of
                 # two requests to join the newer. Who else joins by this name just now is fenced by the next client.
                 return SessionLostError(f"{self._no_session()}: it was fenced while it joined, join again")
-            return self._seat_taken()
+            return self._taken_error()
         if isinstance(detail, KafkaError) and detail.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             return OtherProtocolError(
                 f"group {self._group!r} has members of another protocol, such as those of Kafka Streams for Java"
@@ -203,7 +203,7 @@ class ConfluentGroupMember(GroupMember):
             )
         return as_streams_error(error, f"act as a member of group {self._group!r}", self._address)
 
-    def _seat_taken(self) -> ApplicationStateError:
+    def _taken_error(self) -> ApplicationStateError:
         return ApplicationStateError(
             f"another process has become the static member {self._instance!r} of group {self._group!r}: "
             "the application runs elsewhere under the same application.id"

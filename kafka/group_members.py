@@ -27,19 +27,19 @@ _UNIQUE = len("-14401d05-998b-4c02-806e-7f460ccddf56")
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a group as its broker knows it. ``seat`` is the id of a static member, None for any other."""
+    """A member of a group as its broker knows it. ``instance_id`` is the id of a static member, None for any other."""
 
     member_id: str
-    seat: str | None
+    instance_id: str | None
     client: str
     host: str
 
     @override
     def __str__(self) -> str:
-        return f"{self.seat or self.member_id} of {self.host.removeprefix('/')}"
+        return f"{self.instance_id or self.member_id} of {self.host.removeprefix('/')}"
 
 
-def seat_of(member_id: str, client_id: str) -> str | None:
+def instance_id_of(member_id: str, client_id: str) -> str | None:
     """Returns the ``group.instance.id`` of a static member, None for any other. A static member whose id is also its
     ``client.id`` counts as one that is not static."""
     name = member_id[:-_UNIQUE]
@@ -81,4 +81,4 @@ def _asked(client: AdminClient, group: str, timeout_s: float) -> tuple[Member, .
     if described[0].error is not None:
         raise KafkaException(described[0].error)
     members: list[Any] = described[0].members  # confluent-kafka declares None for what are strings
-    return tuple(Member(it.id, seat_of(it.id, it.client_id), it.client_id, it.client_host) for it in members)
+    return tuple(Member(it.id, instance_id_of(it.id, it.client_id), it.client_id, it.client_host) for it in members)

@@ -40,7 +40,7 @@ class GroupTools(Topics):
             raise as_streams_error(failed, "list the groups", self._address)
         return known
 
-    def free_seats(self, group: str) -> None:
+    def free_static_members(self, group: str) -> None:
         """Join as each static member of ``group``, and leave: librdkafka has no call that removes the membership
         of another. Returns some seconds later, when no member has come back.
 
@@ -48,14 +48,14 @@ class GroupTools(Topics):
         of those only they themselves can free the group.
         """
         members = self.members(group)
-        if others := [str(each) for each in members if each.seat is None]:
+        if others := [str(each) for each in members if each.instance_id is None]:
             raise ApplicationStateError(
                 f"group {group!r} has members that only they themselves can end, for they have no group.instance.id: "
                 f"{', '.join(others)}. Stop them; one that has died leaves after its session.timeout.ms"
             )
         for each in members:
-            assert each.seat is not None
-            self.free_seat(group, each.seat)
+            assert each.instance_id is not None
+            self.free_static_member(group, each.instance_id)
         deadline = time.monotonic() + _BACK_S
         while members and time.monotonic() < deadline:
             if back := self.members(group):
@@ -65,15 +65,15 @@ class GroupTools(Topics):
                 )
             time.sleep(_LOOK_AGAIN_S)
 
-    def free_seat(self, group: str, seat: str, timeout_s: float = FREE_S) -> None:
-        """Like :meth:`free_seats` for one static member whose process has ended, without the wait for its return; does
-        nothing if it is not in the group. Raises StreamsError when it takes longer than ``timeout_s``."""
-        if any(each.seat == seat for each in self.members(group)):
-            self._free(group, seat, time.monotonic() + timeout_s)
+    def free_static_member(self, group: str, instance_id: str, timeout_s: float = FREE_S) -> None:
+        """Like :meth:`free_static_members` for one static member whose process has ended, without the wait for its
+        return; does nothing if it is not in the group. Raises StreamsError when it takes longer than ``timeout_s``."""
+        if any(each.instance_id == instance_id for each in self.members(group)):
+            self._free(group, instance_id, time.monotonic() + timeout_s)
 
-    def _free(self, group: str, seat: str, deadline: float) -> None:
+    def _free(self, group: str, instance_id: str, deadline: float) -> None:
         with client_configuration("consumer."):
-            client = Consumer(member_settings(self._address, group, seat, self._overrides))
+            client = Consumer(member_settings(self._address, group, instance_id, self._overrides))
         joined: list[list[Tpo]] = []
 
         def assigned(consumer: Consumer, partitions: list[Tpo]) -> None:
@@ -85,15 +85,15 @@ class GroupTools(Topics):
         try:
             client.subscribe([topic], on_assign=assigned)
             while not joined:
-                self._poll(client, group, seat, deadline)
+                self._poll(client, group, instance_id, deadline)
             client.unsubscribe()
-            while any(each.seat == seat for each in self.members(group)):
-                self._poll(client, group, seat, deadline)
+            while any(each.instance_id == instance_id for each in self.members(group)):
+                self._poll(client, group, instance_id, deadline)
         finally:
             client.close()
 
-    def _poll(self, client: Consumer, group: str, seat: str, deadline: float) -> None:
-        what = f"end the static member {seat!r} of group {group!r}"
+    def _poll(self, client: Consumer, group: str, instance_id: str, deadline: float) -> None:
+        what = f"end the static member {instance_id!r} of group {group!r}"
         message = client.poll(_POLL_S)
         error = None if message is None else message.error()
         if error is not None and error.code() not in RETRIABLE | UNREACHABLE | MISSING_TOPIC:

@@ -26,7 +26,7 @@ def refresh_leaders(client: AdminClient | Consumer, timeout_s: float = REQUEST_T
     client.list_topics(timeout=timeout_s)
 
 
-def known(offset: int) -> int:
+def checked_offset(offset: int) -> int:
     """Returns ``offset``, if it is an answer: for a partition whose leader dies while it is asked librdkafka 2.16 gives
     OFFSET_INVALID, and no error beside it. Raises KafkaException, as for a leader that is no more."""
     if offset == OFFSET_INVALID:

@@ -610,13 +610,13 @@ cdef int _raise_error(rd_kafka_error_t *error) except -1:
     """Raise what confluent-kafka raises for ``error``, if there is one."""
     if error == NULL:
         return 0
-    said = KafkaError(
+    message = KafkaError(
         rd_kafka_error_code(error), rd_kafka_error_string(error).decode(errors="replace"),
         bool(rd_kafka_error_is_fatal(error)), bool(rd_kafka_error_is_retriable(error)),
         bool(rd_kafka_error_txn_requires_abort(error)),
     )
     rd_kafka_error_destroy(error)
-    raise KafkaException(said)
+    raise KafkaException(message)
 
 
 cdef int _add_offset(
@@ -716,14 +716,14 @@ cdef class CountingSender:
 # ---- the consumer ----
 
 cdef void _on_client_error(rd_kafka_t *client, int code, const char *reason, void *opaque) noexcept nogil:
-    """A topic that is gone is missed by the group's member, too, which asks for it: ``MissingTopics``."""
+    """A topic that is deleted_topics is missed by the group's member, too, which asks for it: ``MissingTopics``."""
 
 
 @cython.no_gc_clear  # closing needs the consumer
 cdef class Fetcher:
     """See ``fetcher.Fetcher``.
 
-    Among the records there are errors: of connections, and of partitions that are gone for good. confluent-kafka has a
+    Among the records there are errors: of connections, and of partitions that are deleted_topics for good. confluent-kafka has a
     callback for them that may only run inside of its own calls: here it would end the process. So it is taken away from
     the client, which is made already: librdkafka has no other way. Nobody misses it, as `binding.supports` leaves
     clients with callbacks of a user to confluent-kafka.

@@ -32,10 +32,10 @@ class MissingTopics:
         self._log = logger(__name__)
         self._deadlines: dict[str, float] = {}
 
-    def note(self, topic: str, said: str) -> None:
+    def note(self, topic: str, reason: str) -> None:
         """The broker has said that it does not know ``topic``; of each partition, perhaps, and again and again."""
         if topic not in self._deadlines:
-            self._log.warning("topic unknown to the broker", topic=topic, error=said)
+            self._log.warning("topic unknown to the broker", topic=topic, error=reason)
             self._deadlines[topic] = time.monotonic() + _PATIENCE_S
 
     def check(self, client: Consumer) -> None:

@@ -79,7 +79,7 @@ class _Mark(Mark):
         return {TopicPartition(topic or "", partition or 0): end for (topic, partition), end in self._ends.items()}
 
 
-def _heard_no_more(error: KafkaError, message: Message) -> None:
+def _ignore_delivery(error: KafkaError, message: Message) -> None:
     """Ignores what becomes of a record of a producer that is closed."""
 
 
@@ -248,4 +248,4 @@ class ConfluentProducer(RecordProducer):
         with suppress(StreamsError):  # of what is given up, or of a producer that has come to its end before
             self.flush(1.0)
         # A mark that calls us back is a cycle, and the client's threads would live until it is collected.
-        self._open = _Mark(None, _heard_no_more)
+        self._open = _Mark(None, _ignore_delivery)

@@ -21,17 +21,19 @@ No topic: it is the whole producer that has come to its end."""
 
 def refused(code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
     """Returns the error of a producer whose order or exactness would not hold any more, or of one record."""
-    said = _said(code, text)
+    message = _description(code, text)
     if code in SPENT:
-        return UndeliveredError(f"the producer cannot continue: {said}", producer_is_spent=True)
+        return UndeliveredError(f"the producer cannot continue: {message}", producer_is_spent=True)
     if code == KafkaError._MSG_TIMED_OUT:
-        return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {said}")
+        return UndeliveredError(f"no broker took a record for topic {topic!r} within message.timeout.ms: {message}")
     if code in _PURGED:
-        return UndeliveredError(f"a record for topic {topic!r} was withdrawn before a broker acknowledged it: {said}")
+        return UndeliveredError(
+            f"a record for topic {topic!r} was withdrawn before a broker acknowledged it: {message}"
+        )
     if topic is None:
-        return ProductionError(f"the producer has failed, what it had queued is not written: {said}")
+        return ProductionError(f"the producer has failed, what it had queued is not written: {message}")
     hint = f": {mend(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
-    what = f"the record cannot be written to topic {topic!r}: {said}{hint}"
+    what = f"the record cannot be written to topic {topic!r}: {message}{hint}"
     return ProductionError(what, topic=topic, partition=partition, key=key)
 
 
@@ -40,15 +42,15 @@ def refused_in_transaction(
 ) -> StreamsError:
     """Returns the error of a transactional producer: it may have to begin again although no record is wrong."""
     if topic is None or code in SPENT:
-        what = f"the transactional producer cannot continue: {_said(code, text)}"
+        what = f"the transactional producer cannot continue: {_description(code, text)}"
         return TransactionAbortedError(what, producer_is_spent=True)
     if code in _ABORTED or code in _UNKNOWN or code in RETRIABLE:
-        what = f"a record for topic {topic!r} was not written: {_said(code, text)}"
+        what = f"a record for topic {topic!r} was not written: {_description(code, text)}"
         return TransactionAbortedError(what, producer_is_spent=code in _UNKNOWN)
     return refused(code, text, topic, partition, key)
 
 
-def _said(code: int, text: str | None) -> str:
+def _description(code: int, text: str | None) -> str:
     error = KafkaError(code) if text is None else KafkaError(code, text)
     return f"{error.str()} ({error.name()})"
 

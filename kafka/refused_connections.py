@@ -59,7 +59,7 @@ class RefusedConnections:
         """True if a broker has refused this client since it was last answered."""
         return self._refusal is not None
 
-    def let_in(self) -> None:
+    def accepted_again(self) -> None:
         """A broker has answered."""
         self.answered, self._refusal = True, None
 
@@ -79,15 +79,15 @@ class RefusedConnections:
             wait([asked], _LOOK_EACH_S)
             client.poll(0)
         found = asked.result()
-        self.let_in()
+        self.accepted_again()
         return found
 
     def explained(self, error: StreamsError, what: str) -> StreamsError:
         """Returns the error to raise in place of ``error``, by which nobody answers: with the cause, if it is known."""
         if self._refusal is not None:
-            said = without_secrets(self._refusal.str(), self._given)
+            message = without_secrets(self._refusal.str(), self._given)
             return KafkaRefusedError(
-                f"cannot {what}: the broker at {self._address} does not let this client in: {said}: "
+                f"cannot {what}: the broker at {self._address} does not let this client in: {message}: "
                 f"{_advice(self._refusal)}"
             )
         if isinstance(error, BrokerUnreachableError) and (listening := _listening(self._address)):
@@ -100,13 +100,13 @@ class RefusedConnections:
 
 
 def _advice(error: KafkaError) -> str:
-    said = error.str()
-    if "certificate verify failed" in said:
+    message = error.str()
+    if "certificate verify failed" in message:
         return (
             "set ssl.ca.location to a PEM file with the certificate of the authority that has signed the broker's, "
             "which must name the host that bootstrap.servers names (docs/SECURITY.md)"
         )
-    if error.code() == KafkaError._SSL or _TLS_ALERT.search(said):
+    if error.code() == KafkaError._SSL or _TLS_ALERT.search(message):
         return (
             "set ssl.certificate.location and ssl.key.location to PEM files with a certificate that the broker trusts "
             "and its key; check security.protocol (docs/SECURITY.md)"

@@ -71,7 +71,7 @@ _OWNED = {
     "admin.": frozenset({"bootstrap.servers"}),
 }  # fmt: skip
 # Settings of group membership that mean nothing to a consumer that is no member of the group.
-_SEAT_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "group.protocol"})
+_MEMBER_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "group.protocol"})
 
 
 def session_timeout_ms(consumer: Mapping[str, Any]) -> int:
@@ -129,7 +129,7 @@ def check_exactly_once(consumer: Mapping[str, Any], producer: Mapping[str, Any],
 
 
 def _fetching(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in overrides.items() if key not in _SEAT_ONLY}
+    return {key: value for key, value in overrides.items() if key not in _MEMBER_ONLY}
 
 
 def consumer_settings(bootstrap_servers: str, group: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,16 +254,16 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
     detail = error.args[0]
     if not isinstance(detail, KafkaError):
         return StreamsError(f"cannot {what}: {detail}")
-    code, said = detail.code(), f"{detail.str()} ({detail.name()})"
+    code, message = detail.code(), f"{detail.str()} ({detail.name()})"
     if code in UNREACHABLE:
         return BrokerUnreachableError(
             f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
             "start it, or fix bootstrap.servers (of a command: --bootstrap-servers or PENSTOCK_BOOTSTRAP_SERVERS)"
         )
     if code in RETRIABLE:
-        return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {said}")
+        return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {message}")
     if code in MISSING_TOPIC:
         return UnknownTopicError(
-            f"cannot {what}: {said}. A broker that has just started says so too; if it lasts, create the topic again"
+            f"cannot {what}: {message}. A broker that has just started says so too; if it lasts, create the topic again"
         )
-    return StreamsError(f"cannot {what}: {said}")
+    return StreamsError(f"cannot {what}: {message}")

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.common.ids import TopicPartition
 from penstock.kafka.admin import LATEST
-from penstock.kafka.leaders import LEADERS_OUTDATED, known, refresh_leaders
+from penstock.kafka.leaders import LEADERS_OUTDATED, checked_offset, refresh_leaders
 from penstock.kafka.settings import REQUEST_TIMEOUT_S, UNREACHABLE, admin_settings, client_configuration, code_of
 
 _AGE_S = 0.1
@@ -82,7 +82,7 @@ class StableEnds:
             return
         del self._asked[partition]
         try:
-            self._known[partition] = question, known(question.answer.result().offset)
+            self._known[partition] = question, checked_offset(question.answer.result().offset)
         except KafkaException as error:
             self._known.pop(partition, None)  # not known, so it is asked again
             if code_of(error) in LEADERS_OUTDATED:

@@ -20,7 +20,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.answers import bounded_result
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.leaders import known, of_the_leaders
+from penstock.kafka.leaders import checked_offset, of_the_leaders
 from penstock.kafka.settings import (
     REQUEST_TIMEOUT_S,
     as_streams_error,
@@ -80,7 +80,7 @@ class Topics(ConfluentAdmin):
         asked = ClientNewTopic(topic.name, topic.partitions, topic.replication_factor, config=dict(topic.config))
         what = f"create topic {topic.name!r}"
         with self._errors(what):
-            self._come_in()
+            self._connect_within()
             [answer] = self._client.create_topics([asked], request_timeout=REQUEST_TIMEOUT_S).values()
         try:
             bounded_result(answer)
@@ -143,7 +143,7 @@ class Topics(ConfluentAdmin):
                 request_timeout=REQUEST_TIMEOUT_S,
             )
             return {
-                TopicPartition(tp.topic, tp.partition): known(bounded_result(answer).offset)
+                TopicPartition(tp.topic, tp.partition): checked_offset(bounded_result(answer).offset)
                 for tp, answer in answers.items()
             }
 

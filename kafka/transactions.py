@@ -105,7 +105,7 @@ class Transactions:
                     detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
                 what = f"take the transactional id {self._id!r}"
                 if (advice := _REFUSED.get(detail.code())) is not None:
-                    raise KafkaRefusedError(f"cannot {what}: {_said(detail)}: {advice}") from error
+                    raise KafkaRefusedError(f"cannot {what}: {_description(detail)}: {advice}") from error
                 raise as_streams_error(KafkaException(detail), what, self._address) from error
             else:
                 return
@@ -124,7 +124,7 @@ class Transactions:
             self._client.abort_transaction(_ABORT_S)
         except KafkaException as error:
             detail: KafkaError = error.args[0]
-            what = f"cannot abort a transaction: {_said(detail)}"
+            what = f"cannot abort a transaction: {_description(detail)}"
             raise TransactionAbortedError(what, producer_is_spent=True) from error
 
     def _failed(self, what: str, error: KafkaException) -> NoReturn:
@@ -134,7 +134,7 @@ class Transactions:
         # Offsets of a topic that is gone count as any others that are refused: if it was one of a pattern, its tasks
         # are taken away; else its reader ends the application when it stays away.
         spent = not detail.txn_requires_abort() or detail.code() in SPENT
-        raise TransactionAbortedError(f"cannot {what}: {_said(detail)}", producer_is_spent=spent) from error
+        raise TransactionAbortedError(f"cannot {what}: {_description(detail)}", producer_is_spent=spent) from error
 
 
 def commit_timeout_s(settings: Mapping[str, Any]) -> float:
@@ -176,7 +176,7 @@ def _settle(done: Future[None], call: Callable[[], None]) -> None:
         done.set_result(None)
 
 
-def _said(error: KafkaError) -> str:
+def _description(error: KafkaError) -> str:
     return f"{error.str()} ({error.name()})"
 
 

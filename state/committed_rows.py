@@ -88,8 +88,8 @@ class CommittedRows:
         if not self._keeps_flushed_rows:
             self.kept.discard_all(rows)
             return
-        position = 0
-        while position := self.kept.put_some(rows, position, _KEPT_AT_ONCE):
+        index = 0
+        while index := self.kept.put_some(rows, index, _KEPT_AT_ONCE):
             yield
 
     def batch_written(self) -> None:

@@ -214,7 +214,7 @@ class StateStore(ABC):
             else:
                 batch.put(self.name, key, value)
 
-    def goes_on_from(self, stream_time: int) -> None:  # noqa: B027  # most count nothing from it
+    def continue_from(self, stream_time: int) -> None:  # noqa: B027  # most count nothing from it
         """Called before a restore: the task continues from a commit at which its records had come to ``stream_time``
         (ms), −1 if that is not known. After a crash a changelog may be ahead of that commit: later records come again,
         and must find what they found. So a store whose rows expire counts from there, until records have come further.

@@ -31,8 +31,8 @@ class FlushListeners:
         if len(listeners) <= 1:
             return listeners[0][0] if listeners else None
 
-        def tell(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
+        def notify(key: bytes, new: Any, old: Any, timestamp: int, headers: Headers | None) -> None:
             for on_flush, old_values in listeners:
                 on_flush(key, new, old if old_values else None, timestamp, headers)
 
-        return tell
+        return notify

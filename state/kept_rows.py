@@ -44,12 +44,12 @@ class _KeptRows:
         self._rows[key] = row
         self.resident_bytes += _bytes_of(key, row)
 
-    def put_some(self, rows: dict[bytes, bytes | None], position: int, most: int) -> int:
-        """Put the next ``most`` of ``rows``, from ``position`` on, which is 0 at first. Returns the position of the
+    def put_some(self, rows: dict[bytes, bytes | None], index: int, most: int) -> int:
+        """Put the next ``most`` of ``rows``, from ``index`` on, which is 0 at first. Returns the position of the
         next call, 0 if none is left. ``rows`` must not be changed in between."""
-        for key, row in islice(rows.items(), position, position + most):
+        for key, row in islice(rows.items(), index, index + most):
             self.put(key, row)
-        return position + most if position + most < len(rows) else 0
+        return index + most if index + most < len(rows) else 0
 
     def discard_all(self, rows: Iterable[bytes]) -> None:
         """Forget the rows of these keys, if they are here: they have changed."""

@@ -14,18 +14,18 @@ def overlay(
     decode: Callable[[bytes], Entry],
 ) -> Iterator[tuple[bytes, Entry]]:
     """Yields ``rows`` with ``changes`` over them, both in the same order."""
-    position = 0
+    index = 0
     for key, row in rows:
-        while position < len(changes) and (changes[position][0] > key if reverse else changes[position][0] < key):
-            if changes[position][1][0] is not None:
-                yield changes[position]
-            position += 1
-        if position < len(changes) and changes[position][0] == key:
-            if changes[position][1][0] is not None:
-                yield changes[position]
-            position += 1
+        while index < len(changes) and (changes[index][0] > key if reverse else changes[index][0] < key):
+            if changes[index][1][0] is not None:
+                yield changes[index]
+            index += 1
+        if index < len(changes) and changes[index][0] == key:
+            if changes[index][1][0] is not None:
+                yield changes[index]
+            index += 1
         else:
             yield key, decode(row)
-    for change in changes[position:]:
+    for change in changes[index:]:
         if change[1][0] is not None:
             yield change

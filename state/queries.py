@@ -116,7 +116,7 @@ def check_prefix(prefix: object) -> None:
         )
 
 
-def behind_prefix(prefix: bytes) -> bytes | None:
+def end_of_prefix(prefix: bytes) -> bytes | None:
     """The first key behind all that begin with ``prefix``; None if there can be none. Raises TypeError unless it is
     bytes."""
     check_prefix(prefix)

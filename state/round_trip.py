@@ -17,7 +17,7 @@ _LATER = 10
 
 _IDENTITY: object = object.__eq__
 _NUMBERS = (bool, int, float)
-_TOLD_BY_EQUALITY = frozenset({bool, int, str, bytes})
+_EQUAL_BY_VALUE = frozenset({bool, int, str, bytes})
 
 
 class RoundTripCheck:
@@ -74,7 +74,7 @@ def difference(serde: Serde[Any], value: Any, data: bytes) -> str:
     except Exception as error:
         return f"cannot be read back ({type(error).__name__}: {error})"
     try:
-        if _same(value, back) or (_told_by_bytes(value, back) and serde.serialize(back) == data):
+        if _same(value, back) or (_equal_by_bytes(value, back) and serde.serialize(back) == data):
             return ""
     except Exception:  # objects that refer to themselves, equality that raises
         if type(back) is type(value) and repr(back) == repr(value):
@@ -97,7 +97,7 @@ def _changed_field(value: Any, back: Any) -> str:
     return ""
 
 
-def _told_by_bytes(value: Any, back: Any) -> bool:
+def _equal_by_bytes(value: Any, back: Any) -> bool:
     """Returns True if equal bytes prove that a value survives. For a dictionary with keys 1 and "1" they do not."""
     value, back = _plain(value), _plain(back)
     if type(value) in _NUMBERS:
@@ -113,7 +113,7 @@ def _plain(value: Any) -> Any:
 def _same(value: Any, back: Any) -> bool:
     if value is back:
         return True
-    if type(value) in _TOLD_BY_EQUALITY and type(back) is type(value):
+    if type(value) in _EQUAL_BY_VALUE and type(back) is type(value):
         return bool(value == back)
     value, back = _plain(value), _plain(back)
     if type(value) in _NUMBERS and type(back) in _NUMBERS:

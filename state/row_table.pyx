@@ -62,13 +62,13 @@ cdef class KeptRows:
     def put(self, key, row):
         self._put(key, row)
 
-    def put_some(self, dict rows, Py_ssize_t position, int most):
+    def put_some(self, dict rows, Py_ssize_t index, int most):
         cdef PyObject *key
         cdef PyObject *row
-        while most and PyDict_Next(rows, &position, &key, &row):
+        while most and PyDict_Next(rows, &index, &key, &row):
             self._put(<object> key, <object> row)
             most -= 1
-        return 0 if most else position
+        return 0 if most else index
 
     def discard_all(self, rows):
         if self.count:

@@ -25,7 +25,7 @@ from penstock.state.in_steps import sorted_by
 from penstock.state.kept_entries import KeptSizes
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.overlay import overlay
-from penstock.state.queries import behind_prefix
+from penstock.state.queries import end_of_prefix
 from penstock.state.round_trip import RoundTripCheck
 from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
 from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
@@ -260,12 +260,12 @@ class WriteBuffer:
             updates = yield from sorted_by(list(map(_NUMBER, self._frozen.values())), updates)
         self._check_round_trips(updates)
         rows: dict[bytes, bytes | None] = {}
-        tell = self._listeners.as_one() if caching else None
+        notify = self._listeners.as_one() if caching else None
         for begin in range(0, len(updates), FLUSH_STEP_ENTRIES):
             step = updates[begin : begin + FLUSH_STEP_ENTRIES]
             if self._keeps_frozen:
                 clean.update(step)
-            self._flush_step(step, before, rows, tell)
+            self._flush_step(step, before, rows, notify)
             yield
         self._frozen = {}
         self._waiting.flushed(len(updates), sum(map(len, rows)) + sum(map(len, filter(None, rows.values()))))
@@ -392,7 +392,7 @@ class WriteBuffer:
     def scan_group(self, name: bytes, group_of: Callable[[bytes], bytes]) -> Iterator[EntryRow]:
         """Entries by key, of the keys that begin with ``name``, for which ``group_of``, the same in every call, returns
         ``name``; maybe of one more key behind them. Keys of other groups need not be put in order for it."""
-        rows = self.committed.scan(name, behind_prefix(name))
+        rows = self.committed.scan(name, end_of_prefix(name))
         return overlay(rows, self._changes.of_group(name, group_of), False, self.decode)
 
     def approximate_num_entries(self) -> int:

@@ -29,15 +29,15 @@ def covering(offsets: Offsets, logged: Mapping[str, int], stores: Iterable[str])
 
     ``logged``: these offsets by store. ``stores``: all stores of the task that have a changelog of their own.
     """
-    told_by = min(offsets)
-    offset, metadata = offsets[told_by]
+    carrier = min(offsets)
+    offset, metadata = offsets[carrier]
     times = decode_remembered(metadata)
     kept, left_out = fitting(times | {store + LOGGED: each for store, each in logged.items()})
     if any(name.endswith(LOGGED) for name in left_out):
         kept, left_out = fitting(times | encode_listed(logged, stores))
     text = encode_partition_time(decode_partition_time(metadata), kept)
-    untold = len(logged) if any(name.endswith(LISTED) for name in left_out) else 0
-    return {**offsets, told_by: CommittedOffset(offset, text)}, untold
+    uncovered = len(logged) if any(name.endswith(LISTED) for name in left_out) else 0
+    return {**offsets, carrier: CommittedOffset(offset, text)}, uncovered
 
 
 def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[str, int]:
@@ -48,13 +48,13 @@ def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[s
     wanted = list(stores)
     found = [decode_remembered(offset.metadata) for offset in offsets]
     listed = [decode_listed(each, wanted) for each in found]
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
     for store in wanted:
         ends = [each[name] for name in _names(store) for each in found if name in each]
         ends += [each[store] for each in listed if store in each]
         if ends:
-            told[store] = max(ends)
-    return told
+            reported[store] = max(ends)
+    return reported
 
 
 def without_coverage(committed: CommittedOffset, stores: Iterable[str]) -> CommittedOffset:
@@ -73,7 +73,7 @@ def _names(store: str) -> tuple[str, str]:
     return store + LOGGED, short_name(store + LOGGED)
 
 
-def say_not_covered(task_id: TaskId, count: int) -> None:
+def warn_not_covered(task_id: TaskId, count: int) -> None:
     """Warn that :func:`covering` had no room for ``count`` stores."""
     logger(__name__).warning(
         "the metadata of committed offsets has no room for the offsets of all changelogs: standbys of this task do not "

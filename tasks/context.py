@@ -17,7 +17,7 @@ from penstock.common.errors import (
 from penstock.common.handlers import ExceptionHandler, HandlerResponse, response_of
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordMetadata
-from penstock.tasks.record_places import PlacedHeaders, RunPosition
+from penstock.tasks.record_places import PlacedHeaders, RunCursor
 
 if TYPE_CHECKING:
     from penstock.tasks.idle_time import IdleTime
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _MISUSE = (TopologyError, UnknownStateStoreError, SerializationError)
 
 
-def is_told(error: Exception) -> bool:
+def is_explained(error: Exception) -> bool:
     """Returns True if an error that leaves user code is penstock's own and complete: a producer's, a store's."""
     return isinstance(error, StreamsError) and not isinstance(error, _MISUSE)
 
@@ -35,7 +35,7 @@ EMIT_INTERVAL_MS = 1000
 """Kafka Streams' own interval, which is not part of its public configuration."""
 
 
-Context = tuple[TopicPartition | None, "RunPosition | PlacedHeaders", Headers | None, int]
+Context = tuple[TopicPartition | None, "RunCursor | PlacedHeaders", Headers | None, int]
 """The current partition, position, headers and timestamp."""
 
 
@@ -98,18 +98,18 @@ class TaskContext:
         self.idle: IdleTime | None = None
         self.partition: TopicPartition | None = None
         self._source: TopicPartition | None = None
-        self._run = RunPosition()
-        self._position: RunPosition | PlacedHeaders = self._run
+        self._run = RunCursor()
+        self._position: RunCursor | PlacedHeaders = self._run
 
     def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
-        """Begin or continue a run of records: see :class:`RunPosition`."""
+        """Begin or continue a run of records: see :class:`RunCursor`."""
         self.partition = self._source = partition
         run = self._position = self._run
         run.offsets = offsets
         run.end = end
         run.values = values
 
-    def enter_run(self, partition: TopicPartition, run: RunPosition) -> None:
+    def enter_run(self, partition: TopicPartition, run: RunCursor) -> None:
         """Continue ``run``, a run of records that was left for another one, or begin it."""
         self.partition = self._source = partition
         self._run = self._position = run
@@ -128,18 +128,18 @@ class TaskContext:
             return self.headers.source, self.headers.offset
         return (None, -1) if self._source is None else (self._source, self._run.offset)
 
-    def enter_buffered(
+    def enter_held_back(
         self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
     ) -> Context:
-        """Make a record that was held back current, until :meth:`leave_buffered` is called with what this returns."""
+        """Make a record that was held back current, until :meth:`leave_held_back` is called with what this returns."""
         before = self.partition, self._position, self.headers, self.timestamp
         self.partition = source
         self.headers = self._position = PlacedHeaders(source, offset, headers)
         self.timestamp = timestamp
         return before
 
-    def leave_buffered(self, before: Context) -> None:
-        """Make what :meth:`enter_buffered` returned current again."""
+    def leave_held_back(self, before: Context) -> None:
+        """Make what :meth:`enter_held_back` returned current again."""
         self.partition, self._position, self.headers, self.timestamp = before
 
     def metadata(self) -> RecordMetadata | None:
@@ -153,7 +153,7 @@ class TaskContext:
 
         An error that an operator further down, a store or a producer has already explained is raised as it is.
         """
-        if is_told(error):
+        if is_explained(error):
             raise error
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 

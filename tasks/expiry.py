@@ -11,7 +11,7 @@ from penstock.tasks.offsets import TTL_TIME
 from penstock.tasks.wiring import Edge, Store, Wiring
 from penstock.topology.physical.operator import TableOperator
 
-Told = Callable[[bytes, Any, int], None]
+OnExpired = Callable[[bytes, Any, int], None]
 """Called with each row that has expired: (key, value, time)."""
 
 
@@ -21,19 +21,19 @@ class Expiry:
 
     def __init__(self, context: TaskContext) -> None:
         self._context = context
-        self._stores: dict[str, tuple[TtlStateStore, Told | None]] = {}
+        self._stores: dict[str, tuple[TtlStateStore, OnExpired | None]] = {}
         self.observed = Remembered()
 
     def __bool__(self) -> bool:
         return bool(self._stores)
 
-    def add(self, store: Store, told: Told | None) -> None:
+    def add(self, store: Store, on_expired: OnExpired | None) -> None:
         """Add a store, if its rows expire. Those added last expire first: parents come after their children."""
         opened = store.opened
         if isinstance(opened, TtlStateStore):
             _, known = self._stores.get(store.builder.name, (None, None))
             # If several nodes write one store (cogroup), they have the same children.
-            self._stores[store.builder.name] = opened, known or told
+            self._stores[store.builder.name] = opened, known or on_expired
 
     def begin(self) -> None:
         """Let the task's time advance while it is idle, if that is configured. Called when all stores are added."""
@@ -54,19 +54,19 @@ class Expiry:
         if time <= self.observed.ms:
             return
         self.observed.ms = time
-        for store, told in reversed(self._stores.values()):
+        for store, on_expired in reversed(self._stores.values()):
             if store.may_expire(time):
-                self._expire(store, told, time)
+                self._expire(store, on_expired, time)
 
-    def _expire(self, store: TtlStateStore, told: Told | None, time: int) -> None:
+    def _expire(self, store: TtlStateStore, on_expired: OnExpired | None, time: int) -> None:
         context = self._context
         for key, value, expired_at in store.expire(time):
-            if told is not None:
-                before = context.enter_buffered(None, -1, None, expired_at)
+            if on_expired is not None:
+                before = context.enter_held_back(None, -1, None, expired_at)
                 try:
-                    told(key, value, expired_at)
+                    on_expired(key, value, expired_at)
                 finally:
-                    context.leave_buffered(before)
+                    context.leave_held_back(before)
 
 
 def expiring(operator: TableOperator, edge: Edge, wiring: Wiring, expiry: Expiry) -> Edge:
@@ -87,10 +87,10 @@ def expiring(operator: TableOperator, edge: Edge, wiring: Wiring, expiry: Expiry
     return run
 
 
-def _forward(send_old_values: bool, wiring: Wiring, store: Store) -> Told:
+def _forward(send_old_values: bool, wiring: Wiring, store: Store) -> OnExpired:
     forward, to_key = wiring.forward_change, wiring.bytes_to_key(store)
 
-    def told(key: bytes, value: Any, expired_at: int) -> None:
+    def on_expired(key: bytes, value: Any, expired_at: int) -> None:
         forward(to_key(key), None, value if send_old_values else None, expired_at)
 
-    return told
+    return on_expired

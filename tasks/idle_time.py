@@ -15,7 +15,7 @@ from penstock.topology.physical.topology import Node
 
 _STEP_MS = 100
 """Least step (ms) of the time of an idle operator, when live: its windows need not be looked at each few ms."""
-_UNWATCHED_MS = 1000
+_LONGEST_STEP_MS = 1000
 """Most time (ms) that is counted between two looks, when live: a process that was frozen, or busy for so long, does not
 know yet what has come to the broker meanwhile."""
 
@@ -46,21 +46,21 @@ class Advancing:
 class IdleTime:
     """The operators of one task whose time advances when idle, and the time of each topic's last record."""
 
-    def __init__(self, idle_ms: int, *, clock_stands: bool) -> None:
+    def __init__(self, idle_ms: int, *, clock_is_frozen: bool) -> None:
         self._idle_ms = idle_ms
-        self._clock_stands = clock_stands
-        self._step_ms = 1 if clock_stands else _STEP_MS
-        self._looked_ms = self._watched_ms = 0
+        self._clock_is_frozen = clock_is_frozen
+        self._step_ms = 1 if clock_is_frozen else _STEP_MS
+        self._looked_ms = self._counted_ms = 0
         self._operators: list[Advancing] = []
         self._children: Mapping[str, Sequence[Node]] = {}
         self._last_ms: dict[str, int] = {}
         self._offsets: dict[str, int] = {}
 
     @classmethod
-    def of(cls, config: StreamsConfig, *, clock_stands: bool) -> IdleTime | None:
+    def of(cls, config: StreamsConfig, *, clock_is_frozen: bool) -> IdleTime | None:
         """Returns an instance for ``window.idle.advance.ms``; None if that is not set."""
         idle_ms = config.window_idle_advance_ms
-        return None if idle_ms is None else cls(idle_ms, clock_stands=clock_stands)
+        return None if idle_ms is None else cls(idle_ms, clock_is_frozen=clock_is_frozen)
 
     def add(
         self,
@@ -110,12 +110,12 @@ class IdleTime:
         for operator in self._operators:
             if operator.of_all or not reached.isdisjoint(operator.nodes):
                 operator.topics |= {topic}
-        self._last_ms[topic] = self._watched_ms
+        self._last_ms[topic] = self._counted_ms
 
     def begin(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
         """Begin behind these records: what happened before is not known, so no topic has been idle yet."""
         self._offsets = dict(offsets)
-        self._looked_ms = self._watched_ms = wall_ms
+        self._looked_ms = self._counted_ms = wall_ms
         self._last_ms = dict.fromkeys(self._last_ms, wall_ms)
         for operator in self._operators:
             if operator.observed.ms >= 0:
@@ -123,7 +123,7 @@ class IdleTime:
 
     def note(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
         """Take note of the last offset of each topic that was processed by now."""
-        now_ms = self._watched(wall_ms)
+        now_ms = self._count_time(wall_ms)
         for topic, offset in offsets:
             if self._offsets.get(topic) != offset:
                 self._offsets[topic] = offset
@@ -136,7 +136,7 @@ class IdleTime:
         processed has reached all operators. It is called only if one is idle; if it returns False, operators that
         depend on that do not move.
         """
-        now_ms = self._watched(wall_ms)
+        now_ms = self._count_time(wall_ms)
         for topic in busy:
             self._last_ms[topic] = now_ms
         moved, flushed = False, False
@@ -155,12 +155,12 @@ class IdleTime:
                 operator.advanced_ms = now_ms
         return moved
 
-    def _watched(self, wall_ms: int) -> int:
+    def _count_time(self, wall_ms: int) -> int:
         """Returns ``wall_ms`` less the time in which it was not looked at."""
         passed = wall_ms - self._looked_ms
         self._looked_ms = wall_ms
-        self._watched_ms += passed if self._clock_stands else min(max(passed, 0), _UNWATCHED_MS)
-        return self._watched_ms
+        self._counted_ms += passed if self._clock_is_frozen else min(max(passed, 0), _LONGEST_STEP_MS)
+        return self._counted_ms
 
     def _since(self, operator: Advancing, now_ms: int) -> int:
         """Returns the time since which nothing has reached ``operator``, nor waited that may still reach it."""

@@ -68,7 +68,7 @@ def _rank(name: str) -> int:
     return 2 if name.endswith((LOGGED, LISTED)) else int(name.endswith(STREAM_TIME))
 
 
-def say_left_out(task_id: TaskId, names: Sequence[str]) -> None:
+def warn_left_out(task_id: TaskId, names: Sequence[str]) -> None:
     """Warn of the names that :func:`fitting` has left out."""
     logger(__name__).warning(
         "the metadata of committed offsets has no room for all times that operators remember over a restart: after one "

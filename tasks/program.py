@@ -252,7 +252,7 @@ def _node_words(node: SourceNode | SinkNode, config: StreamsConfig) -> tuple[str
     """Returns the words for the user's call that made ``node``, and for the option that takes its serdes."""
     if node.written_by is None:
         return f"{'source' if isinstance(node, SourceNode) else 'sink'} {node.name}", "an option"
-    call, serdes = node.written_by.call, node.written_by.told_serdes
+    call, serdes = node.written_by.call, node.written_by.serdes_in_words
     if node.internal:
         topic = internal_topic(
             config.application_id, str(node.topics[0] if isinstance(node, SourceNode) else node.topic)

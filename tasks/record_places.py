@@ -37,7 +37,7 @@ class PlacedHeaders(list[Header]):
         return headers if isinstance(headers, PlacedHeaders) else PlacedHeaders(self.source, self.offset, headers)
 
 
-class RunPosition:
+class RunCursor:
     """The position in the current run of records, kept without a write for each record.
 
     ``values`` is the list iterator that the run advances with each record. Such an iterator knows exactly how many

@@ -99,7 +99,7 @@ class RecordQueue:
         self.partition = partition
         self.source = source
         self.partition_time = -1
-        self.position = 0
+        self.index = 0
         self.processed_offset = -1
         self._handler = handler
         self._context = context
@@ -108,26 +108,26 @@ class RecordQueue:
         self._failed = False
 
     def __len__(self) -> int:
-        return self._in_batches - self.position
+        return self._in_batches - self.index
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     @property
     def batch(self) -> Decoded:
-        """The first batch; ``position`` counts its records that are done."""
+        """The first batch; ``index`` counts its records that are done."""
         return self._batches[0]
 
     @property
     def head_timestamp(self) -> int:
         """Event time of the next record. A bad record is due at once."""
         batch = self._batches[0]
-        return batch.timestamps[self.position] if self.position < len(batch.keys) else -1
+        return batch.timestamps[self.index] if self.index < len(batch.keys) else -1
 
     def run_end(self, limit: int, most: int) -> int:
         """Returns the end of the run that begins with the next record, of at most ``most`` records: it ends before one
         that is not older than ``limit``, which comes after another queue's head."""
-        batch, begin = self._batches[0], self.position
+        batch, begin = self._batches[0], self.index
         end = min(begin + most, len(batch.keys))
         if limit == NO_LIMIT:
             return end
@@ -154,21 +154,21 @@ class RecordQueue:
     def advance(self, end: int) -> None:
         """Count the first batch's records up to index ``end`` as done. Raises the error of a bad one behind them."""
         batch = self._batches[0]
-        if end > self.position:
+        if end > self.index:
             self.processed_offset = batch.offsets[end - 1]
-            newest = batch.timestamps[self.position]
-            if end > self.position + 1:
-                newest = max(batch.timestamps[self.position : end])
+            newest = batch.timestamps[self.index]
+            if end > self.index + 1:
+                newest = max(batch.timestamps[self.index : end])
             if newest > self.partition_time:
                 self.partition_time = newest
-        self.position = end
+        self.index = end
         if end == len(batch.keys):
             if batch.error is not None:
                 raise batch.error
             self.processed_offset = batch.last_offset
             self._batches.popleft()
             self._in_batches -= end
-            self.position = 0
+            self.index = 0
 
     def decode_alone(self, key: bytes | None, value: bytes | None, timestamp: int) -> tuple[Any, Any] | None:
         """Returns key and value of a record that is not queued; None if :meth:`add` must look at it: it may be bad."""

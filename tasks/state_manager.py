@@ -127,12 +127,12 @@ class StateManager:
 
     # ---- restore ----
 
-    def goes_on_from(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+    def continue_from(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Set, before a restore, the commits of the source partitions from which the active task continues. A standby
         calls it again at each commit that it learns of, except with exactly_once_v2: there it has nothing that is not
         committed."""
         for name, time in times_of_commit(self.program, offsets).items():
-            self._stores[name].goes_on_from(time)
+            self._stores[name].continue_from(time)
 
     def changelog_offset(self, store: str) -> int | None:
         """Returns the next offset of its changelog to restore from; None if the store was never written."""

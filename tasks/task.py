@@ -10,7 +10,7 @@ from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
-from penstock.tasks.context import is_told
+from penstock.tasks.context import is_explained
 from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
 from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
@@ -47,7 +47,7 @@ class Task:
     ``complete_commit`` the last two.
 
     ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
-    ``clock_stands``: the host's wall clock does not move while records are processed, so no work is put off by it to
+    ``clock_is_frozen``: the host's wall clock does not move while records are processed, so no work is put off by it to
     save effort. ``sender_of``: returns the send function of each sink; None: all sinks send by ``collector``.
     """
 
@@ -57,7 +57,7 @@ class Task:
         collector: RecordCollector,
         global_stores: Mapping[str, Store] = MappingProxyType({}),
         *,
-        clock_stands: bool = False,
+        clock_is_frozen: bool = False,
         sender_of: SenderOf | None = None,
     ) -> None:
         program, task_id = state_manager.program, state_manager.task_id
@@ -65,11 +65,11 @@ class Task:
         self.task_id = task_id
         self.state_manager = state_manager
         self._context = state_manager.context
-        if clock_stands:
+        if clock_is_frozen:
             self._context.emit_interval_ms = 0
         self._budget = state_manager.budget
         self._punctuations = {type: PunctuationQueue() for type in PunctuationType}
-        idle = self._context.idle = IdleTime.of(config, clock_stands=clock_stands)
+        idle = self._context.idle = IdleTime.of(config, clock_is_frozen=clock_is_frozen)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
         composed = compose(
@@ -103,7 +103,7 @@ class Task:
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
         self._reads_time = bool(self._processors) or self._expiry is not None
-        self._places_headers = _source_is_asked_for_in_a_flush(program, wired)
+        self._places_headers = _flush_reads_source(program, wired)
         self._processed = 0
 
     # ---- start ----
@@ -140,7 +140,7 @@ class Task:
             try:
                 hosted.processor.init(hosted.context)
             except Exception as error:
-                if is_told(error):
+                if is_explained(error):
                     raise
                 what = f"the processor cannot be initialised: {type(error).__name__}: {error}"
                 raise ProcessingError(what, operator=hosted.name) from error
@@ -163,7 +163,7 @@ class Task:
         """
         self._group.set_caught_up(partition, caught_up)
 
-    def buffered(self, partition: TopicPartition) -> int:
+    def queued(self, partition: TopicPartition) -> int:
         """Returns the number of records of ``partition`` that wait."""
         return len(self._group.queues[partition])
 
@@ -182,7 +182,7 @@ class Task:
                 if plain and (taken := take_turns(group, queue, end, max_records - done, self._context)):
                     done += taken
                     break
-                done += end - queue.position
+                done += end - queue.index
                 self._run(queue, end)
                 if queue and done < max_records:
                     chosen = group.exchange(queue)
@@ -196,7 +196,7 @@ class Task:
         return done
 
     def _run(self, queue: RecordQueue, end: int) -> None:
-        batch, begin, context = queue.batch, queue.position, self._context
+        batch, begin, context = queue.batch, queue.index, self._context
         plain = batch.headers is None and not self._reads_time and not self._places_headers
         if plain and end == begin + 1:
             self._run_one(queue, begin)
@@ -295,7 +295,7 @@ class Task:
         return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or went_on
 
     @property
-    def watches_idleness(self) -> bool:
+    def checks_idleness(self) -> bool:
         """True if the host must call :meth:`set_caught_up` for each source partition."""
         return self._idle is not None
 
@@ -360,9 +360,9 @@ class Task:
         and what operators remember."""
         return self._offsets.to_commit()
 
-    def positions(self) -> Iterator[tuple[TopicPartition, int]]:
+    def processed_offsets(self) -> Iterator[tuple[TopicPartition, int]]:
         """Yields per source partition the offset of the last record that was processed; none if there was none."""
-        return self._offsets.positions()
+        return self._offsets.processed_offsets()
 
     def commit_at_once(self) -> None:
         """Do ``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
@@ -391,6 +391,6 @@ class Task:
                 closing.callback(hosted.processor.close)
 
 
-def _source_is_asked_for_in_a_flush(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
+def _flush_reads_source(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
     asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in program.nodes)
     return asks and any(store.opened.context.caching and store.forwarded_by for store in stores.values())

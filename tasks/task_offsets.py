@@ -11,8 +11,8 @@ from penstock.tasks.offsets import (
     decode_remembered,
     encode_partition_time,
     fitting,
-    say_left_out,
     short_name,
+    warn_left_out,
 )
 from penstock.tasks.record_queue import RecordQueue
 
@@ -24,7 +24,7 @@ class TaskOffsets:
         self._task_id = task_id
         self._queues = queues
         self._context = context
-        self._said_left_out = False
+        self._warned_left_out = False
 
     def resume(self, committed: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Continue from what the group has committed."""
@@ -49,9 +49,9 @@ class TaskOffsets:
     def to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Returns the offsets of the next records, with the partitions' times and what operators remember."""
         remembered, left_out = fitting({key: slot.ms for key, slot in self._context.remembered.items() if slot.ms >= 0})
-        if left_out and not self._said_left_out:
-            self._said_left_out = True
-            say_left_out(self._task_id, left_out)
+        if left_out and not self._warned_left_out:
+            self._warned_left_out = True
+            warn_left_out(self._task_id, left_out)
         return {
             partition: CommittedOffset(
                 queue.processed_offset + 1, encode_partition_time(queue.partition_time, remembered)
@@ -60,7 +60,7 @@ class TaskOffsets:
             if queue.processed_offset >= 0
         }
 
-    def positions(self) -> Iterator[tuple[TopicPartition, int]]:
+    def processed_offsets(self) -> Iterator[tuple[TopicPartition, int]]:
         """Yields per partition the offset of the record that was processed last; none if none was."""
         for partition, queue in self._queues.items():
             if queue.processed_offset >= 0:

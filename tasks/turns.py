@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.tasks.context import TaskContext
 from penstock.tasks.partition_group import PartitionGroup
-from penstock.tasks.record_places import RunPosition
+from penstock.tasks.record_places import RunCursor
 from penstock.tasks.record_queue import NO_LIMIT, RecordQueue
 
 _SHORT_RUN = 8
@@ -17,12 +17,12 @@ class _Side:
     __slots__ = ("begin", "head", "queue", "records", "run", "timestamps", "upcoming")
 
     def __init__(self, queue: RecordQueue, most: int) -> None:
-        batch, self.begin = queue.batch, queue.position
+        batch, self.begin = queue.batch, queue.index
         end = min(self.begin + most, len(batch.keys))
         values = iter(batch.values[self.begin : end])
         self.queue = queue
         self.head = queue.source.head
-        self.run = RunPosition(batch.offsets, end, values)
+        self.run = RunCursor(batch.offsets, end, values)
         self.timestamps = batch.timestamps[self.begin : end]
         self.records = zip(batch.keys[self.begin : end], values, strict=False)
         self.upcoming = iter((*self.timestamps, NO_LIMIT))
@@ -43,7 +43,7 @@ def take_turns(group: PartitionGroup, queue: RecordQueue, end: int, most: int, c
 
     It is one loop over both: a run for each record, with what that keeps, and a heap cost 2 µs a record more.
     """
-    if most < _FEWEST_RECORDS or not 0 < end - queue.position < _SHORT_RUN:
+    if most < _FEWEST_RECORDS or not 0 < end - queue.index < _SHORT_RUN:
         return 0
     other = group.only_other()
     if other is None or queue.batch.headers is not None or other.batch.headers is not None:

@@ -36,7 +36,7 @@ class Store:
     builder: AnyStoreBuilder
     opened: StateStore
     forwarded_by: list[str] = field(default_factory=list)
-    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _listeners: set[tuple[str, ...]] = field(default_factory=set)
 
     @property
     def buffer(self) -> WriteBuffer:
@@ -58,11 +58,11 @@ class Store:
         (:mod:`~penstock.tasks.flush_isolation`).
         """
         self.forwarded_by.append(node)
-        told = tuple(children)
-        if told not in self._told or not told:
+        names = tuple(children)
+        if names not in self._listeners or not names:
             assert isinstance(self.opened, BufferedStateStore)
             self.opened.listen(on_flush, old_values)
-        self._told.add(told)
+        self._listeners.add(names)
 
     @property
     def key_serde(self) -> Serde[Any]:

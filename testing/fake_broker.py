@@ -289,7 +289,7 @@ class FakeBroker:
         self.changed.notify_all()
 
     def _metadata_now(self, group: str) -> set[bytes]:
-        return {self.metadata(group, seat, number) for seat, number in self.group(group).incarnations.items()}
+        return {self.metadata(group, instance, number) for instance, number in self.group(group).incarnations.items()}
 
     def metadata(self, group: str, instance: str, incarnation: int) -> bytes:
         """Returns what the owner of an instance id shows, so that the group takes its offsets."""
@@ -332,10 +332,10 @@ class FakeBroker:
     def range_assignment(self, group: str, instance: str) -> frozenset[TopicPartition]:
         """Returns what the range assignor gives to ``instance``."""
         with self.changed:
-            seats = self.group(group).subscriptions
+            subscriptions = self.group(group).subscriptions
             mine: set[TopicPartition] = set()
-            for topic in seats.get(instance, frozenset()):
-                sharing = sorted(seat for seat, topics in seats.items() if topic in topics)
+            for topic in subscriptions.get(instance, frozenset()):
+                sharing = sorted(other for other, topics in subscriptions.items() if topic in topics)
                 each, extra = divmod(len(self._topics.get(topic, ())), len(sharing))
                 place = sharing.index(instance)
                 first = place * each + min(place, extra)

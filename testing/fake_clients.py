@@ -287,8 +287,8 @@ class FakeGroupMember(GroupMember):
                         f"another process has become the static member {self._instance!r} of group {self._group!r}: "
                         "the application runs elsewhere under the same application.id"
                     )
-                seated = self._instance in group.subscriptions
-                self._generation = group.generation if seated else -1
+                has_joined = self._instance in group.subscriptions
+                self._generation = group.generation if has_joined else -1
                 assigned = self._broker.range_assignment(self._group, self._instance)
                 if (self._generation, assigned) != self._reported:
                     return assigned

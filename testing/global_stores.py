@@ -13,8 +13,8 @@ from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.global_state import GlobalStateTask, with_offsets
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.wiring import Store
-from penstock.testing.watch import watched_functions
-from penstock.testing.watched_serdes import watched_serdes
+from penstock.testing.tracked_serdes import tracked_serdes
+from penstock.testing.tracker import tracked_functions
 from penstock.topology.physical.topology import Topology
 
 
@@ -23,9 +23,9 @@ class DrivenGlobalStores:
     do not come back from their serde as they were."""
 
     def __init__(self, topology: Topology, config: StreamsConfig, lost: list[RuleBrokenError]) -> None:
-        program = TaskProgram.of(list(map(watched_functions, topology.global_subtopologies)), config)
+        program = TaskProgram.of(list(map(tracked_functions, topology.global_subtopologies)), config)
         self._lost = lost
-        program = watched_serdes(program, lost.append)
+        program = tracked_serdes(program, lost.append)
         self._task = GlobalStateTask(program, open_task_stores(None, with_offsets(program)))
         self._offsets = dict.fromkeys(self._task.topics, 0)
 

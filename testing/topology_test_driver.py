@@ -29,9 +29,9 @@ from penstock.testing.driver_topics import TestInputTopic, TestOutputTopic
 from penstock.testing.global_stores import DrivenGlobalStores
 from penstock.testing.read_only_stores import ReadOnlyStores
 from penstock.testing.store_access import StoreAccess
-from penstock.testing.watch import watched_functions
-from penstock.testing.watched_rows import WatchedTaskStores, is_own
-from penstock.testing.watched_serdes import watched_serdes
+from penstock.testing.tracked_rows import TrackedTaskStores, is_own
+from penstock.testing.tracked_serdes import tracked_serdes
+from penstock.testing.tracker import tracked_functions
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.topology import SinkNode, SourceNode, Topology, check_wrapped, checked_topology
 
@@ -74,8 +74,8 @@ class TopologyTestDriver(StoreAccess):
         self._error: RecordError | RuleBrokenError | None = None
         self._lost: list[RuleBrokenError] = []
         self._closed = False
-        program = TaskProgram.of([watched_functions(topology.as_one)], checked)
-        self._program = watched_serdes(program, self._lost.append)
+        program = TaskProgram.of([tracked_functions(topology.as_one)], checked)
+        self._program = tracked_serdes(program, self._lost.append)
         sinks = [node.topic for node in program.nodes if isinstance(node, SinkNode)]
         changelogs = [changelog.topic for changelog in program.changelogs.values()]
         self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
@@ -99,16 +99,16 @@ class TopologyTestDriver(StoreAccess):
     def _open(self, stores: TaskStores) -> None:
         """Make stores over ``stores``, from which a task may be made."""
         own = [name for name, builder in self._program.stores.items() if is_own(builder)]
-        self._watched = WatchedTaskStores(stores) if own else None
-        self._rows = self._watched or stores
+        self._tracked = TrackedTaskStores(stores) if own else None
+        self._rows = self._tracked or stores
         self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
-        if self._watched is not None:
+        if self._tracked is not None:
             logs = {name: log.topic for name, log in self._program.changelogs.items() if not log.is_source_topic}
-            self._collector.logged = self._watched.watch(map(self._state_manager.store, own), logs)
+            self._collector.logged = self._tracked.track(map(self._state_manager.store, own), logs)
 
     def _begin(self, committed: Mapping[TopicPartition, Any] | None = None) -> None:
         """Begin a task over the stores, at the offsets ``committed``."""
-        self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_stands=True)
+        self._task = Task(self._state_manager, self._collector, self._globals.stores, clock_is_frozen=True)
         for partition in self._partitions.values():
             self._task.set_caught_up(partition, True)
         self._task.resume(committed or {})
@@ -267,11 +267,11 @@ class TopologyTestDriver(StoreAccess):
         self._task.between_records(self._now_ms)
 
     def _waiting(self) -> int:
-        return len(self._arrived) + sum(self._task.buffered(partition) for partition in self._partitions.values())
+        return len(self._arrived) + sum(self._task.queued(partition) for partition in self._partitions.values())
 
     def _endless(self) -> RuleBrokenError:
         topics = {record[0] for _, record in self._arrived}
-        topics |= {topic for topic, partition in self._partitions.items() if self._task.buffered(partition)}
+        topics |= {topic for topic, partition in self._partitions.items() if self._task.queued(partition)}
         names = ", ".join(map(repr, sorted(topics)))
         return RuleBrokenError(
             f"records come back without end: the topology reads what it writes to {names}, and after {_MOST_ROUNDS:,} "
@@ -295,7 +295,7 @@ class TopologyTestDriver(StoreAccess):
             return False
         if self._task.process(1, self._now_ms):
             return True
-        self._queued = any(self._task.buffered(partition) for partition in self._partitions.values())
+        self._queued = any(self._task.queued(partition) for partition in self._partitions.values())
         return False
 
     def _enqueue(self, offset: int, record: ArrivedRecord) -> None:
@@ -308,8 +308,8 @@ class TopologyTestDriver(StoreAccess):
         self._task.commit_at_once()
         if self._lost:
             raise self._lost[0]
-        if self._watched is not None:
-            self._watched.check()
+        if self._tracked is not None:
+            self._tracked.check()
         self._state_manager.forget_objects()
 
     def _read_back(self) -> None:

@@ -130,7 +130,7 @@ def install(python: Path, *what: str | Path, cwd: Path) -> None:
     run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", *what, cwd=cwd)
 
 
-def test_a_change_of_any_source_of_a_compiled_module_has_it_built_anew() -> None:
+def test_a_change_of_any_source_of_a_compiled_module_rebuilds_it() -> None:
     compiled = runpy.run_path(str(ROOT / "requirements" / "install.py"))["COMPILED"]
     assert {source.name for source in compiled} == {
         "hatch_build.py",

@@ -38,7 +38,7 @@ class CommitCalls:
         GONE_S."""
         clock_s = asyncio.get_running_loop().time
         dead_since_s: float | None = None
-        told = False
+        warned = False
         while True:
             try:
                 answer = await asyncio.wait_for(self._call(request), CALL_S)
@@ -51,8 +51,8 @@ class CommitCalls:
                         f"actor {self._actor_id} cannot commit: Ray calls the coordinator dead for {GONE_S:.0f} s "
                         f"({type(error).__name__}): start the application again"
                     ) from error
-                if not told:
-                    told = True
+                if not warned:
+                    warned = True
                     self._log.warning("coordinator unreachable, commit waits for it", error=repr(error))
                 await asyncio.sleep(_AGAIN_S)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.actors.clock import Clock
-from penstock.actors.commit_stops import StopWatch
+from penstock.actors.commit_stops import CommitStopMeter
 from penstock.actors.commits.guarantee import ANSWER_SLICE_S, Guarantee
 from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import SOON_S, Steps
@@ -53,9 +53,9 @@ class Commit:
         self._clock = clock
         self._beside_records = beside_records
 
-    def forget(self, broken: HostedTask) -> None:
+    def forget(self, failed: HostedTask) -> None:
         """Continue without this task: what it did does not count."""
-        self.tasks = [hosted for hosted in self.tasks if hosted is not broken]
+        self.tasks = [hosted for hosted in self.tasks if hosted is not failed]
 
     def steps(self) -> Steps[CommitAnswer]:
         """Flush downstream and changelogs, let Kafka take the offsets, then write the stores.
@@ -115,7 +115,7 @@ class Commits:
     def __init__(self, guarantee: Guarantee, clock: Clock, interval_s: float) -> None:
         self.under_way: Commit | None = None
         self.accepted = 0
-        self.stops = StopWatch(clock.monotonic_s)
+        self.stops = CommitStopMeter(clock.monotonic_s)
         self._steps: Steps[CommitAnswer] | None = None
         self._guarantee = guarantee
         self._clock = clock
@@ -185,10 +185,10 @@ class Commits:
         self.accepted += answer.accepted
         return answer
 
-    def forget(self, broken: HostedTask) -> None:
+    def forget(self, failed: HostedTask) -> None:
         """Have the commit under way, if there is one, continue without this task."""
         if self.under_way is not None:
-            self.under_way.forget(broken)
+            self.under_way.forget(failed)
 
     def abandon(self) -> None:
         """Drops the commit under way, if there is one: its tasks end, or go back to the last commit."""

@@ -59,7 +59,7 @@ class ExactlyOnce(Guarantee):
         self._is_awaited = is_awaited
         self._clock = clock
         self._log = logger(__name__)
-        self._seat: bytes | None = None
+        self._group_metadata: bytes | None = None
         self._pauses = Pauses()
         self._asked: Future[None]  # the producer is in use until it is done
         self.producer: TransactionalProducer
@@ -91,18 +91,18 @@ class ExactlyOnce(Guarantee):
             yield from self._take_id()
 
     @override
-    def find_seat(self) -> Steps[CommitAnswer]:
-        if self._seat is not None:
+    def find_group_metadata(self) -> Steps[CommitAnswer]:
+        if self._group_metadata is not None:
             return CommitAnswer(True)
         answer = yield from answer_to(self._ask({}))
         if answer.accepted:
-            self._seat = answer.group_metadata
+            self._group_metadata = answer.group_metadata
         return answer
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        assert self._seat is not None  # found before any of the tasks was opened
-        asked = self.producer.commit_transaction(offsets, self._seat)
+        assert self._group_metadata is not None  # found before any of the tasks was opened
+        asked = self.producer.commit_transaction(offsets, self._group_metadata)
         try:
             yield from self._answer(self.producer, asked, "commit a transaction")
         except TransactionAbortedError as error:
@@ -114,7 +114,7 @@ class ExactlyOnce(Guarantee):
 
     @override
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        self._seat = None
+        self._group_metadata = None
         yield self._pauses.next_s()
         if not error.producer_is_spent:
             try:
@@ -126,10 +126,10 @@ class ExactlyOnce(Guarantee):
                 return
         self._close_when_free(self.producer)
         del self.producer  # if the actor ends now, there is nothing to abort
-        yield from self._hear_whether_it_may()
+        yield from self._refuse_if_expelled()
         yield from self._take_id()
 
-    def _hear_whether_it_may(self) -> Steps[None]:
+    def _refuse_if_expelled(self) -> Steps[None]:
         """Raises RefusedError if this actor is no part of the application any more: then it must not take its id back,
         since the actor that has it now would have to begin again.
 
@@ -150,8 +150,8 @@ class ExactlyOnce(Guarantee):
         given_up_s = self._clock.monotonic_s() + producer.answers_within_s
         while not asked.done():
             if self._clock.monotonic_s() >= given_up_s:
-                said = f"cannot {what}: librdkafka has not come back for {producer.answers_within_s:.0f} s"
-                raise TransactionAbortedError(said, producer_is_spent=True)
+                message = f"cannot {what}: librdkafka has not come back for {producer.answers_within_s:.0f} s"
+                raise TransactionAbortedError(message, producer_is_spent=True)
             yield ANSWER_SLICE_S
         yield from answer_to(asked)
 

@@ -64,7 +64,7 @@ class Guarantee(Protocol):
         """Make sending possible again, with the same producer or another. What was sent since the last commit is not
         waited for any more. Raises RefusedError if this actor is to do nothing any more: then there is no producer."""
 
-    def find_seat(self) -> Steps[CommitAnswer]:
+    def find_group_metadata(self) -> Steps[CommitAnswer]:
         """Find out if the actor may commit for its tasks. Comes before their positions are read."""
 
     def withhold(self) -> None:
@@ -134,7 +134,7 @@ class AtLeastOnce(Guarantee):
         self.producer = self._make()
 
     @override
-    def find_seat(self) -> Steps[CommitAnswer]:
+    def find_group_metadata(self) -> Steps[CommitAnswer]:
         # Asked at each commit.
         yield from ()
         return CommitAnswer(True)

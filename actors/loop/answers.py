@@ -53,7 +53,7 @@ class Answering(Protocol):
     def serializers(self) -> Mapping[str, Serialize]:
         """Serializers of the values of each store."""
 
-    def seen(self, store: str, committed: bool) -> Position:
+    def position_of(self, store: str, committed: bool) -> Position:
         """Position of ``store``: the records that it has seen, or those that are ``committed``."""
 
     def topics_of(self, store: str) -> Collection[str]:
@@ -119,18 +119,18 @@ class QueryExecutor:
         rows = 0
         for _ in range(min(len(self._ranges), KEYS_A_STEP)):
             ranging = self._ranges.popleft()
-            answer = self._go_on(ranging)
+            answer = self._read_chunk(ranging)
             if answer is None or not ranging.query.query.is_of_one_key:
                 return
             rows += max(len(answer.rows), answer.size * CHUNK_ROWS // CHUNK_BYTES)
             if rows >= CHUNK_ROWS:
                 return
 
-    def _go_on(self, ranging: _Range) -> StoreAnswer | None:
+    def _read_chunk(self, ranging: _Range) -> StoreAnswer | None:
         answer = self._refusal(ranging.query)
         if answer is None:
             try:
-                answer = ranging.go_on(self._asked(ranging.query), self._position(ranging.query))
+                answer = ranging.read_chunk(self._asked(ranging.query), self._position(ranging.query))
             except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
                 answer = self._failed(error)
         if answer is None:
@@ -166,7 +166,7 @@ class QueryExecutor:
         which = query.task_id, query.store, query.committed
         seen = self._seen.get(which)
         if seen is None:
-            seen = self._seen[which] = self._asked(query).seen(query.store, query.committed)
+            seen = self._seen[which] = self._asked(query).position_of(query.store, query.committed)
         return seen
 
     def _found(self, query: StoreQuery) -> Answering | None:
@@ -238,7 +238,7 @@ class _Range:
     reached: bytes | None = None
     position: Position | None = None
 
-    def go_on(self, hosted: Answering, position: Position) -> StoreAnswer | None:
+    def read_chunk(self, hosted: Answering, position: Position) -> StoreAnswer | None:
         """Read one chunk. Returns the answer when it is complete, else None. ``position``: that of the store now."""
         if self.position is None:
             self.position, self.reached = position, self.query.after

@@ -140,7 +140,7 @@ class HostedTasks:
         opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]
         if not opened:
             return CommitAnswer(True)
-        answer = yield from self._find_seat()
+        answer = yield from self._find_group_metadata()
         if answer is None or not answer.accepted:
             return answer or CommitAnswer(True)  # superseded: the order that waits begins them
         if not (yield from self._opening.find_starts(opened, self._is_superseded)):
@@ -156,8 +156,8 @@ class HostedTasks:
             yield 0.0
         return answer
 
-    def _find_seat(self) -> Steps[CommitAnswer | None]:
-        finding = self._guarantee.find_seat()
+    def _find_group_metadata(self) -> Steps[CommitAnswer | None]:
+        finding = self._guarantee.find_group_metadata()
         while not self._is_superseded():
             try:
                 yield next(finding)
@@ -202,7 +202,7 @@ class HostedTasks:
         # One that an order supersedes is still overtaken, and is given out by the next round.
         jobs = [self._begin_again(begin_again) for begin_again in stale]
         if suspects := [hosted for hosted in self.running if hosted.meters.partitioners.suspects]:
-            jobs.append(self._opening.tell_of_partitioners(suspects, self._is_superseded))
+            jobs.append(self._opening.report_partitioners(suspects, self._is_superseded))
         return busy or followed, jobs
 
     def _begin_again(self, begin_again: Callable[[], None]) -> Steps[None]:

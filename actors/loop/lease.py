@@ -30,7 +30,7 @@ def lease_s(config: StreamsConfig) -> float:
 
 
 @dataclass(frozen=True)
-class Word:
+class QuestionId:
     """Goes with each question of a coordinator to a stream actor. ``incarnation`` is larger for each coordinator that
     is started; ``number`` counts its questions to this actor from 1; ``answered`` is the highest number whose answer
     had arrived when this question was sent, 0 for none."""
@@ -45,7 +45,8 @@ class Lease:
 
     A question alone does not make it longer, since the answer may be lost. A later question names the answer that has
     arrived: the lease then ends ``lasts_s`` after the arrival of the question that was answered. The coordinator got
-    that answer later, so it knows a time at which the lease has ended. :meth:`hear` may be called from another thread.
+    that answer later, so it knows a time at which the lease has ended. :meth:`question_arrived` may be called from
+    another thread.
 
     ``is_orphaned`` returns True if the process that started the actor, its raylet, has ended: then the lease is over.
     """
@@ -62,15 +63,15 @@ class Lease:
         self._lasts_s = lasts_s
         self._ends_s = self._clock_s() + lasts_s
 
-    def hear(self, word: Word) -> None:
+    def question_arrived(self, question_id: QuestionId) -> None:
         """A question has arrived. One of an earlier coordinator than the last changes nothing."""
-        if word.incarnation < self._incarnation:
+        if question_id.incarnation < self._incarnation:
             return
-        if word.incarnation > self._incarnation:
-            self._incarnation, self._arrived_s = word.incarnation, {}
-        self._arrived_s.setdefault(word.number, self._clock_s())
-        answered_s = self._arrived_s.get(word.answered)
-        self._arrived_s = {number: at_s for number, at_s in self._arrived_s.items() if number >= word.answered}
+        if question_id.incarnation > self._incarnation:
+            self._incarnation, self._arrived_s = question_id.incarnation, {}
+        self._arrived_s.setdefault(question_id.number, self._clock_s())
+        answered_s = self._arrived_s.get(question_id.answered)
+        self._arrived_s = {number: at_s for number, at_s in self._arrived_s.items() if number >= question_id.answered}
         if answered_s is not None:
             self._ends_s = max(self._ends_s, answered_s + self._lasts_s)
 

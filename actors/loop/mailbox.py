@@ -14,7 +14,7 @@ T = TypeVar("T")
 class Mailbox:
     """Commands run in the thread that calls :meth:`serve`; the other methods may be called from any thread.
 
-    ``rejection`` gives the error for commands that come after :meth:`shut`.
+    ``rejection`` gives the error for commands that come after :meth:`close`.
     """
 
     def __init__(self, rejection: Callable[[], Exception]) -> None:
@@ -59,7 +59,7 @@ class Mailbox:
             if idle:
                 self.idle_s += time.monotonic() - begun_s
 
-    def shut(self) -> None:
+    def close(self) -> None:
         """Reject what waits and all that comes."""
         self._shut = True
         self.serve(0.0)

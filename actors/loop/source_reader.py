@@ -80,11 +80,11 @@ class SourceReader:
         """Pause partitions of which enough has piled up, resume those with little. Returns True if any was resumed."""
         resumed = False
         for tp in hosted.sources:
-            buffered = hosted.task.buffered(tp)
-            if buffered > self._limit * _PAUSE_FACTOR and tp not in self._paused:
+            queued = hosted.task.queued(tp)
+            if queued > self._limit * _PAUSE_FACTOR and tp not in self._paused:
                 self._consumer.pause([tp])
                 self._paused.add(tp)
-            elif buffered <= self._limit and tp in self._paused:
+            elif queued <= self._limit and tp in self._paused:
                 self._resume(tp)
                 resumed = True
         return resumed
@@ -98,7 +98,7 @@ class SourceReader:
         the end of a topic that is written in transactions, as in Kafka Streams."""
         for hosted in running:
             for tp in hosted.sources:
-                if not hosted.task.buffered(tp):
+                if not hosted.task.queued(tp):
                     hosted.task.pass_over(tp, self._consumer.position(tp))
 
     # ---- ends ----

@@ -29,7 +29,7 @@ class Standstill:
         """True while processing is paused because the lease is over."""
         return self._since_s is not None
 
-    def watch(self) -> None:
+    def end_if_over(self) -> None:
         """At the end of the lease, withdraws the records that are on their way to a broker, and makes the producer
         refuse more. Called each second by another thread than the loop's: the loop may be in a long record, or wait
         for room in the queue of its producer, or for an answer from Kafka."""

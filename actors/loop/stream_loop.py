@@ -176,7 +176,7 @@ class StreamLoop:
     def stop(self) -> Future[None]:
         """See :class:`~penstock.actors.orders.Stop`. Idempotent."""
         if self._stopped is None:
-            self._stopped = self._jobs.promise(lambda done: self._ending(told=done))
+            self._stopped = self._jobs.promise(lambda done: self._ending(stopped=done))
         return self._stopped
 
     @property
@@ -357,34 +357,34 @@ class StreamLoop:
 
     # ---- end ----
 
-    def _ending(self, broken: HostedTask | None = None, told: Future[None] | None = None) -> Steps[None]:
+    def _ending(self, failed: HostedTask | None = None, stopped: Future[None] | None = None) -> Steps[None]:
         """Commit all tasks but the broken one, as well as that goes, and end."""
         try:
-            yield from self._assignment.commit([hosted for hosted in self._running if hosted is not broken])
+            yield from self._assignment.commit([hosted for hosted in self._running if hosted is not failed])
         except UndeliveredError as error:
             self._log.warning(f"{error.happened} at the end", reason=str(error))
-        self._finish(self._failed_with, told)
-        if told is not None:
-            told.set_result(None)
+        self._finish(self._failed_with, stopped)
+        if stopped is not None:
+            stopped.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
         """End because of ``error``. When it is one task's own fault the others commit first, as well as they can."""
         if self.finished.done():
             return
         error = with_writer(error, self._running)
-        text = describe_error(error) + self.uncaught.hear(error)
+        text = describe_error(error) + self.uncaught.handle(error)
         self._log.error("stream loop failed", error=text, task=self._task_at_work())
-        broken, self._current = self._current or self._hosted.starting, None
+        failed, self._current = self._current or self._hosted.starting, None
         in_job, self._job = self._job is not None, None
         self._jobs.clear()
-        if broken is None or self._guarantee.exactly_once or in_job or self._failed_with is not None:
+        if failed is None or self._guarantee.exactly_once or in_job or self._failed_with is not None:
             self._finish(self._failed_with or text)  # the first error is the cause
         else:
             self._failed_with = text
-            self._commits.forget(broken)
-            self._jobs.append(self._ending(broken))
+            self._commits.forget(failed)
+            self._jobs.append(self._ending(failed))
 
-    def _finish(self, error: str | None, told: Future[None] | None = None) -> None:
+    def _finish(self, error: str | None, stopped: Future[None] | None = None) -> None:
         self._commits.abandon()  # whose steps hold on to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close]
@@ -394,5 +394,5 @@ class StreamLoop:
         self._running.clear()
         self.finished.set_result(error)
         self._queries.reject(self._ended_error())
-        self._jobs.reject(self._ended_error(), but=told)
-        self._mailbox.shut()
+        self._jobs.reject(self._ended_error(), but=stopped)
+        self._mailbox.close()

@@ -47,7 +47,7 @@ class TaskOpening:
         self._budget = budget
         self._globals = global_stores
         self._clock = clock
-        self._not_watched: set[str] = set()
+        self._unknown_topics: set[str] = set()
 
     def open(
         self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
@@ -87,7 +87,7 @@ class TaskOpening:
         if counts is None:
             return False
         for hosted in opened:
-            hosted.meters.partitioners.begin({topic: counts.get(topic, 0) for topic in self._watched(hosted)})
+            hosted.meters.partitioners.begin({topic: counts.get(topic, 0) for topic in self._checked_topics(hosted)})
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
         finding = partial(start_positions, self._consumer, self._admin, resets)
         starts = yield from retry_while_unavailable(finding, self._clock, is_superseded)
@@ -97,24 +97,24 @@ class TaskOpening:
             hosted.begin({tp: starts[tp] for tp in hosted.sources}, self._guarantee.exactly_once)
         return True
 
-    def tell_of_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:
+    def report_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:
         """Reports what their watches have found, if the topics still have as many partitions as when the tasks began.
         Reports nothing if ``is_superseded``. Raises PartitionerMismatchError if the configuration wants that."""
         counts = yield from self._source_partitions(suspects, is_superseded)
         if counts is not None:
             for hosted in suspects:
-                hosted.meters.partitioners.tell(counts)
+                hosted.meters.partitioners.report(counts)
 
     def _source_partitions(
         self, tasks: Sequence[HostedTask], is_superseded: Callable[[], bool]
     ) -> Steps[Mapping[str, int] | None]:
         """Returns the numbers of partitions of the topics that they watch; of none whose description Kafka refuses."""
-        watched = {topic for hosted in tasks for topic in self._watched(hosted)}
-        if not watched:
+        checked = {topic for hosted in tasks for topic in self._checked_topics(hosted)}
+        if not checked:
             return {}
         counts = yield from retry_while_unavailable(self._listed, self._clock, is_superseded)
-        if counts is not None and (unknown := sorted(watched - counts.keys() - self._not_watched)):
-            self._not_watched.update(unknown)
+        if counts is not None and (unknown := sorted(checked - counts.keys() - self._unknown_topics)):
+            self._unknown_topics.update(unknown)
             logger(__name__).warning(
                 "the partitioner of source topics is not checked, because Kafka does not describe them to the admin "
                 "client: grant it the operation Describe on these topics",
@@ -129,7 +129,7 @@ class TaskOpening:
         except KafkaRefusedError:
             return {}
 
-    def _watched(self, hosted: HostedTask) -> frozenset[str]:
+    def _checked_topics(self, hosted: HostedTask) -> frozenset[str]:
         """Returns the topics whose keys matter to the task, unless the program has another partitioner for them."""
         return hosted.meters.partitioners.topics - self._programs.topics_by_chosen_partitioners
 

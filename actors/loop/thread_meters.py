@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.actors.commit_stops import StopWatch
+from penstock.actors.commit_stops import CommitStopMeter
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.task_host.task_meters import TaskMeters
 from penstock.common.measures import Look, Window
@@ -57,7 +57,7 @@ class ThreadMeters:
         self,
         tasks: Iterable[tuple[TaskMeters, TaskMetrics]],
         reader: SourceReader,
-        commits: StopWatch,
+        commits: CommitStopMeter,
         accepted: int,
         state: int,
         restore_rate: float,

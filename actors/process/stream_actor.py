@@ -20,7 +20,7 @@ import ray
 from ray import cloudpickle
 
 from penstock.actors.commits.commit_calls import CommitCalls
-from penstock.actors.loop.lease import Lease, Word, lease_s
+from penstock.actors.loop.lease import Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ActorEnd,
@@ -95,7 +95,7 @@ class StreamActor:
     def _look_at_lease(self, loop: StreamLoop, belonging: Belonging) -> None:
         while True:
             time.sleep(_LOOK_AT_LEASE_EACH_S)
-            loop.standstill.watch()
+            loop.standstill.end_if_over()
             if self._raylet.has_ended():
                 belonging.leave("the raylet of its node has ended")
 
@@ -143,13 +143,13 @@ class StreamActor:
         await asyncio.wrap_future(loop.take(order))
         return loop.in_doubt
 
-    async def heartbeat(self, word: Word) -> None:
+    async def heartbeat(self, question_id: QuestionId) -> None:
         """Returns at once, whatever the loop does: the process lives."""
-        self._lease.hear(word)
+        self._lease.question_arrived(question_id)
 
-    async def status(self, word: Word) -> ActorStatus:
+    async def status(self, question_id: QuestionId) -> ActorStatus:
         """Returns the status of the actor."""
-        self._lease.hear(word)
+        self._lease.question_arrived(question_id)
         status = await asyncio.wrap_future(self._started().status())
         return replace(status, generation=self._generation, incarnation=self._lease.incarnation)
 

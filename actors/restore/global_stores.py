@@ -96,7 +96,7 @@ class GlobalStores:
         """The stores by the task ids under which they are asked, once open: each the only one of its sub-topology."""
         return {TaskId(sub.id, 0): self for sub in self._subtopologies if self._opened is not None}
 
-    def seen(self, store: str, committed: bool) -> Position:
+    def position_of(self, store: str, committed: bool) -> Position:
         """The records of its topic that ``store`` has taken in; as of the last commit the ``committed`` ones."""
         opened = self._open_ones
         task, topic = opened.task, self._topic_of(store)

@@ -27,7 +27,7 @@ _WORTH_A_LOAD = 20_000
 """Least number of offsets to restore for which records are gathered into a load; fewer are written as they come."""
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
 """Bytes of rows that are gathered for one store, and for all, before they are written."""
-_TELL_EVERY_S = 10.0
+_LOG_EVERY_S = 10.0
 Stored = TypeVar("Stored", bound=StoredTask)
 EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
 """Returns the receiver of the events of a replay of a task's store from a partition."""
@@ -55,12 +55,12 @@ class Replay(Generic[Stored]):
     thrown_away: int | None = None
 
     @property
-    def left(self) -> int:
+    def offsets_left(self) -> int:
         """Number of offsets that the store is behind."""
         return max(0, self.end - self.position)
 
     @property
-    def goes_on(self) -> bool:
+    def has_no_end(self) -> bool:
         """True if there is no end any more that it could reach."""
         return self.followed and self.caught_up
 
@@ -87,7 +87,7 @@ class Replays(Generic[Stored]):
         self._progress: dict[TaskId, RestoreProgress] = {}
         self._writing: tuple[Replay[Stored], Iterator[None]] | None = None
         self._slice_records = _FIRST_SLICE
-        self._tell_at_s = 0.0
+        self._log_at_s = 0.0
 
     @property
     def consumer(self) -> RecordConsumer:
@@ -106,7 +106,7 @@ class Replays(Generic[Stored]):
         """Add a replay; :meth:`assign` must follow."""
         now_s = self._clock.monotonic_s()
         if not self.by_partition:
-            self._tell_at_s = now_s + _TELL_EVERY_S
+            self._log_at_s = now_s + _LOG_EVERY_S
         self._progress.setdefault(task.id, RestoreProgress(now_s))
         self._log.info(
             "restoring store",
@@ -202,7 +202,9 @@ class Replays(Generic[Stored]):
         if self._writing is not None:
             return []
         position, replays = self.consumer.position, self.by_partition
-        left = [(tp, it) for tp, it in replays.items() if tp not in self.overtaken and not it.goes_on and not it.waits]
+        left = [
+            (tp, it) for tp, it in replays.items() if tp not in self.overtaken and not it.has_no_end and not it.waits
+        ]
         reached = [it for tp, it in left if position(tp) >= it.end]
         for replay in reached:
             if replay.load is not None:
@@ -252,24 +254,24 @@ class Replays(Generic[Stored]):
 
     # ---- progress ----
 
-    def tell_if_due(self) -> bool:
+    def log_if_due(self) -> bool:
         """Log the progress of replays that are not at their ends, every ten seconds. Returns True if it was time."""
         now_s = self._clock.monotonic_s()
-        if now_s < self._tell_at_s:
+        if now_s < self._log_at_s:
             return False
-        self._tell_at_s = now_s + _TELL_EVERY_S
+        self._log_at_s = now_s + _LOG_EVERY_S
         for tp, replay in self.by_partition.items():
             if replay.caught_up:
                 continue
             rate = replay.progress.rate(now_s)
             self._log.info(
                 "still restoring store",
-                task=str(replay.task.id), store=replay.store, topic=tp.topic, records_left=replay.left,
-                records_per_s=round(rate), seconds_left=round(replay.left / rate) if rate else None,
+                task=str(replay.task.id), store=replay.store, topic=tp.topic, records_left=replay.offsets_left,
+                records_per_s=round(rate), seconds_left=round(replay.offsets_left / rate) if rate else None,
             )  # fmt: skip
         return True
 
-    def tell_end(self, replay: Replay[Stored]) -> None:
+    def log_end(self, replay: Replay[Stored]) -> None:
         """Report that ``replay`` has come to its end, to its events and in the log."""
         replay.events.end()
         took_s, total = replay.progress.took_s(self._clock.monotonic_s()), replay.progress.total
@@ -281,7 +283,7 @@ class Replays(Generic[Stored]):
 
     def progress(self, task: Stored) -> RestoreFigures:
         """Returns how far the stores of ``task`` have come."""
-        left = sum(replay.left for replay in self.by_partition.values() if replay.task is task)
+        left = sum(replay.offsets_left for replay in self.by_partition.values() if replay.task is task)
         known = self._progress.get(task.id)
         if known is None:
             return RestoreFigures()
@@ -293,7 +295,7 @@ class Replays(Generic[Stored]):
         """Stop reading ``replay``: it has come to its end. :meth:`assign` must follow."""
         del self.by_partition[replay.partition]
         self.overtaken.discard(replay.partition)
-        self.tell_end(replay)
+        self.log_end(replay)
 
     def forget(self, task: Stored, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
         """Read no more for ``task``, which is about to be closed, or promoted; what was written of it is on disk."""

@@ -62,7 +62,7 @@ class Restoration:
         """Restore one slice. Returns True if there were records, and the tasks that now lack nothing. ``alone``: no
         task runs that would wait for it."""
         busy, ended = self._replays.step(alone)
-        self._replays.tell_if_due()
+        self._replays.log_if_due()
         if not ended:
             return busy, []
         for replay in ended:

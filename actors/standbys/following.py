@@ -61,8 +61,8 @@ class Following:
         error."""
         if not standby.changelogs:
             return True
-        starts, untold = self._starts.find(standby, self._replays.consumer), standby.untold
-        if any(start.partition in untold and start.position < start.logged for start in starts):
+        starts, unreported = self._starts.find(standby, self._replays.consumer), standby.unreported
+        if any(start.partition in unreported and start.position < start.logged for start in starts):
             return False
         for store, tp, position, end, _, _ in starts:
             # What comes behind the first end is fetched once: nobody reads it again.
@@ -76,11 +76,11 @@ class Following:
         for replay in reached:
             if not replay.caught_up:
                 replay.caught_up = True
-                self._replays.tell_end(replay)
+                self._replays.log_end(replay)
             if not replay.followed:
                 replay.waits = True
                 self._replays.consumer.pause([replay.partition])
-        if self._replays.tell_if_due():
+        if self._replays.log_if_due():
             self._note_commits()
         return busy
 
@@ -185,7 +185,7 @@ class Following:
     def _end_of(self, replay: Replay[StandbyTask]) -> int | None:
         """Returns the offset up to which there is something to follow; None before the first fetch, and after an error
         of the leader until the next fetch."""
-        if not replay.goes_on:
+        if not replay.has_no_end:
             return replay.end
         end = self._replays.consumer.end_offset(replay.partition)
         if end is not None:

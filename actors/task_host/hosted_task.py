@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing_extensions import override
 
 from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
-from penstock.actors.task_host.partitioner_watch import PartitionerWatch
+from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.positions import Start
 from penstock.actors.task_host.standby_task import StandbyTask
 from penstock.actors.task_host.stored_task import StoredTask
@@ -20,7 +20,7 @@ from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
 from penstock.state.memory_budget import MemoryBudget
-from penstock.tasks.commit_coverage import covered, covering, say_not_covered, without_coverage
+from penstock.tasks.commit_coverage import covered, covering, warn_not_covered, without_coverage
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -60,16 +60,16 @@ class HostedTask(StoredTask):
         self._own_changelogs = self.changelogs.keys() - self.source_changelogs
         self._covered: Mapping[str, int] = {}
         """The offset behind the last changelog record of each store that the commit under way covers."""
-        self._told: Mapping[str, int] = {}
+        self._covered_at_start: Mapping[str, int] = {}
         """Changelog offsets of the commit from which the task continues, as far as that names them for standbys."""
-        self._said_not_covered = False
+        self._warned_not_covered = False
         self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
     def has_several_inputs(self) -> bool:
         """True if the task must hear what was fetched of each source partition: it waits for one while it has records
         of another, or watches for idle ones."""
-        return len(self.sources) > 1 or self.task.watches_idleness
+        return len(self.sources) > 1 or self.task.checks_idleness
 
     @property
     @override
@@ -77,10 +77,10 @@ class HostedTask(StoredTask):
         # What follows in a source topic is still to be processed as input.
         return {tp: self.starts[tp].offset for store, tp in self.changelogs.items() if store in self.source_changelogs}
 
-    def seen(self, store: str, committed: bool) -> Position:
+    def position_of(self, store: str, committed: bool) -> Position:
         """Returns the records of its sources that ``store`` has seen; if ``committed``, as of the last commit."""
         if not committed and store not in self.task.written_by_flushes:
-            return Position.of(self.task.positions())
+            return Position.of(self.task.processed_offsets())
         # What is behind a cache has seen what the last snapshot flushed.
         offsets = self.committed if committed or not self.snapshot else self.snapshot
         return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
@@ -109,13 +109,13 @@ class HostedTask(StoredTask):
         behind it come again, as they do at least once."""
         self.starts = starts
         found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
-        self._told = covered(found.values(), self._own_changelogs)
+        self._covered_at_start = covered(found.values(), self._own_changelogs)
         self.committed = {tp: without_coverage(each, self._own_changelogs) for tp, each in found.items()}
         for tp, start in starts.items():
             if start.lost is not None:
-                self.meters.lost(tp, start.lost.offset, start.offset - start.lost.offset)
-        if self._told or not exactly_once:
-            self.state_manager.goes_on_from(self._resume_from())
+                self.meters.count_lost(tp, start.lost.offset, start.offset - start.lost.offset)
+        if self._covered_at_start or not exactly_once:
+            self.state_manager.continue_from(self._resume_from())
 
     def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:
         return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}
@@ -137,7 +137,7 @@ class HostedTask(StoredTask):
         if self._exactly_once:
             return False
         restored = {store: self.state_manager.changelog_offset(store) for store in self._own_changelogs}
-        return any(end is not None and end != self._told.get(store) for store, end in restored.items())
+        return any(end is not None and end != self._covered_at_start.get(store) for store, end in restored.items())
 
     def add(self, batch: RecordBatch) -> None:
         """Queue records of one of its sources. Raises PartitionerMismatchError if that is wanted."""
@@ -174,13 +174,13 @@ class HostedTask(StoredTask):
 
     def skip(self, tp: TopicPartition, position: int, to: int) -> None:
         """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
-        self.meters.lost(tp, position, to - position)
+        self.meters.count_lost(tp, position, to - position)
         self._read_on_at[tp] = to
         self._leave_lost_positions()
 
     def _leave_lost_positions(self) -> None:
         # No record may follow soon, and the next start must not find the lost position again.
-        for tp in [tp for tp in self._read_on_at if not self.task.buffered(tp)]:
+        for tp in [tp for tp in self._read_on_at if not self.task.queued(tp)]:
             before = self.task.offsets().get(tp) or self.committed.get(tp)
             to = self._read_on_at.pop(tp)
             self.task.resume({tp: CommittedOffset(to, before.metadata if before is not None else "")})
@@ -217,16 +217,16 @@ class HostedTask(StoredTask):
         they cover of the changelogs. ``flushed``: as for :meth:`has_logged`, of what was sent since the snapshot."""
         behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
         self._covered = {store: offset for store, offset in behind.items() if offset is not None}
-        told = {store: offset for store, offset in self._covered.items() if store in self._own_changelogs}
-        if self._exactly_once or not told:
+        own = {store: offset for store, offset in self._covered.items() if store in self._own_changelogs}
+        if self._exactly_once or not own:
             return self.snapshot
         if not self.snapshot:
             # No record was processed, but a processor has changed its stores: standbys must hear of it.
             self.snapshot = {tp: CommittedOffset(start.offset) for tp, start in self.starts.items()}
-        offsets, left_out = covering(self.snapshot, told, self._own_changelogs)
-        if left_out and not self._said_not_covered:
-            self._said_not_covered = True
-            say_not_covered(self.id, left_out)
+        offsets, left_out = covering(self.snapshot, own, self._own_changelogs)
+        if left_out and not self._warned_not_covered:
+            self._warned_not_covered = True
+            warn_not_covered(self.id, left_out)
         return offsets
 
     def has_committed(self, wall_ms: int) -> Iterator[None]:
@@ -258,9 +258,9 @@ class HostedTask(StoredTask):
             finally:
                 self.task.close()
 
-    def buffered(self) -> dict[str, int]:
+    def queued(self) -> dict[str, int]:
         """Returns the number of records of each topic that wait."""
-        return {tp.topic: self.task.buffered(tp) for tp in self.sources}
+        return {tp.topic: self.task.queued(tp) for tp in self.sources}
 
     def counted(self) -> TaskMetrics:
         """Returns the task's counters, which continue when the task begins again after an aborted transaction."""
@@ -270,7 +270,7 @@ class HostedTask(StoredTask):
         """Returns what the coordinator and people may know of the task."""
         counted = self.counted()
         positions = {tp: start.offset for tp, start in self.starts.items()}
-        positions.update((tp, offset + 1) for tp, offset in self.task.positions())
+        positions.update((tp, offset + 1) for tp, offset in self.task.processed_offsets())
         return TaskStatus(
             self.id,
             self.state,
@@ -291,13 +291,13 @@ class HostedTask(StoredTask):
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
-        return self.meters.measured(counted, self.state_manager, self.buffered(), now_s)
+        return self.meters.measured(counted, self.state_manager, self.queued(), now_s)
 
     def _lag(self, tp: TopicPartition, start: Start, consumer: RecordConsumer) -> int:
         if self.state is not TaskState.RUNNING:
             return start.end - start.offset
         end = consumer.end_offset(tp)
-        return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.buffered(tp)
+        return max(0, (start.end if end is None else end) - consumer.position(tp)) + self.task.queued(tp)
 
 
 def open_hosted_task(
@@ -328,8 +328,8 @@ def open_hosted_task(
 
 def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
     fails = program.config.partitioner_mismatch == "fail"
-    watch = PartitionerWatch(task_id, program.meetings, fails=fails)
-    return TaskMeters({topic: source.node for topic, source in program.sources.items()}, watch)
+    check = PartitionerCheck(task_id, program.meetings, fails=fails)
+    return TaskMeters({topic: source.node for topic, source in program.sources.items()}, check)
 
 
 def promote(
@@ -356,7 +356,7 @@ def renew_hosted_task(
     hosted.close()
     manager, meters = StateManager(hosted.id, program, stores, producer, budget), hosted.meters
     task = _task_over(manager, producer, global_stores, meters)
-    meters.renewed(hosted.task.metrics(), hosted.buffered())
+    meters.renewed(hosted.task.metrics(), hosted.queued())
     return HostedTask(task, hosted.directory, hosted.reads, meters)
 
 

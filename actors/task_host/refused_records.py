@@ -22,11 +22,11 @@ def with_writer(error: BaseException, tasks: Iterable[HostedTask]) -> BaseExcept
     )
     made_of = f"; it was made of a record behind the last commit: {', '.join(since)}" if since else ""
     operator = " or ".join(sorted(set(writing.values())))
-    told = ProductionError(
+    raised = ProductionError(
         error.what + made_of, operator=operator, topic=error.topic, partition=error.partition, key=error.key
     )
-    told.__cause__ = error
-    return told
+    raised.__cause__ = error
+    return raised
 
 
 def _writer(program: TaskProgram, topic: str) -> str | None:

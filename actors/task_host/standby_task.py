@@ -42,7 +42,7 @@ class StandbyTask(StoredTask):
         own = self.changelogs.keys() - self.source_changelogs
         self.held = self.source_changelogs & self.changelogs.keys() if exactly_once else set(self.changelogs)
         """The stores that are followed only as far as commits report."""
-        self._told_by_metadata = self.held & own
+        self._reported_by_metadata = self.held & own
         self.heard: Asked | None = None
         """The time of the last question about commits that was answered."""
         self._committed: Offsets = {}
@@ -55,9 +55,9 @@ class StandbyTask(StoredTask):
         return dict.fromkeys(of_sources, 0) | self._limits
 
     @property
-    def untold(self) -> set[TopicPartition]:
+    def unreported(self) -> set[TopicPartition]:
         """The changelogs of which no commit reports how much belongs to it."""
-        return {self.changelogs[store] for store in self._told_by_metadata} - self._limits.keys()
+        return {self.changelogs[store] for store in self._reported_by_metadata} - self._limits.keys()
 
     def take_committed(self, committed: Offsets, asked: Asked) -> bool:
         """Take the answer to a question that was ``asked`` then: the active task has committed these offsets, beside
@@ -73,14 +73,14 @@ class StandbyTask(StoredTask):
             tp = self.changelogs[store]
             if tp in own:
                 self._limits[tp] = own[tp].offset
-        told = covered(own.values(), self._told_by_metadata)
-        self._limits.update((self.changelogs[store], end) for store, end in told.items())
-        if self._told_by_metadata:
+        reported = covered(own.values(), self._reported_by_metadata)
+        self._limits.update((self.changelogs[store], end) for store, end in reported.items())
+        if self._reported_by_metadata:
             # What a crashed attempt has logged behind the commit before may be part of this one, and be of later times.
-            self.state_manager.goes_on_from(own)
+            self.state_manager.continue_from(own)
         return True
 
-    def seen(self, store: str, committed: bool) -> Position:
+    def position_of(self, store: str, committed: bool) -> Position:
         """Returns NOWHERE: changelogs do not name the records that their own were made of."""
         return NOWHERE
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.actors.clock import Clock
 from penstock.actors.steps import Steps
 from penstock.actors.task_host.state_home import OWNER_FILE, PROCESS_ID_FILE, RUNS_IN_FILE
-from penstock.actors.task_host.task_directory import GLOBAL, GLOBAL_COPY, TaskDirectory
+from penstock.actors.task_host.task_directory import GLOBAL, GLOBAL_STORES_DIRECTORY, TaskDirectory
 from penstock.common.errors import StateStoreError, StateStoreLockedError
 from penstock.common.log import logger
 from penstock.state.disk.directory_lock import LOCK, DirectoryLock
@@ -113,4 +113,4 @@ def _paths(root: Path) -> Iterator[Path]:
         if _NAME.fullmatch(path.name):
             yield path
         elif path.name == GLOBAL:
-            yield from (copy for copy in sorted(path.iterdir()) if GLOBAL_COPY.fullmatch(copy.name))
+            yield from (copy for copy in sorted(path.iterdir()) if GLOBAL_STORES_DIRECTORY.fullmatch(copy.name))

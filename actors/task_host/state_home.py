@@ -32,8 +32,8 @@ def claim(home: Path) -> None:
         write_whole(file, json.dumps({"application.id": home.name, "format": _FORMAT}) + "\n")
         return
     try:
-        said = json.loads(text)
-        owner, version = str(said["application.id"]), int(said["format"])
+        record = json.loads(text)
+        owner, version = str(record["application.id"]), int(record["format"])
     except (ValueError, KeyError, TypeError) as error:
         raise StateStoreError(
             f"the state directory {home} cannot be used: {file} does not say whose it is [{text[:200]!r}]. If the "

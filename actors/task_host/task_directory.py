@@ -29,7 +29,7 @@ from penstock.state.disk.task_stores import destroy_task_stores, open_task_store
 
 GLOBAL = "global"
 """Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
-GLOBAL_COPY = re.compile(r"\d+")
+GLOBAL_STORES_DIRECTORY = re.compile(r"\d+")
 """The names of these copies."""
 _STANDBY = "standby"
 _WHOSE = "task"
@@ -50,7 +50,7 @@ class TaskDirectory:
         self.path = path
         self._note = path / "last-commit"
         # The copies of the global stores are all alike.
-        self._whose = GLOBAL if GLOBAL_COPY.fullmatch(path.name) else path.name.partition("-")[0]
+        self._owner_name = GLOBAL if GLOBAL_STORES_DIRECTORY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0
 
@@ -65,7 +65,9 @@ class TaskDirectory:
         with self._written():
             lock = DirectoryLock(self.path)
             try:
-                claim(self.path.parent.parent if GLOBAL_COPY.fullmatch(self.path.name) else self.path.parent)
+                claim(
+                    self.path.parent.parent if GLOBAL_STORES_DIRECTORY.fullmatch(self.path.name) else self.path.parent
+                )
                 self._current_ms = self._last_commit_ms()
                 self._claim()
                 return self._open(builders, lock)
@@ -140,14 +142,14 @@ class TaskDirectory:
     def _claim(self) -> None:
         """Note whose stores these are, unless that is noted already."""
         file = self.path / _WHOSE
-        said = file.read_text().strip() if file.exists() else ""
-        if not said:  # nor does a file that was just written when the machine lost its power
+        owner = file.read_text().strip() if file.exists() else ""
+        if not owner:  # nor does a file that was just written when the machine lost its power
             self.path.mkdir(parents=True, exist_ok=True)
-            write_whole(file, f"{self._whose}\n")
+            write_whole(file, f"{self._owner_name}\n")
             return
-        if said != self._whose:
+        if owner != self._owner_name:
             raise StateStoreError(
-                f"the stores in {self.path} are those of task {said}, not of {self._whose}: move the directory "
+                f"the stores in {self.path} are those of task {owner}, not of {self._owner_name}: move the directory "
                 "back, or delete it, so that they are restored from their changelogs. Nothing was deleted"
             )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.actors.task_host.partitioner_watch import PartitionerWatch
+from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.state_meters import StateMeters
 from penstock.common.ids import TopicPartition
 from penstock.common.measures import LatencyCounts, Meter, Sent, Window
@@ -53,7 +53,7 @@ class _Consumed:
 class TaskMeters:
     """``sources``: the node that reads each topic. ``partitioners``: what is found out of the topics' keys."""
 
-    def __init__(self, sources: Mapping[str, str], partitioners: PartitionerWatch) -> None:
+    def __init__(self, sources: Mapping[str, str], partitioners: PartitionerCheck) -> None:
         self.partitioners = partitioners
         self.process = ProcessMeter()
         self.punctuate = Meter()
@@ -83,7 +83,7 @@ class TaskMeters:
         if len(timestamps) > 1:
             latencies.add(now_ms - timestamps[-1])
 
-    def lost(self, tp: TopicPartition, position: int, records: int) -> None:
+    def count_lost(self, tp: TopicPartition, position: int, records: int) -> None:
         """Counts records from ``position`` on, deleted before they were read. A repeated call has no effect."""
         if records > 0 and (tp, position) not in self._lost_at:
             self._lost_at.add((tp, position))
@@ -103,11 +103,11 @@ class TaskMeters:
         if (sender := self._senders.pop((node, topic), None)) is not None:
             self._sent[node, topic] = self._sent.get((node, topic), Sent()) + sender.take()
 
-    def renewed(self, counted: TaskMetrics, buffered: Mapping[str, int]) -> None:
-        """The task was made again, after it had come to ``counted``; its ``buffered`` records per topic come again."""
+    def renewed(self, counted: TaskMetrics, queued: Mapping[str, int]) -> None:
+        """The task was made again, after it had come to ``counted``; its ``queued`` records per topic come again."""
         self._before = self.totals(counted)
         for topic, consumed in self._consumed.items():
-            consumed.given_up += buffered.get(topic, 0)
+            consumed.given_up += queued.get(topic, 0)
 
     # ---- when somebody asks ----
 
@@ -130,13 +130,11 @@ class TaskMeters:
         self._restored = total
         return self._restored_before + total
 
-    def measured(
-        self, counted: TaskMetrics, stores: StateManager, buffered: Mapping[str, int], now_s: float
-    ) -> Measured:
-        """Returns all measurements. ``counted``: totals; ``buffered``: records per topic that wait."""
+    def measured(self, counted: TaskMetrics, stores: StateManager, queued: Mapping[str, int], now_s: float) -> Measured:
+        """Returns all measurements. ``counted``: totals; ``queued``: records per topic that wait."""
         return {
-            **self._of_task(counted, stores, sum(buffered.values()), now_s),
-            **self._of_sources(buffered, now_s),
+            **self._of_task(counted, stores, sum(queued.values()), now_s),
+            **self._of_sources(queued, now_s),
             **self._of_sinks(now_s),
             **self.stores.measured(stores, now_s),
         }
@@ -147,7 +145,7 @@ class TaskMeters:
             window = self._windows[name] = Window()
         return window
 
-    def _of_task(self, counted: TaskMetrics, stores: StateManager, buffered: int, now_s: float) -> Measured:
+    def _of_task(self, counted: TaskMetrics, stores: StateManager, queued: int, now_s: float) -> Measured:
         process = self.process
         slowest_s, process.slowest_s = process.slowest_s, 0.0
         processing = self._window("process").look(now_s, process.records, process.spent_s, slowest_s)
@@ -167,12 +165,12 @@ class TaskMeters:
             (TASK, "dropped-records-rate"): dropped.rate,
             (TASK, "enforced-processing-rate"): enforced.rate,
             (TASK, "enforced-processing-total"): counted.enforced_processing_total,
-            (TASK, "active-buffer-count"): buffered,
+            (TASK, "active-buffer-count"): queued,
             (TASK, "parted-joins"): len(self.partitioners.parted),
             (TASK, "cache-size-bytes-total"): stores.cache_bytes(),
         }
 
-    def _of_sources(self, buffered: Mapping[str, int], now_s: float) -> Measured:
+    def _of_sources(self, queued: Mapping[str, int], now_s: float) -> Measured:
         measured: Measured = {}
         processed: dict[str, int] = {}
         ages: dict[str, Sent] = {}
@@ -180,7 +178,7 @@ class TaskMeters:
             node = self._source_of.get(topic, topic)
             measured[TOPIC, "records-consumed-total", node, topic] = consumed.records
             measured[TOPIC, "bytes-consumed-total", node, topic] = consumed.bytes
-            processed[node] = processed.get(node, 0) + consumed.records - consumed.given_up - buffered.get(topic, 0)
+            processed[node] = processed.get(node, 0) + consumed.records - consumed.given_up - queued.get(topic, 0)
             ages[node] = _together(ages.get(node), consumed.latencies.take(0, 0))
         for topic, misplaced in self.partitioners.misplaced.items():
             measured[TOPIC, "misplaced-keys-total", self._source_of.get(topic, topic), topic] = misplaced

@@ -331,7 +331,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
                     "start() and after close()"
                 )
             control.refuse_if_running(self.application_id)
-            with connections.connected_where_it_starts():
+            with connections.connected_as_start_would():
                 local_state.clean_up(self.config.state_dir / self.application_id)
 
     def _running(self) -> ApplicationStatus:

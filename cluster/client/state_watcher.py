@@ -74,9 +74,9 @@ class StateWatcher:
         # What no way leads to is what a restarted coordinator begins with, unless it is the end.
         for state in states_between(self._state, seen) or ((seen,) if seen.has_ended else ()):
             old, self._state = self._state, state
-            self._tell(state, old)
+            self._notify(state, old)
 
-    def _tell(self, new: ApplicationState, old: ApplicationState) -> None:
+    def _notify(self, new: ApplicationState, old: ApplicationState) -> None:
         try:
             self._listener(new, old)
         except Exception:  # a user's function may raise anything, and the application must not end with it

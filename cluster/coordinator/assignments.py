@@ -21,14 +21,14 @@ class Assignments:
         owned: OwnedTasks,
         placer: TaskPlacer,
         first_epoch: int,
-        say: Callable[[Instruction], None],
+        instruct: Callable[[Instruction], None],
     ) -> None:
         self.epoch = first_epoch - 1
         """The last epoch given out."""
         self._actors = actors
         self._owned = owned
         self._placer = placer
-        self._say = say
+        self._instruct = instruct
 
     def go_above(self, epoch: int) -> None:
         """Give out no epoch up to ``epoch``, which an earlier coordinator has given out."""
@@ -66,4 +66,4 @@ class Assignments:
                 actor.outdated, actor.standbys = False, standbys
                 actor.running &= {task for task in tasks if issued[task] == actor.issued.get(task)}
                 actor.epoch, actor.issued, actor.held = self.epoch, issued, actor.held | tasks
-                self._say(AssignTasks(name, actor.epoch, tasks, standbys))
+                self._instruct(AssignTasks(name, actor.epoch, tasks, standbys))

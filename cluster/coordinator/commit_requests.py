@@ -34,12 +34,12 @@ class CommitRequests:
         actors: Mapping[str, ActorRecord],
         owned: OwnedTasks,
         exactly_once: bool,
-        say: Callable[[Instruction], None],
+        instruct: Callable[[Instruction], None],
     ) -> None:
         self._actors = actors
         self._owned = owned
         self._exactly_once = exactly_once
-        self._say = say
+        self._instruct = instruct
         self._waiting: list[CommitRequest] = []
         self._with_kafka: set[tuple[str, int]] = set()
 
@@ -57,7 +57,7 @@ class CommitRequests:
             earlier = (
                 f"epoch {request.epoch} is stale: it was that of an earlier actor by the name of {request.actor_id}"
             )
-            self._say(RefuseCommit(request, earlier))
+            self._instruct(RefuseCommit(request, earlier))
         elif actor is None or request.number > actor.last_commit:
             self._supersede(request)
             if actor is not None:
@@ -66,7 +66,7 @@ class CommitRequests:
         elif request.number < actor.last_commit:
             self._refuse(request, _SUPERSEDED)
         elif actor.answer is not None:
-            self._say(actor.answer)
+            self._instruct(actor.answer)
         # Else it waits, here or for Kafka, and its answer answers this call too.
 
     def _supersede(self, request: CommitRequest) -> None:
@@ -104,7 +104,7 @@ class CommitRequests:
 
     def _judge(self, request: CommitRequest) -> None:
         """Let Kafka have it if the actor may commit it now; without what is of topics that are gone."""
-        if gone := {tp for tp in request.offsets if tp.topic in self._owned.gone}:
+        if gone := {tp for tp in request.offsets if tp.topic in self._owned.deleted_topics}:
             request = replace(request, offsets={tp: at for tp, at in request.offsets.items() if tp not in gone})
         reason = self._refusal_reason(request)
         if reason is not None:
@@ -113,7 +113,7 @@ class CommitRequests:
             self._accept(AcceptCommit(request))
         elif not self._exactly_once:
             self._with_kafka.add((request.actor_id, request.number))
-            self._say(CommitOffsets(request))
+            self._instruct(CommitOffsets(request))
         elif self._may_be_member(request):
             self._accept(AcceptCommit(request, self._owned.group_metadata))
         else:
@@ -131,14 +131,14 @@ class CommitRequests:
         actor = self._actors.get(accepted.request.actor_id)
         if actor is not None and actor.last_commit == accepted.request.number:
             actor.answer = accepted
-        self._say(accepted)
+        self._instruct(accepted)
 
     def _refuse(self, request: CommitRequest, reason: str) -> None:
         refused = RefuseCommit(request, reason)
         actor = self._actors.get(request.actor_id)
         if actor is not None and actor.last_commit == request.number:
             actor.answer, actor.outdated = refused, True
-        self._say(refused)
+        self._instruct(refused)
 
     def _refusal_reason(self, request: CommitRequest) -> str | None:
         actor = self._actors.get(request.actor_id)

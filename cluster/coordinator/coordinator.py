@@ -100,7 +100,7 @@ class Coordinator(CoordinatorView):
         self._exactly_once = exactly_once
         self._next_actor = 1
         self._actors: dict[str, ActorRecord] = {}
-        self._rollouts, self._unfit = Rollouts(self._actors, rollout, self._say), UnfitNodes()
+        self._rollouts, self._unfit = Rollouts(self._actors, rollout, self._instruct), UnfitNodes()
         self._elasticity = Elasticity(
             self._actors, self._rollouts, self._unfit, tasks_per_actor, standby_policy.replicas
         )
@@ -112,9 +112,9 @@ class Coordinator(CoordinatorView):
         self._waiting_for_actors = self._probing = False
         self._at_rest = self._nothing_new = False
         self._out: list[Instruction] = []
-        self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._say)
-        self._fences = Fences(self._actors, self._owned, exactly_once, self._commits.under_way, self._say)
-        self._assignments = Assignments(self._actors, self._owned, self._placer, first_epoch, self._say)
+        self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._instruct)
+        self._fences = Fences(self._actors, self._owned, exactly_once, self._commits.under_way, self._instruct)
+        self._assignments = Assignments(self._actors, self._owned, self._placer, first_epoch, self._instruct)
         self.state = ApplicationState.CREATED
         self.error: str | None = None
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -161,7 +161,7 @@ class Coordinator(CoordinatorView):
         self._at_rest = not out
         return out
 
-    def _say(self, instruction: Instruction) -> None:
+    def _instruct(self, instruction: Instruction) -> None:
         self._out.append(instruction)
 
     # ---- events ----
@@ -207,7 +207,9 @@ class Coordinator(CoordinatorView):
         actor = self._actors.get(event.actor_id)
         # One under an earlier assignment may name a task that has been closed since, to read something else.
         if actor is not None and event.epoch == actor.epoch and actor.phase is not Phase.FENCING:
-            self._nothing_new = actor.running == event.running and self._placer.tells_nothing(actor, event.lags)
+            self._nothing_new = actor.running == event.running and self._placer.is_no_reason_to_choose(
+                actor, event.lags
+            )
             if actor.running != event.running:
                 self._placer.ran(event.running, actor.node)
             actor.running, actor.lags = event.running, event.lags
@@ -223,7 +225,7 @@ class Coordinator(CoordinatorView):
     def _actor_lost(self, event: ActorLost) -> None:
         actor = self._actors.get(event.actor_id)
         if actor is not None and actor.phase in (Phase.STARTING, Phase.UP) and event.created:
-            self._rollouts.lost(actor)
+            self._rollouts.actor_lost(actor)
         self._gone(event.actor_id, in_doubt=True, may_write_s=event.may_write_s)
 
     def _gone(
@@ -242,10 +244,10 @@ class Coordinator(CoordinatorView):
         self._forget(name)
         if not self.state.is_live:
             return
-        self._fences.gone(name, actor, in_doubt, may_write_s)
+        self._fences.actor_gone(name, actor, in_doubt, may_write_s)
         # A version on trial is rolled back instead of being tried ever more slowly.
         if may_repeat and actor.phase is not Phase.STOPPING and not self._rollouts.on_trial(actor):
-            lost = self._replacements.lost(actor.worked) if error is None else self._replacements.failed(error)
+            lost = self._replacements.actor_lost(actor.worked) if error is None else self._replacements.failed(error)
             self._out += lost
 
     def _actor_failed(self, event: ActorFailed) -> None:
@@ -303,7 +305,7 @@ class Coordinator(CoordinatorView):
 
     def _reconcile(self) -> None:
         if self.state.is_live:
-            if not self._owned.known or self._cpus is None:
+            if not self._owned.is_known or self._cpus is None:
                 return
             self._start_and_stop_actors()
             self._choose_actors()

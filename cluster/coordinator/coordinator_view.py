@@ -152,7 +152,7 @@ class CoordinatorView:
     @property
     def unfit(self) -> str | None:
         """The notice to users of nodes whose disk fails; None if there is none."""
-        return self._unfit.told
+        return self._unfit.notice
 
     @property
     def unfit_nodes(self) -> frozenset[str]:

@@ -20,16 +20,16 @@ class Fences:
         owned: OwnedTasks,
         exactly_once: bool,
         commit_under_way: Callable[[str], bool],
-        say: Callable[[Instruction], None],
+        instruct: Callable[[Instruction], None],
     ) -> None:
         self._actors = actors
         self._owned = owned
         self._exactly_once = exactly_once
         self._commit_under_way = commit_under_way
-        self._say = say
+        self._instruct = instruct
         self._fenced: set[str] = set()
 
-    def gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
+    def actor_gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
         """Take an actor that is gone, or seems to be. Exactly once it must be fenced if its last commit is
         ``in_doubt``. At least once, its tasks also wait until Kafka has answered its last commit: a successor that
         begins before it, and whose own successor begins behind it, would leave out what the changelogs have between the
@@ -59,4 +59,4 @@ class Fences:
 
     def _begin(self, name: str, record: ActorRecord, may_write_s: float) -> None:
         self._actors[name] = record
-        self._say(FenceActor(name, record.slot, may_write_s, record.node))
+        self._instruct(FenceActor(name, record.slot, may_write_s, record.node))

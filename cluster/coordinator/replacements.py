@@ -19,7 +19,7 @@ class Replacements:
         self.backing_off = False
         """True while no actor is started."""
 
-    def lost(self, had_worked: bool) -> list[SetTimer]:
+    def actor_lost(self, had_worked: bool) -> list[SetTimer]:
         """Take the loss of an actor. ``had_worked``: its tasks ran, so that another in its place is of use."""
         if had_worked:
             return []
@@ -35,7 +35,7 @@ class Replacements:
         """Take the failure of an actor that is to be replaced. Its cause will most likely come again even if its tasks
         ran before: a record that cannot be processed is read once more."""
         self._failure = error.partition("\n")[0]
-        return self.lost(had_worked=False)
+        return self.actor_lost(had_worked=False)
 
     @property
     def waits_for(self) -> str | None:

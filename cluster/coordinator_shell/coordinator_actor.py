@@ -42,12 +42,12 @@ from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work,
 from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
 from penstock.cluster.coordinator_shell.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
-from penstock.cluster.names import seat_id
+from penstock.cluster.names import static_member_id
 from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.queries.key_serdes import pickled_key_serdes
 from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
-from penstock.cluster.ray_cluster.running_lock import RunningLock, here
+from penstock.cluster.ray_cluster.running_lock import RunningLock, ray_cluster_in_words
 from penstock.cluster.scaling import wanted_count
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.watchers.broker_watch import BrokerWatch
@@ -258,7 +258,7 @@ class CoordinatorActor:
         await self._work_by(plan, spec, clients)
 
     async def _lock_out_others(self, spec: ApplicationSpec, restarted: bool) -> None:
-        lock = self._running_lock = RunningLock(spec.config.state_dir / self._application_id, here())
+        lock = self._running_lock = RunningLock(spec.config.state_dir / self._application_id, ray_cluster_in_words())
         if restarted or spec.take_over:  # a restart continues what runs: its former process may take a while to end
             self._repeat(Work(_LOCK_AGAIN_S, "lock out a second start", partial(asyncio.to_thread, lock.try_again)))
         else:
@@ -270,7 +270,7 @@ class CoordinatorActor:
         dispatcher = self._dispatcher = self._dispatcher_of(plan, spec, clients, purger, who)
         await self._recover(dispatcher)
         membership = self._membership = Membership(
-            lambda: clients.group_member(seat_id(self._application_id, who)),
+            lambda: clients.group_member(static_member_id(self._application_id, who)),
             plan.tasks.topics,
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             dispatcher.suspend_soon,
@@ -368,7 +368,7 @@ class CoordinatorActor:
 
     def _failed_by(self, error: BaseException) -> events.ApplicationFailed:
         """Returns the event. The uncaught exception handler is called, too, but there is no actor to replace."""
-        of_the_handler = self._uncaught.hear(error) if self._uncaught is not None else ""
+        of_the_handler = self._uncaught.handle(error) if self._uncaught is not None else ""
         return events.ApplicationFailed(f"{type(error).__name__}: {error}{of_the_handler}")
 
     def _from_thread(self, event: events.Event) -> None:

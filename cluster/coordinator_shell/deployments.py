@@ -139,11 +139,11 @@ class Deployments:
     def rolled_out(self, rollout: Rollout) -> None:
         """Log what the machine has decided, and keep it."""
         self.rollout = rollout
-        told = {"generation": rollout.generation, "phase": rollout.phase.value}
+        fields = {"generation": rollout.generation, "phase": rollout.phase.value}
         if rollout.phase in (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK):
-            self._log.error("new version of the program failed", **told, reason=rollout.reason)
+            self._log.error("new version of the program failed", **fields, reason=rollout.reason)
         else:
-            self._log.info("new version of the program", **told)
+            self._log.info("new version of the program", **fields)
         self._spawn(self._save())
 
     async def _save(self) -> None:

@@ -57,7 +57,7 @@ class Dispatcher:
         self._statuses: dict[str, ActorStatus] = {}
         self._silence = Silence(self._loop.time, fenced=machine.exactly_once)
         self._leases = Leases(self._loop.time, machine.epoch + 1)
-        self._watch_of_all = ActorWatch(
+        self._actor_watch = ActorWatch(
             self._silence,
             environment.node,
             machine.node_of,
@@ -96,7 +96,7 @@ class Dispatcher:
     @property
     def silent(self) -> str | None:
         """Describes the actors that are silent or busy for long; None if all answer."""
-        return self._silence.told(self._machine.placement)
+        return self._silence.notice(self._machine.placement)
 
     @property
     def report_ages_s(self) -> dict[str, float]:
@@ -245,7 +245,7 @@ class Dispatcher:
         reads = self._machine.plan.partitions
         sources, followed = ({task: reads[task] for task in sorted(wanted)} for wanted in (tasks, standbys))
         order, assigned = Assign(epoch, sources, followed), events.ActorAssigned(name, epoch)
-        self._overdue.sent(name, epoch)
+        self._overdue.assignment_sent(name, epoch)
 
         def confirmed(_: bool) -> events.Event:
             self._overdue.carried_out(name, epoch)
@@ -302,7 +302,7 @@ class Dispatcher:
     def _kill(self, name: str) -> bool:
         """Kill the actor's process, so that it holds no tasks, and forget it; returns True if it was there."""
         handle = self._handles.pop(name, None)
-        self._overdue.gone(name)
+        self._overdue.forget(name)
         if handle is not None:
             handle.kill()
         return handle is not None
@@ -359,7 +359,7 @@ class Dispatcher:
 
     async def check_actors(self) -> None:
         """Ask each actor for its status; one that is lost is killed. Waits for no actor that does not answer."""
-        await self._watch_of_all.look(self.up)
+        await self._actor_watch.look(self.up)
         for name in self._statuses.keys() - self._handles.keys():
             del self._statuses[name]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.actors.process.process_id import find_process_id
-from penstock.cluster.names import seat_id
+from penstock.cluster.names import static_member_id
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.log import logger
@@ -21,7 +21,9 @@ def leave_group(config: StreamsConfig, left_s: float) -> str | None:
     try:
         who = find_process_id(config.application_id)
         if who is not None:
-            tools.free_seat(config.application_id, seat_id(config.application_id, who), max(left_s, _LEAVE_S))
+            tools.free_static_member(
+                config.application_id, static_member_id(config.application_id, who), max(left_s, _LEAVE_S)
+            )
     except StreamsError as error:
         log = logger(__name__)
         log.warning("group not left: the static member stays until its session times out", error=str(error))

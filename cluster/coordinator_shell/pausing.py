@@ -13,7 +13,7 @@ from structlog.stdlib import BoundLogger
 
 from penstock.actors.messages import ActorStatus
 from penstock.actors.orders import Pause
-from penstock.cluster.environment import ActorSilentError, ToldActor
+from penstock.cluster.environment import ActorSilentError, OrderReceiver
 from penstock.common.errors import StreamsError
 
 
@@ -24,18 +24,18 @@ class Pausing:
         self.paused = False
         self._keep = keep
         self._log = log
-        self._said = False
+        self._logged = False
         self._one_by_one = asyncio.Lock()
 
     def begin(self, paused: bool) -> None:
         """Take the setting from before a restart, or of a new application, unless ``become`` has set one since."""
-        if not self._said:
+        if not self._logged:
             self.paused = paused
 
-    async def become(self, paused: bool, actors: Callable[[], Iterable[ToldActor]]) -> None:
+    async def become(self, paused: bool, actors: Callable[[], Iterable[OrderReceiver]]) -> None:
         """Pause or resume the application; returns when that is saved, and every actor that answers has received it."""
         async with self._one_by_one:
-            self._said = True
+            self._logged = True
             await self._keep(paused)
             if paused != self.paused:
                 self.paused = paused
@@ -43,7 +43,7 @@ class Pausing:
             # Actors that still start get it when they have started.
             await asyncio.gather(*(self.tell(actor) for actor in actors()))
 
-    async def tell(self, actor: ToldActor) -> None:
+    async def tell(self, actor: OrderReceiver) -> None:
         """Send the setting to one actor."""
         try:
             await actor.tell(Pause(self.paused))
@@ -51,7 +51,7 @@ class Pausing:
             # It may have ended, which its watcher notices; else it gets the setting again when it next reports.
             self._log.warning("pause or resume not sent to an actor, retrying", actor=actor.actor_id, error=str(error))
 
-    async def started(self, actor: ToldActor) -> None:
+    async def started(self, actor: OrderReceiver) -> None:
         """Send the setting to a new actor, which gets no tasks before that. Raises StreamsError if it is gone."""
         while self.paused:
             try:

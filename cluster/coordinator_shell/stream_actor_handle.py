@@ -10,7 +10,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import ActorEnd, ActorStatus
 from penstock.actors.orders import Order
 from penstock.actors.process.stream_actor import StreamActor
@@ -124,8 +124,8 @@ class StreamActorHandle(ActorHandle):
                 return end
 
     @override
-    async def status(self, word: Word) -> ActorStatus | None:
-        ref = asyncio.wrap_future(self.ray_handle.status.remote(word).future())
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
+        ref = asyncio.wrap_future(self.ray_handle.status.remote(question_id).future())
         try:
             status: ActorStatus = await self._answer(asyncio.wait_for(ref, STATUS_S))
         except (TimeoutError, ActorUnavailableError):
@@ -133,8 +133,8 @@ class StreamActorHandle(ActorHandle):
         return status
 
     @override
-    async def heartbeat(self, word: Word) -> bool:
-        ref = asyncio.wrap_future(self.ray_handle.heartbeat.remote(word).future())
+    async def heartbeat(self, question_id: QuestionId) -> bool:
+        ref = asyncio.wrap_future(self.ray_handle.heartbeat.remote(question_id).future())
         try:
             await asyncio.wait_for(ref, HEARTBEAT_S)
         except (TimeoutError, RayError):

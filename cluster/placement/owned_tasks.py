@@ -18,7 +18,7 @@ class OwnedTasks:
     def __init__(self, plan: TaskPlan) -> None:
         self.plan = plan
         self.tasks: frozenset[TaskId] = frozenset()
-        self.gone: frozenset[str] = frozenset()
+        self.deleted_topics: frozenset[str] = frozenset()
         """Topics of earlier plans that were deleted: Kafka takes no offsets of them."""
         self.session_lost = False
         self.rebalancing = False
@@ -29,7 +29,7 @@ class OwnedTasks:
         self._lost_epoch = 0  # the last one before a session was lost
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """True if the group has answered since the coordinator began."""
         return self._partitions is not None
 
@@ -68,7 +68,7 @@ class OwnedTasks:
             return  # what the next one gives is not known yet
         tasks = plan.owned(self._partitions or frozenset())
         if self.unplanned or tasks >= self.tasks & plan.partitions.keys():
-            self.gone = (self.gone | set(self.plan.topics)) - set(plan.topics)
+            self.deleted_topics = (self.deleted_topics | set(self.plan.topics)) - set(plan.topics)
             self.plan, self.tasks = plan, tasks
 
     def refusal_reason(self, epoch: int, partitions: Iterable[TopicPartition]) -> str | None:

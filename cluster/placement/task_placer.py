@@ -142,7 +142,7 @@ class TaskPlacer:
     def _ready(self, lags: Mapping[TaskId, int]) -> frozenset[TaskId]:
         return frozenset(task for task, lag in lags.items() if lag <= self._policy.acceptable_lag)
 
-    def tells_nothing(self, actor: ActorRecord, lags: Mapping[TaskId, int]) -> bool:
+    def is_no_reason_to_choose(self, actor: ActorRecord, lags: Mapping[TaskId, int]) -> bool:
         """True if a report of these lags is no reason to choose again."""
         return lags.keys() == actor.lags.keys() and self._ready(lags) == self._ready(actor.lags)
 
@@ -153,9 +153,9 @@ class TaskPlacer:
             return self._actors[name].standbys & self._owned.plan.partitions.keys()
         kept = {task for task, names in self.standbys.items() if name in names}
         kept |= {task for task in self._actors[name].standbys if self.target.get(task) == name}
-        return frozenset(kept & self._owned.tasks) - tasks - self._left_open(name)
+        return frozenset(kept & self._owned.tasks) - tasks - self._blocked_standbys(name)
 
-    def _left_open(self, name: str) -> frozenset[TaskId]:
+    def _blocked_standbys(self, name: str) -> frozenset[TaskId]:
         """The standbys that a new actor may not begin yet, since an outdated one of its node still has their stores
         open. It would begin with empty ones."""
         own, left = self._actors[name], frozenset[TaskId]()
@@ -215,11 +215,11 @@ class TaskPlacer:
             return {}
         active = {task: name for task, name in self.target.items() if task.subtopology in self._owned.plan.logged}
         places = {name: self._place(self._actors[name].node) for name in up}
-        current = {task: self._have_copies(task, up) for task in active}
+        current = {task: self._have_standbys(task, up) for task in active}
         chosen = assign_standbys(active, self._policy.replicas, places, current)
         return {task: (*names, *self._until(task, names, current[task])) for task, names in chosen.items()}
 
-    def _have_copies(self, task: TaskId, up: Sequence[str]) -> list[str]:
+    def _have_standbys(self, task: TaskId, up: Sequence[str]) -> list[str]:
         """The actors of ``up`` that have a standby, or find the stores of one that an outdated actor leaves on their
         node."""
         left = {it.node for name, it in self._actors.items() if task in it.standbys and self._is_outdated(name)}

@@ -50,7 +50,7 @@ def _of_node(node: Node) -> Iterator[tuple[str, Exception]]:
         operator = node.operator
         for each in operator.functions:
             if (error := _refused(each.function)) is not None:
-                yield f"{_named(each.function)} of {operator.whose(node.name)}{_variables(each.function)}", error
+                yield f"{_named(each.function)} of {operator.owner(node.name)}{_variables(each.function)}", error
     if (error := _refused(node)) is not None:
         yield f"what {node.name} was given", error
 

@@ -37,13 +37,15 @@ class Rollouts:
     no rules of their own. A roll-back makes the proven generation the current one again.
     """
 
-    def __init__(self, actors: Mapping[str, ActorRecord], rollout: Rollout, say: Callable[[Instruction], None]) -> None:
+    def __init__(
+        self, actors: Mapping[str, ActorRecord], rollout: Rollout, instruct: Callable[[Instruction], None]
+    ) -> None:
         self.now = rollout
         """The last roll-out."""
         self.makes_room: str | None = None
         """The outdated actor that ends first, because no CPU is free for a new one."""
         self._actors = actors
-        self._say = say
+        self._instruct = instruct
         self._deaths = 0
         self._watching = self._gave_room = self._idle = False
         self._hold: Hold | None = None
@@ -126,10 +128,10 @@ class Rollouts:
     def _is_mixed(self) -> bool:
         return self.now.phase in (RolloutPhase.STARTING, RolloutPhase.MOVING)
 
-    def lost(self, actor: ActorRecord) -> None:
+    def actor_lost(self, actor: ActorRecord) -> None:
         """Take the loss of an actor without an error: its node may be gone, or the program ends its process."""
         if self._is_judged(actor.generation):
-            self._say(FindCause(actor.generation, actor.node or actor.wanted_node))
+            self._instruct(FindCause(actor.generation, actor.node or actor.wanted_node))
 
     def process_died(self, event: ProcessDied) -> None:
         """Take the finding that only the process of a lost actor has ended, and not its node."""
@@ -176,13 +178,13 @@ class Rollouts:
         self._idle = all_run and not any_tasks
         if self.makes_room is not None and self.makes_room not in self._actors:
             self.makes_room, self._gave_room = None, True
-            self._say(SetTimer(Timer.ROOM_TAKEN, ROOM_WAIT_MS))
+            self._instruct(SetTimer(Timer.ROOM_TAKEN, ROOM_WAIT_MS))
         phase = self._phase(all_run)
         if self._idle:
             self._watching = False
         elif phase is RolloutPhase.WATCHING and all_run and not self._watching and self._hold is None:
             self._watching = True
-            self._say(SetTimer(Timer.WATCHED, round(self.now.watch_s * 1000)))
+            self._instruct(SetTimer(Timer.WATCHED, round(self.now.watch_s * 1000)))
         if phase is not self.now.phase:
             self._become(replace(self.now, phase=phase))
 
@@ -211,4 +213,4 @@ class Rollouts:
 
     def _become(self, rollout: Rollout) -> None:
         self.now = rollout
-        self._say(SetRollout(rollout))
+        self._instruct(SetRollout(rollout))

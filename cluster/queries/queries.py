@@ -112,7 +112,7 @@ class StateQueries(ReadSide):
         return self._key_serdes[which]
 
     @override
-    async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+    async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         home = serdes.home_of(where, query.about).within(_wanted(where, reading))
         asked = query.with_keys(lambda _: home.data)
@@ -132,13 +132,13 @@ class StateQueries(ReadSide):
         homes = [serdes.home_of(where, key).within(wanted) for key in keys]
 
         async def ask(task: TaskId, piece: tuple[bytes, ...]) -> Sequence[QueryRow]:
-            return await self._ask_whole(StoreQuery(task, store, KeysQuery(piece), limit=len(piece)), reading)
+            return await self._ask_for_all_rows(StoreQuery(task, store, KeysQuery(piece), limit=len(piece)), reading)
 
         found = await rows_of_keys(homes, ask)
         rows = (found.get(home.data) for home in homes)
         return [row and StoreEntry(key, row.value, row.timestamp) for key, row in zip(keys, rows, strict=True)]
 
-    async def _ask_whole(self, query: StoreQuery, reading: Reading) -> list[QueryRow]:
+    async def _ask_for_all_rows(self, query: StoreQuery, reading: Reading) -> list[QueryRow]:
         """All rows, however large they are."""
         rows: list[QueryRow] = []
         more = True
@@ -188,7 +188,7 @@ class StateQueries(ReadSide):
         return sum(row.value for answer in answers for row in answer.rows)
 
     async def key_metadata(self, store: str, key: Any) -> KeyQueryMetadata:
-        """The place of a key. Raises what :meth:`one` does."""
+        """The place of a key. Raises what :meth:`find_row` does."""
         where, serdes = await self.store(store), await self._key_serdes_of(store)
         return place_of(self._metadata or await self._refresh(), serdes.home_of(where, key))
 
@@ -231,8 +231,8 @@ class StateQueries(ReadSide):
         """Returns the answer of the active task, or of a standby if ``reading`` permits it; raises a failure."""
         asking = self._active_answer(query)
         if reading.stale and query.bound is None:
-            answer, of_copy = await first_answer(asking, partial(self._copies, query))
-            reading.was_stale |= of_copy
+            answer, of_standby = await first_answer(asking, partial(self._standbys_to_ask, query))
+            reading.was_stale |= of_standby
         else:
             answer = await asking
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
@@ -261,7 +261,7 @@ class StateQueries(ReadSide):
             answer = await self._ask_task(await self._refresh(), query)
         return answer
 
-    async def _copies(self, query: StoreQuery) -> list[Ask]:
+    async def _standbys_to_ask(self, query: StoreQuery) -> list[Ask]:
         """Returns the questions to each standby of the task, and at last to the task itself, which may restore."""
         metadata, asked = self._metadata or await self._refresh(), replace(query, stale=True)
         active = metadata.placement.get(query.task_id)

@@ -14,11 +14,11 @@ Answer = StoreAnswer | None
 Ask = Callable[[], Coroutine[Any, Any, Answer]]
 PATIENCE_S = 0.5
 """Seconds to wait for one actor before the next is asked as well."""
-_A_COPY_MAY_HELP = frozenset({QueryFailure.NOT_PRESENT, QueryFailure.NOT_ACTIVE, QueryFailure.BUSY})
+_A_STANDBY_MAY_HELP = frozenset({QueryFailure.NOT_PRESENT, QueryFailure.NOT_ACTIVE, QueryFailure.BUSY})
 
 
 async def first_answer(
-    active: Coroutine[Any, Any, Answer], copies: Callable[[], Awaitable[Iterable[Ask]]]
+    active: Coroutine[Any, Any, Answer], standbys: Callable[[], Awaitable[Iterable[Ask]]]
 ) -> tuple[Answer, bool]:
     """Returns the answer of the ``active`` task and False if it comes soon. Otherwise returns the first that comes, and
     True if it is a standby's; standbys are asked one after the other. If none has one, the active task's result
@@ -27,8 +27,8 @@ async def first_answer(
     asked = [of_active]
     try:
         taken = await _first_final(asked, PATIENCE_S)
-        for copy in () if taken else await copies():
-            asked.append(asyncio.create_task(_of_copy(copy)))
+        for ask in () if taken else await standbys():
+            asked.append(asyncio.create_task(_of_standby(ask)))
             if taken := await _first_final(asked, PATIENCE_S):
                 break
         taken = taken or await _first_final(asked, None) or of_active
@@ -39,7 +39,7 @@ async def first_answer(
         await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def _of_copy(ask: Ask) -> Answer:
+async def _of_standby(ask: Ask) -> Answer:
     try:
         answer = await ask()
     except TaskNotReadyError:
@@ -64,4 +64,4 @@ def _is_final(asked: asyncio.Task[Answer]) -> bool:
     if (error := asked.exception()) is not None:
         return not isinstance(error, TaskNotReadyError)
     answer = asked.result()
-    return answer is not None and answer.failure not in _A_COPY_MAY_HELP
+    return answer is not None and answer.failure not in _A_STANDBY_MAY_HELP

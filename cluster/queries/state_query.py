@@ -80,7 +80,7 @@ def answer(reader: StoreReader, request: StateQueryRequest) -> StateQueryResult:
         first = next(rows, None)  # reads the first page
         return StateQueryResult(iter(()) if first is None else _from(first, rows), reading.position)
     if query.is_of_one_key:
-        return StateQueryResult(asked.one(query, reading), reading.position)
+        return StateQueryResult(asked.find_row(query, reading), reading.position)
     raise UnknownQueryError(
         f"store {request.store_name!r}: {type(query).__name__} is about no single key, nor does it give rows in order: "
         "ask by KafkaStreams.store"

@@ -94,9 +94,9 @@ class StoreQuestions:
         """Returns the conditions on the answer to one of its questions."""
         return Reading(bound=self._bound, wait_s=self._wait_s, stale=self._stale, partitions=self._partitions)
 
-    def one(self, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+    def find_row(self, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         """The row that ``query`` asks for."""
-        return self.run(lambda side, reading: side.one(self.name, query, reading), reading)
+        return self.run(lambda side, reading: side.find_row(self.name, query, reading), reading)
 
     def rows(self, query: RowsQuery, reading: Reading | None = None) -> Iterator[StoreEntry]:
         """The rows that ``query`` asks for, fetched page by page, not at one moment."""

@@ -76,7 +76,7 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Returns the value of ``key``; None when absent."""
-        entry = self._questions.one(KeyQuery(key))
+        entry = self._questions.find_row(KeyQuery(key))
         value: V | None = None if entry is None else self._value(entry)
         return value
 
@@ -231,7 +231,7 @@ class ReadOnlyVersionedKeyValueStore(_View, Generic[K, V]):
         none, or when that is longer ago than history is kept."""
         if as_of_timestamp is not None:
             as_of_timestamp = whole_ms(self.name, "as_of_timestamp", as_of_timestamp)
-        entry: Any = self._questions.one(VersionedKeyQuery(key, as_of_timestamp))
+        entry: Any = self._questions.find_row(VersionedKeyQuery(key, as_of_timestamp))
         return None if entry is None else VersionedRecord(entry.value, entry.timestamp, entry.valid_to)
 
     def history(

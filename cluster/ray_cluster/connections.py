@@ -33,7 +33,7 @@ def cluster_to_start_in() -> RayCluster | None:
 
 
 @contextmanager
-def connected_where_it_starts() -> Iterator[str | None]:
+def connected_as_start_would() -> Iterator[str | None]:
     """Connects to the Ray cluster that :func:`connect` finds, and yields its address; None if that would make a new
     one, which is not needed to look at what an application has left. Disconnects at the end if this process was not
     connected."""

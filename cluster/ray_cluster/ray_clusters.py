@@ -157,7 +157,7 @@ def _ask(address: str, environment: Mapping[str, str]) -> dict[str, Any]:
         return {"failed": f"nothing came within {ANSWER_S:.0f} s"}
     lines = done.stdout.splitlines()
     if done.returncode or not lines:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        return {"failed": said[-1] if said else f"asking it ended with code {done.returncode}"}
+        output = [line for line in done.stderr.splitlines() if line.strip()]
+        return {"failed": output[-1] if output else f"asking it ended with code {done.returncode}"}
     answer: dict[str, Any] = json.loads(lines[-1])
     return answer

@@ -83,7 +83,7 @@ class RunningLock:
         )
 
 
-def here() -> str:
+def ray_cluster_in_words() -> str:
     """Returns the words that name the Ray cluster of this process."""
     return f"the Ray cluster at {ray.get_runtime_context().gcs_address}"
 

@@ -34,7 +34,7 @@ LEAST_GAIN = 0.1
 
 
 @dataclass(frozen=True)
-class Seen:
+class Situation:
     """The situation at one look. ``loads``: None when nothing was measured. ``hindrance``: why nothing may be decided
     now; ``starting``: number of actors that are not up."""
 
@@ -92,7 +92,7 @@ class Scaling:
         self._trial: _Trial | None = None
         self._barred: tuple[int, float, str] | None = None
 
-    def look(self, seen: Seen) -> Advice:
+    def look(self, seen: Situation) -> Advice:
         """Returns what is advised now; it is expected to be done."""
         if self._trial is not None and self._trial.after != seen.wanted:
             self._trial = None  # somebody else has decided since
@@ -152,7 +152,7 @@ class Scaling:
 
     def _decide(
         self,
-        seen: Seen,
+        seen: Situation,
         loads: Mapping[TaskId, TaskLoad],
         counts: list[int],
         expected: Mapping[int, ActorCount],
@@ -168,7 +168,7 @@ class Scaling:
         if seen.starting == 0 and expected[seen.wanted].busiest > 1:
             return self._more(seen, loads, counts, expected)
         if (fewer := self._fewer(seen, counts)) is not None:
-            most = self._busiest(fewer, self._most_of_late())
+            most = self._busiest(fewer, self._recent_maximum())
             return fewer, f"{_actors(fewer)} would be enough: the busiest would be busy {most:.0%} at most"
         if seen.starting:
             return seen.wanted, f"{_actors(seen.starting)} of {seen.wanted} not up yet: those that are take all tasks"
@@ -176,7 +176,7 @@ class Scaling:
 
     def _more(
         self,
-        seen: Seen,
+        seen: Situation,
         loads: Mapping[TaskId, TaskLoad],
         counts: list[int],
         expected: Mapping[int, ActorCount],
@@ -210,15 +210,15 @@ class Scaling:
         self._barred = (trial.after, now_s + BARRED_WINDOWS * self._window_s, what)
         return trial.before, f"more actors brought nothing: {what}"
 
-    def _fewer(self, seen: Seen, counts: list[int]) -> int | None:
+    def _fewer(self, seen: Situation, counts: list[int]) -> int | None:
         """Returns fewer actors that would have been enough for long; None if there are none, or it is not known yet."""
         if not self._demands or seen.now_s - self._demands[0][0] < DOWN_WINDOWS * self._window_s:
             return None
-        most = self._most_of_late()
+        most = self._recent_maximum()
         fewer = [count for count in counts if self._actors_per_task <= count < seen.wanted]
         return next((count for count in fewer if self._busiest(count, most) <= ROOM_WHEN_FEWER), None)
 
-    def _most_of_late(self) -> dict[TaskId, float]:
+    def _recent_maximum(self) -> dict[TaskId, float]:
         return {task: max(demands[task] for _, demands in self._demands) for task in self._placement}
 
 

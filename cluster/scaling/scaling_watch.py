@@ -17,7 +17,7 @@ from penstock.actors.messages import ActorStatus, ApplicationState, TaskState
 from penstock.actors.scaling_status import ScalingStatus
 from penstock.cluster.events import ActorsWanted, Event
 from penstock.cluster.scaling.load import LoadWindow
-from penstock.cluster.scaling.scaling import Advice, Scaling, Seen
+from penstock.cluster.scaling.scaling import Advice, Scaling, Situation
 from penstock.cluster.scaling.wanted_count import WantedCount
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId
@@ -128,7 +128,7 @@ class ScalingWatch:
         hindrance = machine.hindrance or self._unsettled(actors)
         loads = self._window.look(self._clock(), actors)
         starting = sum(name in machine.staying for name in machine.starting)
-        seen = Seen(self._clock(), machine.wanted, len(machine.tasks), loads, starting, hindrance)
+        seen = Situation(self._clock(), machine.wanted, len(machine.tasks), loads, starting, hindrance)
         self._advice = self._scaling.look(seen)
         if self._automatic and self._advice.actors != machine.wanted:
             await self._want(self._advice.actors, self._advice.reason)

@@ -34,7 +34,7 @@ class UnfitNodes:
         return sum(self._cpus.get(node, 0) for node in self._reasons)
 
     @property
-    def told(self) -> str | None:
+    def notice(self) -> str | None:
         """The notice to users of these nodes; None if there is none."""
         if not self._reasons:
             return None

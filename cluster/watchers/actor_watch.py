@@ -51,7 +51,7 @@ class ActorWatch:
         self._leases = leases
         self._spawn = spawn
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._told_silent: set[str] = set()
+        self._reported_silent: set[str] = set()
         self._names: tuple[str, ...] = ()  # those that are up and not lost
 
     async def look(self, up: Sequence[ActorHandle]) -> None:
@@ -65,10 +65,10 @@ class ActorWatch:
             await asyncio.wait(self._asking.values(), timeout=ROUND_S)
         self._asking = {name: task for name, task in self._asking.items() if not task.done()}
         silent = {name for name in self._names if self._silence.is_silent(name)}
-        for name in sorted(silent ^ self._told_silent):
+        for name in sorted(silent ^ self._reported_silent):
             if name in self._names:
                 self._silent(name, name in silent)
-        self._told_silent = silent
+        self._reported_silent = silent
 
     async def _ask(self, handle: ActorHandle) -> None:
         name = handle.actor_id
@@ -82,7 +82,7 @@ class ActorWatch:
             if (status := asked.result()) is None:
                 await self._look_for_life(handle)
             else:
-                self._silence.broken(name)
+                self._silence.status_received(name)
                 self._heard(handle, status)
         finally:
             asked.cancel()
@@ -109,13 +109,13 @@ class ActorWatch:
 
 async def status_of(handle: ActorHandle, leases: Leases) -> ActorStatus | None:
     """Returns the actor's own view; None if it does not answer now."""
-    word = leases.word(handle.actor_id)
+    question_id = leases.question_id(handle.actor_id)
     try:
-        status = await handle.status(word)
+        status = await handle.status(question_id)
     except StreamsError:
         return None  # its watcher feeds the machine
     if status is not None:
-        leases.answered(handle.actor_id, word)
+        leases.answered(handle.actor_id, question_id)
     return status
 
 
@@ -135,7 +135,7 @@ async def status_after_restart(handle: ActorHandle, leases: Leases) -> ActorStat
 
 
 async def _heartbeat_of(handle: ActorHandle, leases: Leases) -> bool:
-    word = leases.word(handle.actor_id)
-    if beats := await handle.heartbeat(word):
-        leases.answered(handle.actor_id, word)
+    question_id = leases.question_id(handle.actor_id)
+    if beats := await handle.heartbeat(question_id):
+        leases.answered(handle.actor_id, question_id)
     return beats

@@ -23,7 +23,7 @@ class DroppedRecords:
     def __init__(self, clock: Callable[[], float], log: BoundLogger) -> None:
         self._clock = clock
         self._log = log
-        self._told: dict[tuple[str, TaskId], tuple[float, int]] = {}
+        self._logged: dict[tuple[str, TaskId], tuple[float, int]] = {}
 
     def reported(self, status: ActorStatus) -> None:
         """Log a line for each task that has dropped more than was reported, one in half a minute at most."""
@@ -31,16 +31,16 @@ class DroppedRecords:
         mine = {
             (status.actor_id, task.task_id): task.dropped_records - task.dropped_by_handlers for task in status.tasks
         }
-        for task in [task for task in self._told if task[0] == status.actor_id and task not in mine]:
-            del self._told[task]
+        for task in [task for task in self._logged if task[0] == status.actor_id and task not in mine]:
+            del self._logged[task]
         for task, dropped in mine.items():
-            told_s, told = self._told.get(task, (now - _EACH_S, 0))
-            told = min(told, dropped)  # a task that was taken back to its last commit counts from zero again
-            if dropped > told and now - told_s >= _EACH_S:
-                self._told[task] = now, dropped
+            logged_s, logged = self._logged.get(task, (now - _EACH_S, 0))
+            logged = min(logged, dropped)  # a task that was taken back to its last commit counts from zero again
+            if dropped > logged and now - logged_s >= _EACH_S:
+                self._logged[task] = now, dropped
                 self._log.warning(
                     "records dropped: they came late, lack a valid timestamp, or a key or value that an operator needs",
-                    task=str(task[1]), actor=task[0], records=dropped - told, since_the_task_began=dropped,
+                    task=str(task[1]), actor=task[0], records=dropped - logged, since_the_task_began=dropped,
                 )  # fmt: skip
-            elif task in self._told:
-                self._told[task] = told_s, told
+            elif task in self._logged:
+                self._logged[task] = logged_s, logged

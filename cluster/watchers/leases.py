@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.actors.loop.lease import LONGEST_S, Word
+from penstock.actors.loop.lease import LONGEST_S, QuestionId
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import FenceActor
 
@@ -30,19 +30,19 @@ class Leases:
         self._heard_s: dict[str, float] = {}
         self._given_up: set[str] = set()
 
-    def word(self, name: str) -> Word:
+    def question_id(self, name: str) -> QuestionId:
         """Returns the word for the next question to the actor."""
         self._asked[name] += 1
-        return Word(self._incarnation, self._asked[name], self._answered.get(name, 0))
+        return QuestionId(self._incarnation, self._asked[name], self._answered.get(name, 0))
 
     def go_above(self, incarnation: int) -> None:
         """Choose an incarnation above ``incarnation``, an earlier one, even if the wall clock was set back since."""
         self._incarnation = max(self._incarnation, incarnation + 1)
 
-    def answered(self, name: str, word: Word) -> None:
-        """Note that the answer to the question with ``word`` has arrived."""
+    def answered(self, name: str, question_id: QuestionId) -> None:
+        """Note that the answer to the question with ``question_id`` has arrived."""
         if name not in self._given_up:
-            self._answered[name] = max(self._answered.get(name, 0), word.number)
+            self._answered[name] = max(self._answered.get(name, 0), question_id.number)
             self._heard_s[name] = self._clock_s()
 
     def started(self, name: str) -> None:

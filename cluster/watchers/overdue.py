@@ -27,7 +27,7 @@ class OverdueOrders:
         self._reported_s: dict[str, float] = {}
         self._epochs: dict[str, int] = {}
 
-    def sent(self, name: str, epoch: int) -> None:
+    def assignment_sent(self, name: str, epoch: int) -> None:
         """The assignment of this epoch is on its way to the actor."""
         self._epochs[name] = epoch
         self._since_s[name] = self._reported_s[name] = self._clock_s()
@@ -35,9 +35,9 @@ class OverdueOrders:
     def carried_out(self, name: str, epoch: int) -> None:
         """The actor has confirmed the assignment of this epoch. One that was sent later is still under way."""
         if epoch >= self._epochs.get(name, epoch):
-            self.gone(name)
+            self.forget(name)
 
-    def gone(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """Nothing is expected of the actor any more."""
         self._epochs.pop(name, None)
         self._since_s.pop(name, None)

@@ -63,7 +63,7 @@ class Silence:
         self._heard: dict[str, _Heard] = {}
         self._looked_s = clock_s()
 
-    def broken(self, name: str) -> None:
+    def status_received(self, name: str) -> None:
         """The actor has given its status."""
         now = self._now()
         self._heard[name] = _Heard(now, now)
@@ -129,18 +129,18 @@ class Silence:
         for name in self._heard.keys() - set(names):
             del self._heard[name]
 
-    def told(self, placement: Mapping[TaskId, str]) -> str | None:
+    def notice(self, placement: Mapping[TaskId, str]) -> str | None:
         """Describes the silent and the busy actors, with the tasks of each; None if there are none."""
         now = self._now()
-        told = []
+        notices = []
         for name, heard in sorted(self._heard.items()):
             silent = now - heard.heartbeat_s >= SHOWN_AFTER_S
             if silent or now - heard.status_s >= BUSY_AFTER_S:
                 tasks = ", ".join(str(task) for task in sorted(placement) if placement[task] == name)
                 for_s = now - (heard.heartbeat_s if silent else heard.status_s)
                 what = _UNRESPONSIVE if silent else _BUSY
-                told.append(f"{name} has not answered for {for_s:.0f} s (its tasks: {tasks or 'none'}): {what}")
-        return "; ".join(told) or None
+                notices.append(f"{name} has not answered for {for_s:.0f} s (its tasks: {tasks or 'none'}): {what}")
+        return "; ".join(notices) or None
 
     def _of(self, name: str, now: float) -> _Heard:
         return self._heard.setdefault(name, _Heard(now, now))

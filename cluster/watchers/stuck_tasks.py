@@ -10,7 +10,7 @@ from penstock.common.ids import TaskId, TopicPartition
 
 
 @dataclass(frozen=True)
-class _Standing:
+class _Progress:
     """The progress of a task, by its own report, and the time since when it has made none."""
 
     actor_id: str
@@ -18,7 +18,7 @@ class _Standing:
     positions: tuple[tuple[TopicPartition, int], ...]
     since_s: float
 
-    def is_where(self, actor: ActorStatus, task: TaskStatus) -> bool:
+    def is_unchanged(self, actor: ActorStatus, task: TaskStatus) -> bool:
         there = (actor.actor_id, task.records_processed, _places(task))
         return (self.actor_id, self.processed, self.positions) == there
 
@@ -33,22 +33,22 @@ class StuckTasks:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._standing: dict[TaskId, _Standing] = {}
+        self._progress: dict[TaskId, _Progress] = {}
 
     def look(self, now_s: float, actors: Iterable[ActorStatus], may_work: bool) -> tuple[StuckTask, ...]:
         """Returns the tasks that are stuck, by the last reports of the actors. To be called every few seconds."""
-        before, self._standing = self._standing, {}
+        before, self._progress = self._progress, {}
         stuck: list[StuckTask] = []
         for actor in actors if may_work else ():
             for task in actor.tasks:
                 if task.state is not TaskState.RUNNING or task.lag == 0:
                     continue
                 known = before.get(task.task_id)
-                if known is None or not known.is_where(actor, task):
-                    known = _Standing(actor.actor_id, task.records_processed, _places(task), now_s)
-                self._standing[task.task_id] = known
+                if known is None or not known.is_unchanged(actor, task):
+                    known = _Progress(actor.actor_id, task.records_processed, _places(task), now_s)
+                self._progress[task.task_id] = known
                 if now_s - known.since_s >= self._patience_s:
-                    stuck.append(_told(actor, task, now_s - known.since_s))
+                    stuck.append(_stuck_task(actor, task, now_s - known.since_s))
         return tuple(sorted(stuck, key=lambda it: it.task_id))
 
 
@@ -56,7 +56,7 @@ def _places(task: TaskStatus) -> tuple[tuple[TopicPartition, int], ...]:
     return tuple(sorted(task.positions.items()))
 
 
-def _told(actor: ActorStatus, task: TaskStatus, for_s: float) -> StuckTask:
+def _stuck_task(actor: ActorStatus, task: TaskStatus, for_s: float) -> StuckTask:
     # The partition that has most to read: of several inputs the task may wait for the others.
     at = max(sorted(task.lags), key=lambda partition: task.lags[partition])
     offset = task.positions.get(at, task.committed.get(at))

@@ -30,7 +30,7 @@ def elect_preferred_leaders(address: str) -> int:
     return sum(error is None for error in found.values())
 
 
-def sit_in(address: str, group: str, topics: list[str], seconds: float, hurry: threading.Event) -> int:
+def join_idle(address: str, group: str, topics: list[str], seconds: float, hurry: threading.Event) -> int:
     """Be a member of ``group`` for ``seconds``, or until ``hurry``, that reads and commits nothing, and leave. Returns
     the most partitions that it was given at a time."""
     settings = member_settings(address, group, "", {})

@@ -127,15 +127,15 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
     command = [str(java.executable), *java.network_flags, "-jar", str(_ivy_jar())]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml"), "-cache", str(work / "cache")]
     command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
-    said: list[str] = []
+    lines: list[str] = []
     for _ in range(_ATTEMPTS):
         # What an attempt has fetched stays in Ivy's cache, so the next one asks only for the rest.
-        code, said = _run_with_progress(command, name)
+        code, lines = _run_with_progress(command, name)
         if code == 0 and any(target.glob("*.jar")):
             return
-    problems = [line for line in said if "UNRESOLVED" in line or "not found" in line or "error" in line.lower()]
+    problems = [line for line in lines if "UNRESOLVED" in line or "not found" in line or "error" in line.lower()]
     raise LocalBrokerError(
-        f"The jars of {name} could not be fetched: {' | '.join((problems or said)[-3:])}. "
+        f"The jars of {name} could not be fetched: {' | '.join((problems or lines)[-3:])}. "
         + (f"They come from {mirror} ({MIRROR}): " if mirror else "They come from Maven Central: ")
         + f"check the network and try again, name a mirror by {MIRROR}, or copy the folder "
         f"{target.parent.parent} from a machine that has them."
@@ -175,7 +175,7 @@ def _run_with_progress(command: Sequence[str], name: str) -> tuple[int, list[str
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    said: list[str] = []
+    lines: list[str] = []
     found = arrived = 0
     with (
         Progress(*columns, console=Console(stderr=True)) as progress,
@@ -185,7 +185,7 @@ def _run_with_progress(command: Sequence[str], name: str) -> tuple[int, list[str
         assert ivy.stdout is not None
         try:
             for line in ivy.stdout:
-                said.append(line.strip())
+                lines.append(line.strip())
                 if line.startswith("\tfound "):
                     found += 1
                     progress.update(bar, completed=found)
@@ -195,7 +195,7 @@ def _run_with_progress(command: Sequence[str], name: str) -> tuple[int, list[str
         except BaseException:
             ivy.kill()
             raise
-    return ivy.returncode, said
+    return ivy.returncode, lines
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: 
             "Start the broker again when it is less so."
         ) from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it gave no reason"]
-        raise LocalBrokerError(f"Kafka could not prepare its folder {files.data}: {said[-1]}")
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["it gave no reason"]
+        raise LocalBrokerError(f"Kafka could not prepare its folder {files.data}: {lines[-1]}")
 
 
 def start_node(java: Java, jars: Sequence[Path], files: NodeFiles, heap_mb: int) -> subprocess.Popen[bytes]:

@@ -30,7 +30,7 @@ class SparkProgress:
         self._tasks = tasks
         self._progress = progress
         self._step = ""
-        self._told = (0, 0)
+        self._last_shown = (0, 0)
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spark-progress", daemon=True)
@@ -48,15 +48,15 @@ class SparkProgress:
     def begin(self, step: str) -> None:
         """Report the beginning of ``step``."""
         with self._lock:
-            self._step, self._told = step, (0, 0)
+            self._step, self._last_shown = step, (0, 0)
             self._progress(step, 0, 0)
 
     def look(self) -> None:
         """Ask Spark for its progress, and report it if it has changed."""
         now = self._tasks()
         with self._lock:
-            if self._step and now[1] and now != self._told:
-                self._told = now
+            if self._step and now[1] and now != self._last_shown:
+                self._last_shown = now
                 self._progress(self._step, *now)
 
     def _run(self) -> None:

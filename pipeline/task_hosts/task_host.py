@@ -104,7 +104,7 @@ class TaskRun:
         self._state_manager = StateManager(task_id, program, stores, self._collector, budget)
         # Records of a shuffle are numbered as they come; those of the topic will have the same numbers.
         self._state_manager.context.keeps_places = False
-        self._task = Task(self._state_manager, self._collector, global_stores, clock_stands=True)
+        self._task = Task(self._state_manager, self._collector, global_stores, clock_is_frozen=True)
         self._changelogs = program.changelogs
         # If the rows of a store expire, its changelog deletes them, too.
         self._expiring = {
@@ -121,7 +121,7 @@ class TaskRun:
             for tp, offset in host.committed.items()
             if tp.partition == number and tp.topic in program.sources
         }
-        self._state_manager.goes_on_from(self._committed)
+        self._state_manager.continue_from(self._committed)
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
         self._most_rows = _CHANGELOG_ROWS_BETWEEN_COMMITS
         self._wall_ms = int(time.time() * 1000)

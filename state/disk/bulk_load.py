@@ -97,7 +97,7 @@ class RocksDBBulkLoad(BulkLoad):
     def write(self, changelog_offset: int) -> Iterator[None]:
         rows, self._rows = self._rows, GatheredRows()
         ranges, self._ranges = self._ranges, []
-        with self._said():
+        with self._translated():
             self._table.parent.mkdir(exist_ok=True)
         writer, any_rows = self._database.open_table(self._table), False
         while self._write_some(rows, writer):
@@ -109,19 +109,19 @@ class RocksDBBulkLoad(BulkLoad):
                 deletions.delete_range(self._store, from_key, to_key)
             self._database.write(deletions, {})
         if any_rows:  # a file without rows cannot be finished
-            with self._said():
+            with self._translated():
                 writer.finish()
             yield
             self._database.ingest(self._store, self._table)
         self._database.write(self._database.new_batch(), {self._store: changelog_offset})
 
     def _write_some(self, rows: GatheredRows, writer: Any) -> bool:
-        with self._said():
+        with self._translated():
             some: bool = rows.write(writer, _PUT_AT_ONCE)
         return some
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # of RocksDB, or of the file system

@@ -83,7 +83,7 @@ class OuterJoinStateStore(KeyValueStateStore):
         self.smallest_time = NO_TIME
         self.has_begun = False
         self.observed: list[Callable[[], int]] = []
-        self._goes_on_from = LARGEST_TIMESTAMP
+        self._continues_from = LARGEST_TIMESTAMP
         self._serialize = {True: builder.left_serde.serialize, False: builder.right_serde.serialize}
         self._deserialize = {True: builder.left_serde.deserialize, False: builder.right_serde.deserialize}
         self._waiting: dict[bool, OrderedKeys] = {True: OrderedKeys(), False: OrderedKeys()}
@@ -176,8 +176,8 @@ class OuterJoinStateStore(KeyValueStateStore):
         return super().resident_bytes() + sum(map(len, self._waiting.values())) * _KEY_BYTES
 
     @override
-    def goes_on_from(self, stream_time: int) -> None:
-        self._goes_on_from = LARGEST_TIMESTAMP if stream_time < 0 else stream_time
+    def continue_from(self, stream_time: int) -> None:
+        self._continues_from = LARGEST_TIMESTAMP if stream_time < 0 else stream_time
 
     @override
     def restore(
@@ -185,7 +185,7 @@ class OuterJoinStateStore(KeyValueStateStore):
     ) -> None:
         # What came out, or was matched, after the commit waits again: its records come again, and the result may
         # have been lost.
-        kept = [at for at, value in enumerate(values) if value is not None or timestamps[at] <= self._goes_on_from]
+        kept = [at for at, value in enumerate(values) if value is not None or timestamps[at] <= self._continues_from]
         columns = [keys[at] for at in kept], [values[at] for at in kept], [timestamps[at] for at in kept]
         super().restore(batch, *columns)
         self.has_begun = False
@@ -208,9 +208,9 @@ def _count(row: bytes) -> int:
 
 def _values(row: bytes) -> Iterator[bytes]:
     """The values in a row, without their sides."""
-    position = _LIST.size
+    index = _LIST.size
     for _ in range(_count(row)):
-        (length,) = _LENGTH.unpack_from(row, position)
-        position += _LENGTH.size
-        yield row[position + 1 : position + length]
-        position += length
+        (length,) = _LENGTH.unpack_from(row, index)
+        index += _LENGTH.size
+        yield row[index + 1 : index + length]
+        index += length

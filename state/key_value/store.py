@@ -26,7 +26,7 @@ from penstock.state.queries import (
     Query,
     QueryRow,
     RangeQuery,
-    behind_prefix,
+    end_of_prefix,
     unknown_query,
 )
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, EntryRow, RowFormat
@@ -166,7 +166,7 @@ class KeyValueStateStore(BufferedStateStore):
                 return map(self.query_row, islice(entries, limit))
             case PrefixQuery(prefix):
                 # One row more: behind the prefix there may be a key that does not begin with it.
-                found = self._scan(prefix, behind_prefix(prefix), after, limit + 1, committed, query.descending)
+                found = self._scan(prefix, end_of_prefix(prefix), after, limit + 1, committed, query.descending)
                 return map(self.query_row, islice((row for row in found if row[0].startswith(prefix)), limit))
             case CountQuery():
                 counted = self.buffer.committed if committed else self.buffer

@@ -68,7 +68,7 @@ class TtlStateStore(KeyValueStateStore):
     def __init__(self, builder: AnyStoreBuilder, ttl_ms: int, context: StateStoreContext) -> None:
         rows, index = (SectionRows(context.committed, front, sections=2) for front in (_ROWS, _INDEX))
         self.ttl_ms = ttl_ms
-        self._goes_on_from = LARGEST_TIMESTAMP
+        self._continues_from = LARGEST_TIMESTAMP
         self.index = ExpiryIndex(builder.name, replace(context, committed=index))
         buffer = TtlBuffer(builder.name, builder.value_serde, replace(context, committed=rows), self.index)
         super().__init__(builder, TIMESTAMPED_VALUE, context, buffer)
@@ -100,8 +100,8 @@ class TtlStateStore(KeyValueStateStore):
             yield key, entry[0], updated_at + self.ttl_ms
 
     @override
-    def goes_on_from(self, stream_time: int) -> None:
-        self._goes_on_from = LARGEST_TIMESTAMP if stream_time < 0 else stream_time
+    def continue_from(self, stream_time: int) -> None:
+        self._continues_from = LARGEST_TIMESTAMP if stream_time < 0 else stream_time
 
     # ---- commit and restore ----
 
@@ -132,7 +132,7 @@ class TtlStateStore(KeyValueStateStore):
         self.forget_objects()
         last: dict[bytes, tuple[bytes | None, int]] = {}
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
-            if value is None and timestamp > self._goes_on_from and timestamp == self._expires_at(key, last):
+            if value is None and timestamp > self._continues_from and timestamp == self._expires_at(key, last):
                 continue  # it expired after the commit: it will again, and downstream gets that deletion
             last[key] = value, timestamp
         row, row_key = self.row_format.row, self.index.row_key

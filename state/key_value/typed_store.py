@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.state.contracts import StateStoreContext
-from penstock.state.queries import behind_prefix
+from penstock.state.queries import end_of_prefix
 from penstock.state.row_formats import Entry
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import KeyValueStore, ValueAndTimestamp, taken
@@ -86,7 +86,7 @@ class TypedKeyValueStore(KeyValueStore[Any, Any]):
     @override
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         key_object = self._keys.deserialize
-        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, behind_prefix(prefix)))
+        entries = takewhile(lambda entry: entry[0].startswith(prefix), self._buffer.scan(prefix, end_of_prefix(prefix)))
         return ((key_object(key), self._value(entry)) for key, entry in entries)
 
     @override

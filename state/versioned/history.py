@@ -74,10 +74,10 @@ def _deserialize(row: bytes) -> History:
         return History(end, [], [])
     starts: list[int] = []
     values: list[bytes | None] = []
-    position, stop, start = _SPAN.size, len(row), end
+    index, stop, start = _SPAN.size, len(row), end
     while start != first:
-        start, size = _VERSION.unpack_from(row, position)
-        position += _VERSION.size
+        start, size = _VERSION.unpack_from(row, index)
+        index += _VERSION.size
         starts.append(start)
         # The newest version comes first, and its value last.
         values.append(None if size == _DELETED else row[stop - size : stop])

@@ -85,7 +85,7 @@ class JoinBuffer(BufferedStateStore):
         self._log = context.log
         self._grace_ms = builder.grace_ms
         self._frozen: bytes | None = None
-        self._goes_on_from = LARGEST_TIMESTAMP
+        self._continues_from = LARGEST_TIMESTAMP
         self._read_progress()
 
     def _read_progress(self) -> None:
@@ -133,9 +133,9 @@ class JoinBuffer(BufferedStateStore):
         if self._horizon is None or row_key <= self._horizon:
             heappush(self._next, row_key)
             if len(self._next) > 2 * _READ_AHEAD:
-                self._keep_the_next()
+                self._keep_next()
 
-    def _keep_the_next(self) -> None:
+    def _keep_next(self) -> None:
         self._next.sort()  # which makes a heap, too
         del self._next[_READ_AHEAD:]
         self._horizon = self._next[-1]
@@ -212,8 +212,8 @@ class JoinBuffer(BufferedStateStore):
         self._noted = progress
 
     @override
-    def goes_on_from(self, stream_time: int) -> None:
-        self._goes_on_from = stream_time
+    def continue_from(self, stream_time: int) -> None:
+        self._continues_from = stream_time
 
     @override
     def restore(
@@ -222,7 +222,7 @@ class JoinBuffer(BufferedStateStore):
         self.forget_objects()
         time, rows = self._stream_time, dict[bytes, bytes | None]()
         # A record that left the buffer after the commit leaves it again: its result may have been lost.
-        stays = LARGEST_TIMESTAMP if self._goes_on_from < 0 else self._goes_on_from - self._grace_ms
+        stays = LARGEST_TIMESTAMP if self._continues_from < 0 else self._continues_from - self._grace_ms
         for key, value, timestamp in zip(keys, values, timestamps, strict=True):
             if len(key) < _SHORTEST_KEY or key[0]:
                 raise self._foreign(key)
@@ -236,7 +236,7 @@ class JoinBuffer(BufferedStateStore):
         for _ in batch.put_all(self.name, rows):
             pass
         # If the changelog is ahead of the commit, its records come again, and must not be too late to wait.
-        self._stream_time = max(self._stream_time, min(time, self._goes_on_from))
+        self._stream_time = max(self._stream_time, min(time, self._continues_from))
         self._note(_PROGRESS.pack(self._stream_time, self._sequence), batch)
 
     def _foreign(self, key: bytes) -> StateStoreError:

@@ -129,8 +129,8 @@ class VersionedStateStore(BufferedStateStore):
         self.versions.moved_on(versions)
 
     @override
-    def goes_on_from(self, stream_time: int) -> None:
-        self.versions.goes_on_from(stream_time)
+    def continue_from(self, stream_time: int) -> None:
+        self.versions.continue_from(stream_time)
 
     @override
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]]:

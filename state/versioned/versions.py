@@ -69,25 +69,25 @@ class Versions:
         self._drop_record = context.drop_record
         self._frozen: list[WriteBuffer] = []
         self._frozen_times: tuple[int, int] | None = None
-        self._goes_on_from = self._expiry_limit = LARGEST_TIMESTAMP
+        self._continues_from = self._expiry_limit = LARGEST_TIMESTAMP
         self.read_progress()
 
     def read_progress(self) -> None:
         """Read the progress of the store from its committed rows."""
         self.stream_time = self._noted_time = self._committed_time()
-        self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
+        self.expiry_time = self._noted_expiry = min(self.stream_time, self._continues_from)
         self._know_flushed(self.stream_time)
 
-    def goes_on_from(self, time: int) -> None:
-        """See :meth:`~penstock.state.windowed.expiring_rows.ExpiringRows.goes_on_from`."""
-        self._goes_on_from = time
+    def continue_from(self, time: int) -> None:
+        """See :meth:`~penstock.state.windowed.expiring_rows.ExpiringRows.continue_from`."""
+        self._continues_from = time
         self.expiry_time = min(self.stream_time, time)
         self._noted_expiry = min(self._noted_expiry, self.expiry_time)
 
     def restores_for(self, other: Versions) -> None:
         """Prepare to put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
         nothing is deleted that ``other`` may still look for."""
-        self._expiry_limit = other._goes_on_from
+        self._expiry_limit = other._continues_from
         self._noted_expiry = other._noted_expiry
 
     def _know_flushed(self, stream_time: int) -> None:
@@ -379,7 +379,7 @@ class Versions:
         """Take over the progress of ``restored``, which has put what it was given into a batch that is written now."""
         self.forget_objects()
         self.stream_time = self._noted_time = restored.stream_time
-        self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
+        self.expiry_time = self._noted_expiry = min(self.stream_time, self._continues_from)
         self._know_flushed(self.stream_time)
 
     def forget_objects(self) -> None:

@@ -47,7 +47,7 @@ class ExpiringRows:
     """The rows of one store. ``stream_time`` is the largest time that the store was ever given; ``sequence`` the last
     sequence number, which only stores that retain duplicates advance. ``time_order`` is None in a store whose rows are
     not read by time. From ``expiry_time`` the retention is counted: the stream time, except if the changelog is ahead
-    of the commit from which a task continues (:meth:`goes_on_from`). Then the records that advanced the store come
+    of the commit from which a task continues (:meth:`continue_from`). Then the records that advanced the store come
     again, and must find what had not expired when they came first.
     """
 
@@ -73,7 +73,7 @@ class ExpiringRows:
         self.committed_time: int
         """The stream time as of the last finished commit: no row on disk is of a later time."""
         self.sequence: int
-        self._goes_on_from = LARGEST_TIMESTAMP
+        self._continues_from = LARGEST_TIMESTAMP
         self._holds_expired = False
         self._frozen: _Progress | None = None
         self._read_progress()
@@ -84,13 +84,13 @@ class ExpiringRows:
         self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
         self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
         self.committed_time = self.stream_time
-        self.expiry_time = self._noted_expiry = min(self.stream_time, self._goes_on_from)
+        self.expiry_time = self._noted_expiry = min(self.stream_time, self._continues_from)
 
-    def goes_on_from(self, time: int) -> None:
+    def continue_from(self, time: int) -> None:
         """Called before a restore: the task continues from a commit at which its records had come to ``time``. Called
         again with each later commit if the changelog is followed from one to the next. If ``time`` is not known (−1),
         nothing expires until records have come further."""
-        self._goes_on_from = time
+        self._continues_from = time
         self.expiry_time = min(self.stream_time, time)
         # What has expired between two commits is still to be deleted.
         self._noted_expiry = min(self._noted_expiry, self.expiry_time)
@@ -346,7 +346,7 @@ class ExpiringRows:
         self.forget_objects()
         times = [self._restored_time(key) for key in keys]
         self.stream_time = max(self.stream_time, *times, NOTHING_OBSERVED)
-        self.expiry_time = min(self.stream_time, self._goes_on_from)
+        self.expiry_time = min(self.stream_time, self._continues_from)
         if keys:
             self.sequence = self.schema.sequence(keys[-1])
         restored, rows = self.row_format.rows(values, timestamps, headers), dict[bytes, bytes | None]()

@@ -113,8 +113,8 @@ class ExpiringStateStore(BufferedStateStore):
         self.rows.restore(batch, keys, values, timestamps)
 
     @override
-    def goes_on_from(self, stream_time: int) -> None:
-        self.rows.goes_on_from(stream_time)
+    def continue_from(self, stream_time: int) -> None:
+        self.rows.continue_from(stream_time)
 
     @override
     def restore_with_headers(

@@ -35,7 +35,7 @@ cdef struct Session:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class Sessions:
-    """The sessions of one key, in order. It has all whose end is later than ``mark``."""
+    """The sessions of one key, in order. It has all owner end is later than ``mark``."""
 
     cdef int64_t mark
     cdef Py_ssize_t count
@@ -175,16 +175,16 @@ cdef class SessionLists:
         there.insert(end, start)
         return there.count
 
-    def replace(self, key, gone, int64_t end, int64_t start):
+    def replace(self, key, deleted_topics, int64_t end, int64_t start):
         """See ``recent_sessions.py``."""
-        cdef Sessions there = self.remove(key, gone)
+        cdef Sessions there = self.remove(key, deleted_topics)
         there.insert(end, start)
         return there.count
 
-    cpdef Sessions remove(self, object key, gone):
+    cpdef Sessions remove(self, object key, deleted_topics):
         """See ``recent_sessions.py``."""
         cdef Sessions there = self.listed(key)
-        for end, start in gone:
+        for end, start in deleted_topics:
             there.remove(end, start)
         return there
 

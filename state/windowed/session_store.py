@@ -95,7 +95,7 @@ class SessionStateStore(ExpiringStateStore):
 
     @override
     def listen(self, on_flush: OnFlush, old_values: bool) -> None:
-        super().listen(_told_no_headers(on_flush) if self._headers else on_flush, old_values)
+        super().listen(_without_headers_of(on_flush) if self._headers else on_flush, old_values)
 
     def put(self, key: bytes, window: Window, value: Any, timestamp: int, headers: Headers | None = None) -> None:
         """Set the value of this very session, or delete it with None. See :meth:`ExpiringRows.put`."""
@@ -311,7 +311,7 @@ class TypedSessionStoreWithHeaders(TypedSessionStore):
         return self._values.given(entry)
 
 
-def _told_no_headers(listener: OnFlush) -> OnFlush:
+def _without_headers_of(listener: OnFlush) -> OnFlush:
     """Returns a listener that passes no headers to ``listener``, as in Kafka Streams: what the cache of such a store
     forwards has the headers of its row, which has none."""
 

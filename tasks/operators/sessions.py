@@ -210,14 +210,14 @@ def _without_headers(update: WindowedUpdate, wiring: Wiring) -> WindowedUpdate:
     """Returns ``update`` without headers: as in Kafka Streams, only the updates of a cache have the record's."""
     context = wiring.context
 
-    def told(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
+    def without_headers(key: Any, window: Window, new: Any, old: Any, timestamp: int) -> None:
         headers, context.headers = context.headers, None
         try:
             update(key, window, new, old, timestamp)
         finally:
             context.headers = headers
 
-    return told
+    return without_headers
 
 
 def _merger(fold: SessionFold) -> Callable[[Any, Any, Any], Any]:

@@ -184,7 +184,7 @@ def _why(node: SinkNode, wiring: Wiring, key: Any, value: Any, error: Exception)
     Serialises the key again, because the task ends here anyway."""
     assert node.key_serde is not None
     assert node.value_serde is not None
-    option = node.written_by.told_serdes if node.written_by else "an option"
+    option = node.written_by.serdes_in_words if node.written_by else "an option"
     if key is not None and wiring.undecoded_key is None:
         try:
             node.key_serde.serialize(key)

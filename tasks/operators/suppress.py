@@ -63,12 +63,12 @@ def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[
         assert waits is not None
         _, _, old, new, timestamp, headers, source, offset, key = waits
         if new is not None or not drops_deletions:
-            before = context.enter_buffered(source, offset, headers, timestamp)
+            before = context.enter_held_back(source, offset, headers, timestamp)
             try:
                 # To look-ups in the table that are made now, the update still waits.
                 forward(to_key(row) if key is None else key, new, old, timestamp)
             finally:
-                context.leave_buffered(before)
+                context.leave_held_back(before)
         remove_first()
 
     return emit

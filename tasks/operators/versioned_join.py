@@ -83,10 +83,10 @@ def _buffered_stream_table_join(spec: BufferedStreamTableJoin, wiring: Wiring) -
 
     def let_go() -> None:
         for key, value, timestamp, headers, source, offset in buffer.due():
-            before = context.enter_buffered(source, offset, headers, timestamp)
+            before = context.enter_held_back(source, offset, headers, timestamp)
             try:
                 join(to_key(key), value, timestamp)
             finally:
-                context.leave_buffered(before)
+                context.leave_held_back(before)
 
     return run

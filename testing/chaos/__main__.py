@@ -78,7 +78,7 @@ def main(
     except StreamsError as error:
         typer.secho(str(error), fg="red", err=True)
         raise typer.Exit(1) from None
-    _tell(report, program, ([target] if target else []) + (["--records", str(records)] if records else []))
+    _print_report(report, program, ([target] if target else []) + (["--records", str(records)] if records else []))
     raise typer.Exit(1 if report.violations else 0)
 
 
@@ -114,12 +114,12 @@ def load(target: str) -> Program:
         there = [f"{module}:{key}" for key, value in vars(found_in).items() if isinstance(value, Program)]
         hint = f"; there is {', '.join(there)}" if there else ""
         what = "a class, not one of its objects" if isinstance(found, type) else f"a {type(found).__name__}"
-        said = f"{target} is {what}" if hasattr(found_in, name) else f"module {module!r} has no {name!r}"
-        raise typer.BadParameter(f"{said}: it takes a penstock.testing.chaos.Program{hint}")
+        message = f"{target} is {what}" if hasattr(found_in, name) else f"module {module!r} has no {name!r}"
+        raise typer.BadParameter(f"{message}: it takes a penstock.testing.chaos.Program{hint}")
     return found
 
 
-def _tell(report: Report, program: Program, arguments: list[str]) -> None:
+def _print_report(report: Report, program: Program, arguments: list[str]) -> None:
     look_ups = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(report.look_ups.items()))
     rested = f"back to rest {report.rest_s:.1f} s after the last" if report.rest_s else "never at rest again"
     typer.echo(f"{report.faults} faults; {rested}")

@@ -32,7 +32,7 @@ def numbered(
             wrong.append(f"{key}: number {number} where {following.get(key)} comes next")
         following[key] = number + 1
     wrong += _differences(expected, following)
-    return told(otherwise, wrong)
+    return in_a_sentence(otherwise, wrong)
 
 
 def complete(records: Iterable[tuple[str, Stamped]], expected: Mapping[str, int]) -> list[str]:
@@ -49,7 +49,7 @@ def complete(records: Iterable[tuple[str, Stamped]], expected: Mapping[str, int]
         for key, marks in seen.items()
         if 0 in marks
     ]
-    return told("lost", lost) + told("never sent, yet processed", invented)
+    return in_a_sentence("lost", lost) + in_a_sentence("never sent, yet processed", invented)
 
 
 def in_order(records: Iterable[tuple[str, Stamped]]) -> list[str]:
@@ -61,21 +61,23 @@ def in_order(records: Iterable[tuple[str, Stamped]]) -> list[str]:
         if before is not None and number != before + 1:
             wrong.append(f"{key}: {number} after {before} in attempt {attempt}")
         last[key, attempt] = number
-    return told("out of order within an attempt", wrong)
+    return in_a_sentence("out of order within an attempt", wrong)
 
 
 def followed(tallies: Mapping[str, Tally], expected: Mapping[str, int]) -> list[str]:
     """State never fell behind the offsets it was committed with: every key came to its end without a gap."""
     gaps = [f"{key}: {tally['gaps']} missing" for key, tally in tallies.items() if tally["gaps"]]
     ends = _differences(expected, {key: tally["next"] for key, tally in tallies.items()})
-    return told("state older than its offsets", gaps) + told("state that does not end where the input does", ends)
+    return in_a_sentence("state older than its offsets", gaps) + in_a_sentence(
+        "state that does not end where the input does", ends
+    )
 
 
 def counted(counts: Mapping[str, int], expected: Mapping[str, int], where: str = "") -> list[str]:
     """No count is below the truth, and no key is missing or made up."""
     low = [f"{key}: {counts.get(key)} of {count}" for key, count in expected.items() if counts.get(key, 0) < count]
     made_up = [str(key) for key in counts.keys() - expected.keys()]
-    return told(f"{where}counted too little", low) + told(f"{where}made up", made_up)
+    return in_a_sentence(f"{where}counted too little", low) + in_a_sentence(f"{where}made up", made_up)
 
 
 def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str, Set[int]]) -> list[str]:
@@ -92,7 +94,7 @@ def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str
         for key, numbers in expected.items()
         if numbers - met[key]
     ]
-    return told("not joined", lost) + told("joined wrongly", wrong)
+    return in_a_sentence("not joined", lost) + in_a_sentence("joined wrongly", wrong)
 
 
 def results(what: str, found: Counter[T], must: Set[T], may: Set[T], once: bool) -> list[str]:
@@ -101,13 +103,19 @@ def results(what: str, found: Counter[T], must: Set[T], may: Set[T], once: bool)
     lost = [str(result) for result in sorted(must - found.keys(), key=str)]
     made_up = [str(result) for result in sorted(found.keys() - must - may, key=str)]
     again = [f"{result} {count} times" for result, count in found.items() if count > 1] if once else []
-    return told(f"{what}: lost", lost) + told(f"{what}: made up", made_up) + told(f"{what}: again", again)
+    return (
+        in_a_sentence(f"{what}: lost", lost)
+        + in_a_sentence(f"{what}: made up", made_up)
+        + in_a_sentence(f"{what}: again", again)
+    )
 
 
 def joined_once(records: Iterable[tuple[str, tuple[int, int]]]) -> list[str]:
     """Exactly once: no number met its mark again."""
     times = Counter((key, number) for key, (number, _) in records)
-    return told("joined again", [f"{key}: number {number}" for (key, number), count in times.items() if count > 1])
+    return in_a_sentence(
+        "joined again", [f"{key}: number {number}" for (key, number), count in times.items() if count > 1]
+    )
 
 
 def each_once(
@@ -120,15 +128,15 @@ def each_once(
     again = [f"{key}: {tally['repeats']}" for key, tally in tallies.items() if tally["repeats"]]
     return [
         *numbered(((key, stamped.number) for key, stamped in records), expected, "what was processed is not the input"),
-        *told("counted otherwise than once", _differences(expected, counts)),
-        *told("state has seen records again", again),
+        *in_a_sentence("counted otherwise than once", _differences(expected, counts)),
+        *in_a_sentence("state has seen records again", again),
     ]
 
 
 def no_transaction_is_open(stable: Mapping[TopicPartition, int], high: Mapping[TopicPartition, int]) -> list[str]:
     """At rest every reader of committed records comes to the end."""
     held = [f"{at}: {stable[at]} of {end}" for at, end in high.items() if stable[at] != end]
-    return told("a transaction is open", held)
+    return in_a_sentence("a transaction is open", held)
 
 
 def poison_counted(dropped: int, written: int) -> list[str]:
@@ -138,7 +146,7 @@ def poison_counted(dropped: int, written: int) -> list[str]:
 
 def equal(what: str, found: Mapping[str, object], meant: Mapping[str, object]) -> list[str]:
     """Two views of the same rows agree."""
-    return told(what, _differences(meant, found))
+    return in_a_sentence(what, _differences(meant, found))
 
 
 def _differences(meant: Mapping[str, object], found: Mapping[str, object]) -> list[str]:
@@ -146,7 +154,7 @@ def _differences(meant: Mapping[str, object], found: Mapping[str, object]) -> li
     return [f"{key}: {found.get(key)} instead of {meant.get(key)}" for key in keys if found.get(key) != meant.get(key)]
 
 
-def told(what: str, cases: list[str]) -> list[str]:
+def in_a_sentence(what: str, cases: list[str]) -> list[str]:
     """Returns one sentence of some cases and the number of the others; none if there are no cases."""
     if not cases:
         return []

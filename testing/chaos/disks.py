@@ -20,7 +20,7 @@ from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.windowed.segments import SEGMENT_BYTES
 from penstock.tasks.program import TaskProgram, TaskPrograms
 from penstock.tasks.state_manager import StateManager
-from penstock.testing.chaos.checks import told
+from penstock.testing.chaos.checks import in_a_sentence
 from penstock.testing.collector import Collector
 from penstock.topology.physical.task_plan import TaskPlan
 
@@ -59,7 +59,7 @@ def stores_equal(
             for key in sorted(meant.keys() | rows.keys())
             if meant.get(key) != rows.get(key)
         ]
-    return told("a store is not what its changelog makes", wrong)
+    return in_a_sentence("a store is not what its changelog makes", wrong)
 
 
 def stores_are_their_changelogs(

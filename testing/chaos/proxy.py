@@ -291,7 +291,7 @@ class Proxy:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
 
-    def _springs(self, connection: Connection, piece: bytes) -> bool:
+    def _catches(self, connection: Connection, piece: bytes) -> bool:
         """Returns True if this is what a trap waits for; then the connection is held from here on."""
         if self._trap is None or not self._trap[0](piece):
             return False
@@ -320,7 +320,7 @@ class Proxy:
             while True:
                 arrived_s, drawn, piece = await under_way.get()
                 await _passes(connection, up, arrived_s, drawn)
-                if up and isinstance(piece, bytes) and self._springs(connection, piece):
+                if up and isinstance(piece, bytes) and self._catches(connection, piece):
                     await _passes(connection, up, arrived_s, drawn)
                 if isinstance(piece, OSError):
                     raise piece

@@ -24,7 +24,7 @@ def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
     while True:
         try:
             status = rig.app.status()
-            unrest = _unrest(rig, status)
+            unrest = _unsettled_reason(rig, status)
             if unrest is not None and not status.state.is_live:
                 return unrest
         except StreamsError as error:
@@ -39,7 +39,7 @@ def come_to_rest(rig: Rig, timeout_s: float) -> str | None:
         time.sleep(_LOOK_EACH_S)
 
 
-def _unrest(rig: Rig, status: ApplicationStatus) -> str | None:
+def _unsettled_reason(rig: Rig, status: ApplicationStatus) -> str | None:
     """Returns what is not at rest yet; None if all is."""
     if status.state is not ApplicationState.RUNNING:
         return f"state {status.state.value}: {status.error}"

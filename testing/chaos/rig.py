@@ -137,7 +137,7 @@ class Rig:
     def add_node(self) -> None:
         """Add another node for a stream actor."""
         self.cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES)
-        _end_in_good_order_when_told_to()  # Ray has put its own handler in the place of ours
+        _end_in_order_on_sigterm()  # Ray has put its own handler in the place of ours
 
     def _worker_node(self, pick: int) -> Any:
         nodes = sorted(self.cluster.worker_nodes, key=lambda node: node.node_id)
@@ -209,7 +209,7 @@ def _raylet_pid(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
 
 
-def _end_in_good_order_when_told_to() -> None:
+def _end_in_order_on_sigterm() -> None:
     """SIGTERM is like Ctrl-C: the broker, which outlives this process otherwise, is stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -228,7 +228,7 @@ def rig(
     """Yields a rig with its topics; at the end application, Ray and broker are ended. ``folder`` stays. ``nodes``: of
     Ray, with a stream actor on each; or one for all of them. ``proxied``: with proxies, and their seed."""
     port, http_port = free_port(3 * brokers), free_port()
-    _end_in_good_order_when_told_to()
+    _end_in_order_on_sigterm()
     with ExitStack() as stack:
         inner = port + brokers
         broker = LocalBroker(
@@ -248,7 +248,7 @@ def rig(
             cluster.address if cluster else "local", namespace=NAMESPACE, include_dashboard=False,
             log_to_driver=False, logging_level=logging.ERROR, **of_its_own,
         )  # fmt: skip
-        _end_in_good_order_when_told_to()  # again: Ray has put its own handler in the place of ours
+        _end_in_order_on_sigterm()  # again: Ray has put its own handler in the place of ours
         clients = ConfluentClients(
             address,
             APPLICATION,

@@ -60,12 +60,12 @@ def run(
     guarantee: Guarantee = Guarantee.EXACTLY,
     nodes: int = 1,
     kinds: Collection[Kind] | None = None,
-    tell: Callable[[str], None] = print,
+    show: Callable[[str], None] = print,
 ) -> Report:
     """Run ``program`` on a Kafka and a Ray of its own, of so many ``nodes``, strike it for ``seconds`` with faults that
     ``seed`` decides, and check what its ``guarantee`` promises. Such a run takes a minute more than ``seconds``.
 
-    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``tell`` hears of
+    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``show`` hears of
     each thing that is done. In the main thread of a process that uses no Ray otherwise.
     """
     if lacking := [name for name in ("topics", "rounds") if not hasattr(program, name)]:
@@ -73,19 +73,19 @@ def run(
     chosen = possible(nodes, guarantee, bool(program.poison())) if kinds is None else kinds
     report = Report(seed, seconds, chosen, guarantee, nodes, Path(tempfile.mkdtemp(prefix="penstock-chaos-")))
     try:
-        _play(program, report, tell)
+        _play(program, report, show)
     except KeyboardInterrupt:
         shutil.rmtree(report.folder)  # a person who ends it by hand wants nothing of it
         raise
     except Exception:
-        tell(f"not played to its end; logs and data: {report.folder}")
+        show(f"not played to its end; logs and data: {report.folder}")
         raise
     if not report.violations:
         shutil.rmtree(report.folder)
     return report
 
 
-def _play(program: Program, report: Report, tell: Callable[[str], None]) -> None:
+def _play(program: Program, report: Report, show: Callable[[str], None]) -> None:
     # Transactions that end while a partition has no leader, Kafka ends without telling the partition
     # (docs/RELIABILITY.md): what is to be exact wants replicas.
     moves_leaders = OUTAGES | {Kind.ELECT_LEADERS}
@@ -95,7 +95,7 @@ def _play(program: Program, report: Report, tell: Callable[[str], None]) -> None
         began = time.monotonic()
 
         def stamped(what: str) -> None:
-            tell(f"{time.monotonic() - began:7.1f} s  {what}")
+            show(f"{time.monotonic() - began:7.1f} s  {what}")
 
         try:
             _run(it, program, report, stamped)
@@ -110,7 +110,7 @@ def _keep_logs(it: Rig) -> None:
     shutil.copytree(it.ray_logs, it.folder / "ray-logs", ignore_dangling_symlinks=True)
 
 
-def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None]) -> None:
+def _run(it: Rig, program: Program, report: Report, show: Callable[[str], None]) -> None:
     stopped = threading.Event()
     prober = Prober(it.http_port, APPLICATION, program.counting_up)
     with ThreadPoolExecutor(2, "chaos") as beside:
@@ -119,12 +119,12 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
             it.start()
             plan = it.plan  # asked for while a broker answers
             probed = beside.submit(prober.ask_until, stopped, report.seed)
-            tell(f"the application runs, with {len(plan.partitions)} tasks; faults begin")
-            striker = Striker(it, program, tell)
+            show(f"the application runs, with {len(plan.partitions)} tasks; faults begin")
+            striker = Striker(it, program, show)
             faults = draw(report.seed, report.seconds, report.kinds)
             striker.strike(faults, lambda: prober.ended is not None or _failed(fed))
             report.faults, report.poisoned = striker.struck, striker.poisoned
-            tell("faults are over")
+            show("faults are over")
             report.violations += _settled(it, report, fed, prober)
         finally:
             stopped.set()
@@ -132,7 +132,7 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
     report.look_ups = prober.answers
     report.violations += prober.violations
     if report.rest_s:
-        tell(f"at rest after {report.rest_s:.1f} s; checking")
+        show(f"at rest after {report.rest_s:.1f} s; checking")
         if Kind.POISON in report.kinds:
             report.violations += _counts_poison(it, program, report)
         report.violations += program.check(it)
@@ -140,7 +140,7 @@ def _run(it: Rig, program: Program, report: Report, tell: Callable[[str], None])
             report.violations += checks.no_transaction_is_open(*it.ends())
     report.violations += _closed(it)
     if report.rest_s:
-        tell("ended; comparing the stores on disk with their changelogs")
+        show("ended; comparing the stores on disk with their changelogs")
         programs, damaged = TaskPrograms(it.app.topology, it.app.config), Kind.DAMAGE_STORES in report.kinds
         report.violations += stores_are_their_changelogs(
             it.state_dir, programs, it.plan, it.clients, _OF_EACH_STORE, damaged

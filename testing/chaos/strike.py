@@ -14,7 +14,7 @@ from functools import partial
 import psutil
 
 from penstock.common.errors import BrokerUnreachableError
-from penstock.kafka.local_broker.disturbances import elect_preferred_leaders, sit_in
+from penstock.kafka.local_broker.disturbances import elect_preferred_leaders, join_idle
 from penstock.testing.chaos import sabotage
 from penstock.testing.chaos.feeder import write
 from penstock.testing.chaos.network import Network, Trouble
@@ -67,14 +67,14 @@ class _Agenda:
 
 
 class Striker:
-    """``tell`` hears of each thing that is done. ``struck`` counts them; ``poisoned`` the records that were written."""
+    """``show`` hears of each thing that is done. ``struck`` counts them; ``poisoned`` the records that were written."""
 
-    def __init__(self, rig: Rig, program: Program, tell: Callable[[str], None]) -> None:
+    def __init__(self, rig: Rig, program: Program, show: Callable[[str], None]) -> None:
         self.struck = 0
         self.poisoned = 0
         self._rig = rig
         self._program = program
-        self._tell = tell
+        self._show = show
         self._agenda = _Agenda()
         self._frozen: list[psutil.Process] = []
         self._without_room: list[psutil.Process] = []
@@ -92,7 +92,7 @@ class Striker:
         for fault in faults:
             self._agenda.add(fault.at_s, partial(self._begin, fault))
         begin = time.monotonic()
-        with self._all_well_in_the_end():
+        with self._healthy_at_the_end():
             while (at_s := self._agenda.next_s()) is not None and not ended():
                 left_s = begin + at_s - time.monotonic()
                 if left_s > 0:
@@ -101,7 +101,7 @@ class Striker:
                     self._agenda.pop()()
 
     @contextlib.contextmanager
-    def _all_well_in_the_end(self) -> Iterator[None]:
+    def _healthy_at_the_end(self) -> Iterator[None]:
         try:
             with self._outages, self._others:
                 try:
@@ -132,11 +132,11 @@ class Striker:
         elif fault.kind in OF_NETWORK:
             self._trouble(fault, partial(_slow, fault.pick))
         elif fault.kind is Kind.LOSE_NODE:
-            self._tell(f"{fault} ({self._rig.lose_node(fault.pick)})")
+            self._show(f"{fault} ({self._rig.lose_node(fault.pick)})")
             self._another_node()
         elif fault.kind is Kind.KILL_RAYLET:
             raylet = self._rig.raylet(fault.pick)
-            self._tell(f"{fault} (pid {raylet.pid})")
+            self._show(f"{fault} (pid {raylet.pid})")
             self._rig.lose_raylet(raylet)
             self._another_node()
         elif fault.kind is Kind.FREEZE_RAYLET:
@@ -150,7 +150,7 @@ class Striker:
         if fault.kind in LASTING or fault.kind is Kind.DAMAGE_STORES:
             found = [process for process in found if process not in self._frozen]
         if not found:
-            self._tell(f"{fault}: there is none at this moment")
+            self._show(f"{fault}: there is none at this moment")
             return []
         return found if fault.kind is Kind.KILL_STREAM_ACTORS else [found[fault.pick % len(found)]]
 
@@ -158,7 +158,7 @@ class Striker:
         if fault.kind is Kind.DAMAGE_STORES:
             self._damage(fault, victim)
         elif fault.kind is Kind.FILL_DISK:
-            self._tell(f"{fault} (pid {victim.pid})")
+            self._show(f"{fault} (pid {victim.pid})")
             sabotage.fill_disk(victim)
             self._without_room.append(victim)
             self._agenda.add(fault.ends_s, partial(sabotage.make_room, victim))
@@ -176,11 +176,11 @@ class Striker:
         elif fault.kind in LASTING:
             self._freeze(fault, victim)
         else:
-            self._tell(f"{fault} (pid {victim.pid})")
+            self._show(f"{fault} (pid {victim.pid})")
             victim.kill()
 
     def _freeze(self, fault: Fault, victim: psutil.Process) -> None:
-        self._tell(f"{fault} (pid {victim.pid})")
+        self._show(f"{fault} (pid {victim.pid})")
         victim.suspend()
         self._frozen.append(victim)
         self._agenda.add(fault.ends_s, partial(self._wake, victim))
@@ -191,7 +191,7 @@ class Striker:
         self._frozen.remove(process)
         with contextlib.suppress(psutil.NoSuchProcess):  # killed while it was stopped
             process.resume()
-            self._tell(f"woken: pid {process.pid}")
+            self._show(f"woken: pid {process.pid}")
 
     def _damage(self, fault: Fault, victim: psutil.Process) -> None:
         """Damage its files while it is stopped: it must not notice, nor write over them."""
@@ -200,36 +200,36 @@ class Striker:
         while victim.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
             time.sleep(_LOOK_EACH_S / 10)
         done = sabotage.damage(sabotage.open_databases(victim), fault.pick)
-        self._tell(f"{fault} (pid {victim.pid}: {', '.join(done) or 'it has none'})")
+        self._show(f"{fault} (pid {victim.pid}: {', '.join(done) or 'it has none'})")
         victim.kill()
 
     def _trouble(self, fault: Fault, trouble: Trouble, whom: str = "all") -> None:
         network = self._rig.network
         assert network is not None  # else these kinds would not be drawn
         if fault.kind is Kind.RESET_CONNECTIONS:
-            self._tell(f"{fault} ({network.reset()})")
+            self._show(f"{fault} ({network.reset()})")
             return
-        self._tell(f"{fault} ({whom})")
+        self._show(f"{fault} ({whom})")
         network.begin(trouble)
         self._agenda.add(fault.ends_s, partial(self._pass_again, fault, network, trouble))
 
     def _pass_again(self, fault: Fault, network: Network, trouble: Trouble) -> None:
         network.end(trouble)
-        self._tell(f"over: {fault.kind.value}")
+        self._show(f"over: {fault.kind.value}")
 
     def _another_node(self) -> None:
         self._rig.add_node()
-        self._tell("another node has come")
+        self._show("another node has come")
 
     def _rebalance(self, fault: Fault) -> None:
-        self._tell(f"{fault}")
+        self._show(f"{fault}")
         address, topics = self._rig.clients.bootstrap_servers, list(self._rig.plan.topics)
-        given = sit_in(address, APPLICATION, topics, fault.lasts_s, self._hurry)
-        self._tell(f"the other member has left; it had {given} partitions")
+        given = join_idle(address, APPLICATION, topics, fault.lasts_s, self._hurry)
+        self._show(f"the other member has left; it had {given} partitions")
 
     def _poison(self, fault: Fault) -> None:
         records = list(self._program.poison())
-        self._tell(f"{fault} ({len(records)})")
+        self._show(f"{fault} ({len(records)})")
         write(self._rig.clients, records)
         self.poisoned += len(records)
 
@@ -238,13 +238,13 @@ class Striker:
             moved = f"{elect_preferred_leaders(self._rig.clients.bootstrap_servers)} moved"
         except BrokerUnreachableError as error:  # an outage may begin meanwhile
             moved = str(error)
-        self._tell(f"{fault} ({moved})")
+        self._show(f"{fault} ({moved})")
 
     def _outage(self, fault: Fault) -> None:
         broker = self._rig.broker
         nodes = broker.status().nodes
         node = nodes[fault.pick % len(nodes)]
-        self._tell(f"{fault} (node {node.address.node_id} of {len(nodes)})")
+        self._show(f"{fault} (node {node.address.node_id} of {len(nodes)})")
         assert node.pid is not None
         process = psutil.Process(node.pid)
         if fault.kind is Kind.FREEZE_BROKER:
@@ -259,4 +259,4 @@ class Striker:
             psutil.wait_procs([process])
             self._hurry.wait(fault.lasts_s)
             broker.start()
-        self._tell("the broker answers again")
+        self._show("the broker answers again")

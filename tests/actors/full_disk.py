@@ -55,10 +55,10 @@ def a_commit(disk: Path, guarantee: str) -> None:
     write(rig, 1000)
     settle(again)
     rig.commit(again)
-    said = again.finished.result(timeout=0) or ""
+    message = again.finished.result(timeout=0) or ""
     assert again.uncaught.disk_failed
-    assert "StateStoreDiskError" in said, said
-    assert "o space left on" in said, said
+    assert "StateStoreDiskError" in message, message
+    assert "o space left on" in message, message
     in_the_way.unlink()
     loop = rig.running(epoch=3)
     rig.commit(loop)
@@ -79,8 +79,8 @@ def a_restore(disk: Path, guarantee: str) -> None:
     loop = here.loop()
     here.assign(loop, 2, TASK)
     settle(loop, at_most=20_000)
-    said = loop.finished.result(timeout=0) or ""
-    assert NO_SPACE in said, said
+    message = loop.finished.result(timeout=0) or ""
+    assert NO_SPACE in message, message
     assert loop.uncaught.disk_failed
     # As it is, half restored, on a larger disk.
     shutil.copytree(disk / "app", disk.parent / "larger" / "app")

@@ -22,7 +22,7 @@ from penstock.common.ids import CommittedOffset, Sources
 from penstock.testing.fake_broker import FakeBroker
 from penstock.topology.physical.task_plan import TaskPlan
 
-GROUP, MEMBER = "app", "seat"
+GROUP, MEMBER = "app", "member"
 Answer = Future[CommitAnswer]
 
 
@@ -41,8 +41,8 @@ class FakeCoordinator:
         self.held: list[tuple[CommitRequest, Answer]] | None = None
         self._actors: dict[str, ActorRecord] = {}
         self._owned = OwnedTasks(TaskPlan(()))
-        self._said: list[Instruction] = []
-        self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._said.append)
+        self._messages: list[Instruction] = []
+        self._commits = CommitRequests(self._actors, self._owned, exactly_once, self._messages.append)
         self._waiting: dict[tuple[str, int], list[Answer]] = {}
 
     def watch(self, loop: StreamLoop, actor_id: str) -> None:
@@ -113,8 +113,8 @@ class FakeCoordinator:
 
     def _then(self, step: Callable[[], None]) -> None:
         step()
-        while self._said:
-            match self._said.pop(0):
+        while self._messages:
+            match self._messages.pop(0):
                 case CommitOffsets(request):
                     with self.broker.changed:
                         self.broker.group(GROUP).offsets.update(

@@ -66,7 +66,7 @@ def test_one_answer_that_does_not_come_ends_nothing(answer: bool | Exception) ->
     assert asked((0, answer)) == []
 
 
-def test_it_ends_when_it_is_told_that_it_is_not_part_of_the_application() -> None:
+def test_it_ends_when_the_coordinator_answers_that_it_is_not_part_of_the_application() -> None:
     assert asked((0, True), (10, False)) == ["its coordinator has replaced it, or the application has ended"]
 
 

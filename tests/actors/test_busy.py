@@ -18,7 +18,7 @@ def status(loop: StreamLoop) -> ActorStatus:
     return asked.result(0)
 
 
-def test_a_mailbox_tells_how_long_it_has_waited_while_there_was_nothing_to_do() -> None:
+def test_a_mailbox_reports_how_long_it_has_waited_while_there_was_nothing_to_do() -> None:
     mailbox = Mailbox(RuntimeError)
     mailbox.serve(0.02)
     assert mailbox.idle_s == 0

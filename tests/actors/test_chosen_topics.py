@@ -37,7 +37,7 @@ def routed(partitioner: Any = None, choose: Any = by_value) -> ps.Topology:
 
 
 @GUARANTEES
-def test_a_chosen_topic_that_there_is_not_is_told_at_once_with_operator_record_and_cure(
+def test_a_chosen_topic_that_does_not_exist_is_reported_at_once_with_operator_record_and_remedy(
     tmp_path: Path, guarantee: str
 ) -> None:
     rig = Rig(tmp_path, routed(), processing_guarantee=guarantee)
@@ -45,15 +45,15 @@ def test_a_chosen_topic_that_there_is_not_is_told_at_once_with_operator_record_a
     rig.write("in", ("a", "out", 1), ("b", "nowhere", 2))
     commits = len(rig.coordinator.requests)
     settle(loop)
-    told = loop.finished.result(timeout=0)
-    assert told is not None
+    reported = loop.finished.result(timeout=0)
+    assert reported is not None
     for part in (
         "'nowhere', which does not exist: create the topic",
         "operator route",
         "topic in, partition 0, offset 1",
     ):
-        assert part in told
-    assert "key 'b'" in told
+        assert part in reported
+    assert "key 'b'" in reported
     if guarantee == "exactly_once_v2":
         assert len(rig.coordinator.requests) == commits, "no transaction is tried again and again"
 

@@ -45,7 +45,7 @@ def test_a_task_that_fails_while_a_commit_is_under_way_does_not_keep_the_others_
     assert (rig.committed(0), rig.committed(1)) == (None, KEYS)
 
 
-def test_the_error_that_is_told_is_the_first_and_not_that_of_the_commit_under_way(
+def test_the_reported_error_is_the_first_and_not_that_of_the_commit_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, loop = in_a_commit(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.actors.commit_stops import CommitStops, StopWatch
+from penstock.actors.commit_stops import CommitStopMeter, CommitStops
 from tests.actors.rig import Rig, settle
 
 
@@ -18,7 +18,7 @@ class Seconds:
 
 def test_each_stop_counts_by_itself_and_the_stops_of_a_commit_together() -> None:
     clock = Seconds()
-    watch = StopWatch(clock)
+    watch = CommitStopMeter(clock)
     for stops, accepted in (([0.010, 0.002], True), ([0.004], False)):
         for waited in stops:
             watch.stop()
@@ -36,7 +36,7 @@ def test_each_stop_counts_by_itself_and_the_stops_of_a_commit_together() -> None
 
 def test_a_commit_takes_as_long_as_from_its_first_stop_until_it_is_accepted() -> None:
     clock = Seconds()
-    watch = StopWatch(clock)
+    watch = CommitStopMeter(clock)
     for beside, accepted in ((0.5, True), (2.0, False), (0.9, True)):
         clock.now += 10.0  # until the next one begins
         watch.stop()
@@ -51,10 +51,10 @@ def test_a_commit_takes_as_long_as_from_its_first_stop_until_it_is_accepted() ->
 
 
 def test_before_the_first_commit_nothing_has_stopped() -> None:
-    assert StopWatch(Seconds()).summary() == CommitStops()
+    assert CommitStopMeter(Seconds()).summary() == CommitStops()
 
 
-def test_an_actor_tells_how_long_its_commits_kept_records_waiting(tmp_path: Path) -> None:
+def test_an_actor_reports_how_long_its_commits_kept_records_waiting(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))

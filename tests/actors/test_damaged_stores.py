@@ -52,7 +52,7 @@ def damage(state_dir: Path) -> None:
         table.write_bytes(data)
 
 
-def goes_on(rig: Rig, epoch: int, each: int) -> None:
+def assert_continues(rig: Rig, epoch: int, each: int) -> None:
     loop = rig.running(epoch=epoch)
     settle(loop, at_most=20_000)
     rig.commit(loop)
@@ -73,10 +73,10 @@ def test_what_a_record_finds_damaged_is_restored_by_the_actor_that_comes_next(tm
     settle(loop, at_most=20_000)
     assert "is corrupt" in error_of(loop)
     assert loop.uncaught.response is UncaughtExceptionResponse.REPLACE_ACTOR
-    goes_on(rig, 4, 2)
+    assert_continues(rig, 4, 2)
 
 
-def test_what_a_query_finds_damaged_ends_the_actor_too_and_who_asks_may_come_again(tmp_path: Path) -> None:
+def test_damage_found_by_a_query_ends_the_actor_too_and_the_query_may_be_repeated(tmp_path: Path) -> None:
     rig = counted(tmp_path, "at_least_once")
     damage(tmp_path)
     loop = rig.running(epoch=3)
@@ -85,7 +85,7 @@ def test_what_a_query_finds_damaged_ends_the_actor_too_and_who_asks_may_come_aga
     failures = {answer.failure for answer in answers.result(timeout=0)} - {None}
     assert failures == {QueryFailure.NOT_ACTIVE}
     assert "is corrupt" in error_of(loop)
-    goes_on(rig, 4, 1)
+    assert_continues(rig, 4, 1)
 
 
 def test_without_a_changelog_the_damage_is_the_users_to_mend(tmp_path: Path) -> None:

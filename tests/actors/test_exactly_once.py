@@ -34,7 +34,7 @@ def test_nothing_is_seen_before_the_commit_and_all_of_it_then(tmp_path: Path) ->
     assert count_of(loop, "a", committed=True) == 1
 
 
-def test_an_actor_asks_the_coordinator_before_it_reads_where_to_go_on_and_when_it_goes_back(tmp_path: Path) -> None:
+def test_an_actor_asks_the_coordinator_before_it_reads_where_to_continue_and_when_it_goes_back(tmp_path: Path) -> None:
     rig = application(tmp_path)
     rig.coordinator.hold()
     loop = rig.loop()
@@ -58,7 +58,7 @@ def test_an_actor_asks_the_coordinator_before_it_reads_where_to_go_on_and_when_i
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
-def test_a_commit_as_a_member_that_has_lost_its_seat_goes_back_and_comes_again(tmp_path: Path, shape: str) -> None:
+def test_a_commit_by_a_member_that_was_replaced_goes_back_and_is_repeated(tmp_path: Path, shape: str) -> None:
     rig = application(tmp_path, shape)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))
@@ -141,7 +141,7 @@ def test_a_transaction_that_the_broker_has_given_up_comes_again(tmp_path: Path) 
     assert rig.counts() == [("a", 2)]
 
 
-def test_a_refused_commit_drops_all_tasks_for_their_records_stand_in_one_transaction(tmp_path: Path) -> None:
+def test_a_refused_commit_drops_all_tasks_because_their_records_are_in_one_transaction(tmp_path: Path) -> None:
     rig = application(tmp_path, partitions=2)
     loop = rig.running()
     rig.write("in", ("a", "x", 1), partition=0)

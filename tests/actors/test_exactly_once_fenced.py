@@ -173,7 +173,7 @@ def test_a_zombie_that_finds_an_old_assignment_when_it_wakes_up_drops_all_withou
     assert rig.counts() == []
 
 
-def test_no_task_is_said_to_be_released_while_its_last_commit_is_in_doubt(tmp_path: Path) -> None:
+def test_no_task_is_reported_as_released_while_its_last_commit_is_in_doubt(tmp_path: Path) -> None:
     """Its next owner would continue from offsets that may still change."""
     rig = application(tmp_path)
     loop = rig.running()

@@ -104,9 +104,9 @@ def test_records_deleted_before_they_were_read_are_skipped_counted_and_the_other
     assert {task.task_id.partition: task.lost_records for task in asked.result().tasks} == {0: 7, 1: 0}
     rig.commit(loop)
     assert (rig.committed(0), rig.committed(1)) == (10, 1)
-    said = "".join(capfd.readouterr())
-    assert "records were deleted before they were read" in said
-    assert "offsets_lost=7" in said.replace("\x1b[0m", "").replace("\x1b[35m", "").replace("\x1b[36m", "")
+    message = "".join(capfd.readouterr())
+    assert "records were deleted before they were read" in message
+    assert "offsets_lost=7" in message.replace("\x1b[0m", "").replace("\x1b[35m", "").replace("\x1b[36m", "")
 
 
 def test_a_lost_position_is_left_behind_for_good_even_when_no_record_follows(tmp_path: Path) -> None:
@@ -177,9 +177,9 @@ def test_a_topic_that_is_shorter_than_what_was_read_is_read_on_at_its_end(
     assert values == [b"V0", b"V1", b"V2", b"V3", b"V4", b"AFTER"], "nothing is processed twice"
     rig.commit(loop)
     assert rig.committed() == 4
-    said = "".join(capfd.readouterr())
-    assert "position beyond the end of the partition" in said
-    assert "records were deleted before they were read" not in said
+    message = "".join(capfd.readouterr())
+    assert "position beyond the end of the partition" in message
+    assert "records were deleted before they were read" not in message
     assert the_task(loop).lost_records == 0
 
 
@@ -204,9 +204,9 @@ def test_a_topic_that_is_shorter_than_what_was_committed_is_read_on_at_its_end_b
     values = [record.value for record in rig.broker.records("out")]
     assert values == [b"V0", b"V1", b"V2", b"V3", b"V4", b"AFTER"], "nothing is processed twice"
     assert rig.committed() == 4
-    said = "".join(capfd.readouterr())
-    assert "committed offset beyond the end of the partition, continuing at its end" in said
-    assert "offsets_gone=2" in said.replace("\x1b[0m", "").replace("\x1b[35m", "").replace("\x1b[36m", "")
+    message = "".join(capfd.readouterr())
+    assert "committed offset beyond the end of the partition, continuing at its end" in message
+    assert "offsets_gone=2" in message.replace("\x1b[0m", "").replace("\x1b[35m", "").replace("\x1b[36m", "")
 
 
 def test_a_position_behind_a_log_that_lacks_the_end_of_a_transaction_continues_behind_its_records(
@@ -342,7 +342,7 @@ def test_a_slow_task_is_paused_when_it_has_enough_and_loses_nothing(
     for _ in range(20_000):
         if loop.step() > 0 and loop.step() > 0:
             break
-        most = max(most, *(hosted.task.buffered(IN) for hosted in loop._running if IN in hosted.sources))
+        most = max(most, *(hosted.task.queued(IN) for hosted in loop._running if IN in hosted.sources))
     assert len(done) == 5000
     assert set(paused) == {IN}
     assert most < 1000, "what is fetched beyond the limit is one fetch"

@@ -142,7 +142,7 @@ def test_updates_are_followed_beside_the_records(tmp_path: Path) -> None:
     assert rig.results()[-1] == "ada=three"
 
 
-def test_a_restart_reads_on_where_the_copy_on_disk_has_come_to(tmp_path: Path) -> None:
+def test_a_restart_continues_at_the_position_of_the_global_store_on_disk(tmp_path: Path) -> None:
     rig = GlobalRig(tmp_path, processed())
     rig.users(("ada", "a"), ("bob", "b"), ("ada", "c"))
     loop = rig.running()
@@ -181,7 +181,7 @@ def test_after_a_kill_no_record_is_lost_or_taken_twice(tmp_path: Path, when: str
     assert rig.results() == ["abcd", "abc", "abc"]
 
 
-def test_a_store_in_memory_is_filled_anew_at_each_start(tmp_path: Path) -> None:
+def test_a_store_in_memory_is_filled_again_at_each_start(tmp_path: Path) -> None:
     rig = GlobalRig(tmp_path, processed(persistent=False))
     rig.users(("ada", "a"), ("ada", "b"))
     loop = rig.running()
@@ -192,7 +192,7 @@ def test_a_store_in_memory_is_filled_anew_at_each_start(tmp_path: Path) -> None:
     assert rig.results() == ["ab"]
 
 
-def test_killed_while_it_is_filled_it_begins_anew(tmp_path: Path) -> None:
+def test_killed_while_it_is_filled_it_begins_again(tmp_path: Path) -> None:
     rig = GlobalRig(tmp_path, joined())
     rig.users(*((f"k{number}", "u") for number in range(5000)))
     loop = rig.loop()
@@ -205,20 +205,20 @@ def test_killed_while_it_is_filled_it_begins_anew(tmp_path: Path) -> None:
     assert rig.results() == ["k0=u", "k4999=u"]
 
 
-def test_every_actor_of_a_node_has_a_copy_of_its_own_and_old_ones_are_removed(tmp_path: Path) -> None:
+def test_every_actor_of_a_node_has_global_stores_of_its_own_and_old_ones_are_removed(tmp_path: Path) -> None:
     rig = GlobalRig(tmp_path, joined(), state_cleanup_delay_ms=0)
     rig.users(("ada", "one"))
     first, second = rig.running(), rig.running()
-    copies = tmp_path / APPLICATION / "global"
+    directories = tmp_path / APPLICATION / "global"
     assert look_up(first, "ada") == look_up(second, "ada") == "one"
-    assert {path.name for path in copies.iterdir() if path.is_dir()} == {"0", "1"}
+    assert {path.name for path in directories.iterdir() if path.is_dir()} == {"0", "1"}
     rig.stop(second)
     rig.clock.now_ms += 20_000
     settle(first)
-    assert {path.name for path in copies.iterdir() if path.is_dir()} == {"0"}
+    assert {path.name for path in directories.iterdir() if path.is_dir()} == {"0"}
 
 
-def test_a_topic_that_has_deleted_records_is_read_anew_and_tasks_wait(tmp_path: Path) -> None:
+def test_a_topic_that_has_deleted_records_is_read_again_and_tasks_wait(tmp_path: Path) -> None:
     rig = GlobalRig(tmp_path, joined())
     rig.users(("ada", "one"), ("bob", "one"), ("old", "one"))
     loop = rig.running()
@@ -233,7 +233,7 @@ def test_a_topic_that_has_deleted_records_is_read_anew_and_tasks_wait(tmp_path: 
     assert rig.results() == ["ada=None", "bob=two"]
 
 
-def test_a_copy_that_is_older_than_the_topic_keeps_deletions_is_filled_anew(tmp_path: Path) -> None:
+def test_a_global_store_older_than_the_deletions_that_its_topic_keeps_is_refilled(tmp_path: Path) -> None:
     rig = GlobalRig(tmp_path, joined())
     rig.users(("ada", "one"), ("bob", "one"))
     loop = rig.running()
@@ -273,7 +273,7 @@ def test_global_stores_answer_queries_and_count_what_they_drop(tmp_path: Path) -
     assert status.result().global_dropped_records == 1
 
 
-def test_what_cannot_be_read_ends_the_actor_and_says_where_it_stands(tmp_path: Path) -> None:
+def test_an_undecodable_record_ends_the_actor_with_an_error_that_names_its_offset(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     stream = builder.stream("in", TEXTS)
     users = builder.global_table("users", ps.Consumed.with_(STRING, ps.Serdes.long()))

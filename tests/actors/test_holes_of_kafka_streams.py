@@ -91,8 +91,8 @@ def test_of_a_transaction_that_was_not_committed_nothing_is_on_disk_after_an_unc
     rig.commit(loop)
     rig.stop(loop)
     shutil.rmtree(rig.spec.config.state_dir)
-    restored, said = begun(rig)
-    assert [log["offset"] for log in said] == [0, 0], "from the beginning, on an empty disk"
+    restored, message = begun(rig)
+    assert [log["offset"] for log in message] == [0, 0], "from the beginning, on an empty disk"
     rig.write("in", ("a", "x", 2), ("b", "x", 3))
     settle(restored)
     assert count_of(restored, "b") == 1
@@ -126,9 +126,9 @@ def test_unclean_exits_one_after_the_other_wipe_no_store_and_cost_the_tail_alone
     for number in range(4):
         rig = after_an_unclean_exit(rig, tmp_path / f"copy-{number}")
         before = rig.broker.log(LOG).end
-        loop, said = begun(rig)
-        assert all(log["event"] == RESTORED for log in said), said
-        assert all(log["offset"] >= before - 2 for log in said), "what it had was restored again"
+        loop, message = begun(rig)
+        assert all(log["event"] == RESTORED for log in message), message
+        assert all(log["offset"] >= before - 2 for log in message), "what it had was restored again"
         rig.write("in", ("k0", "x", 2))
         rig.commit(loop)
     assert count_of(loop, "k0") == 5
@@ -151,9 +151,9 @@ def test_a_store_that_had_to_be_wiped_is_wiped_once(tmp_path: Path) -> None:
     found = []
     for number in range(3):
         rig = after_an_unclean_exit(rig, tmp_path / f"copy-{number}")
-        loop, said = begun(rig)
+        loop, message = begun(rig)
         end = rig.broker.log(LOG).end
-        found.append([(log["event"], log["offset"] < end - 1) for log in said if log["store"] == "counts"])
+        found.append([(log["event"], log["offset"] < end - 1) for log in message if log["store"] == "counts"])
         assert count_of(loop, "a") == 6
     restored_marker = [(RESTORED, False)]
     assert found == [[(WIPED, True), (RESTORED, True)], restored_marker, restored_marker]
@@ -262,9 +262,9 @@ def test_the_offset_of_a_store_that_has_nothing_to_do_is_as_new_on_disk_as_its_l
     rig.clock.now_ms += 100 * 86_400_000
     settle(loop)
     there = after_an_unclean_exit(rig, tmp_path / "copy")
-    again, said = begun(there)
-    assert all(log["event"] == RESTORED for log in said), said
-    assert {log["store"]: log["offset"] for log in said if log["store"] == "quiet"} in ({}, {"quiet": last - 1})
+    again, message = begun(there)
+    assert all(log["event"] == RESTORED for log in message), message
+    assert {log["store"]: log["offset"] for log in message if log["store"] == "quiet"} in ({}, {"quiet": last - 1})
     assert count_of(again, "a") == 30
     rig.write("in", ("q", "keep", 99))
     rig.commit(again)

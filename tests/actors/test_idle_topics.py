@@ -49,7 +49,7 @@ def test_windows_close_without_records_and_what_comes_then_is_late_over_a_restar
     assert [task.dropped_records for task in status.result().tasks] == [2]
 
 
-def test_records_that_were_not_fetched_keep_time_from_going_on(tmp_path: Path) -> None:
+def test_records_that_were_not_fetched_keep_time_from_advancing(tmp_path: Path) -> None:
     rig = Rig(tmp_path, final_counts(), window_idle_advance_ms=5000)
     loop = rig.running()
     rig.write("in", ("a", "x", 105))
@@ -62,7 +62,7 @@ def test_records_that_were_not_fetched_keep_time_from_going_on(tmp_path: Path) -
     assert rig.counts() == [("a@100", 2)]
 
 
-def test_nor_does_it_go_on_by_a_pause_of_which_the_client_has_not_fetched_yet(tmp_path: Path) -> None:
+def test_nor_does_it_continue_by_a_pause_of_which_the_client_has_not_fetched_yet(tmp_path: Path) -> None:
     """A process that was frozen looks at the clock before the client's threads have asked the broker."""
     rig = Rig(tmp_path, final_counts(), window_idle_advance_ms=5000)
     loop = rig.running()

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.loop.lease import LONGEST_S, Lease, Word, lease_s
+from penstock.actors.loop.lease import LONGEST_S, Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.process.belonging import Belonging
 from penstock.actors.process.stream_actor import StreamActor
@@ -43,7 +43,7 @@ def lease(clock: Clock) -> Lease:
 
 def test_before_the_actor_has_started_there_is_no_end(clock: Clock) -> None:
     lease = Lease(clock)
-    lease.hear(Word(1, 1, 0))
+    lease.question_arrived(QuestionId(1, 1, 0))
     clock.now_s += 1_000_000
     assert not lease.is_over
     lease.begin(30.0)
@@ -53,9 +53,9 @@ def test_before_the_actor_has_started_there_is_no_end(clock: Clock) -> None:
 
 def test_it_ends_so_long_after_the_question_whose_answer_has_arrived(clock: Clock, lease: Lease) -> None:
     clock.now_s = 110.0
-    lease.hear(Word(1, 1, 0))
+    lease.question_arrived(QuestionId(1, 1, 0))
     clock.now_s = 120.0
-    lease.hear(Word(1, 2, 1))
+    lease.question_arrived(QuestionId(1, 2, 1))
     clock.now_s = 139.9
     assert not lease.is_over
     clock.now_s = 140.0
@@ -65,31 +65,31 @@ def test_it_ends_so_long_after_the_question_whose_answer_has_arrived(clock: Cloc
 def test_questions_whose_answers_are_lost_do_not_make_it_longer(clock: Clock, lease: Lease) -> None:
     for number in range(1, 60):
         clock.now_s += 0.5
-        lease.hear(Word(1, number, 0))
+        lease.question_arrived(QuestionId(1, number, 0))
     assert not lease.is_over
     clock.now_s += 0.5
-    lease.hear(Word(1, 60, 0))
+    lease.question_arrived(QuestionId(1, 60, 0))
     assert lease.is_over
-    lease.hear(Word(1, 61, 60))
+    lease.question_arrived(QuestionId(1, 61, 60))
     assert not lease.is_over, "the coordinator has kept it, and hears it again"
 
 
 def test_only_the_last_coordinator_can_make_it_longer(clock: Clock, lease: Lease) -> None:
-    lease.hear(Word(1, 7, 6))
+    lease.question_arrived(QuestionId(1, 7, 6))
     clock.now_s = 125.0
-    lease.hear(Word(2, 1, 0))
-    lease.hear(Word(1, 8, 7))
+    lease.question_arrived(QuestionId(2, 1, 0))
+    lease.question_arrived(QuestionId(1, 8, 7))
     clock.now_s = 130.0
     assert lease.is_over
-    lease.hear(Word(2, 2, 1))
+    lease.question_arrived(QuestionId(2, 2, 1))
     assert not lease.is_over
 
 
 def test_a_question_that_arrives_twice_or_late_counts_from_its_first_arrival(clock: Clock, lease: Lease) -> None:
-    lease.hear(Word(1, 1, 0))
+    lease.question_arrived(QuestionId(1, 1, 0))
     clock.now_s = 129.0
-    lease.hear(Word(1, 1, 0))
-    lease.hear(Word(1, 2, 1))
+    lease.question_arrived(QuestionId(1, 1, 0))
+    lease.question_arrived(QuestionId(1, 2, 1))
     clock.now_s = 130.0
     assert lease.is_over
 
@@ -153,22 +153,22 @@ def test_the_status_shows_an_actor_without_a_lease(tmp_path: Path, clock: Clock,
     rig.lease = lease
     loop = rig.running()
 
-    def told() -> tuple[bool, int]:
+    def reported() -> tuple[bool, int]:
         asked = loop.status()
         settle(loop)
         status = asked.result(0)
         return status.without_lease, status.lease_expirations
 
-    assert told() == (False, 0)
+    assert reported() == (False, 0)
     clock.now_s += 30.0
     settle(loop)
-    assert told() == (True, 1)
+    assert reported() == (True, 1)
     lease.begin(30.0)
     settle(loop)
-    assert told() == (False, 1)
+    assert reported() == (False, 1)
 
 
-def test_the_log_tells_that_the_lease_has_expired_and_how_long_that_lasted(
+def test_the_log_reports_that_the_lease_has_expired_and_how_long_that_lasted(
     tmp_path: Path, clock: Clock, lease: Lease
 ) -> None:
     rig = Rig(tmp_path)
@@ -180,8 +180,10 @@ def test_the_log_tells_that_the_lease_has_expired_and_how_long_that_lasted(
         rig.clock.now_ms += 12_340
         lease.begin(30.0)
         settle(loop)
-    told = [(it["log_level"], it["event"].split(":")[0], it.get("waited_s")) for it in logs if "lease" in it["event"]]
-    assert told == [("warning", "lease expired", None), ("info", "lease renewed", 12.3)]
+    reported = [
+        (it["log_level"], it["event"].split(":")[0], it.get("waited_s")) for it in logs if "lease" in it["event"]
+    ]
+    assert reported == [("warning", "lease expired", None), ("info", "lease renewed", 12.3)]
 
 
 def without_a_lease(tmp_path: Path, clock: Clock, lease: Lease) -> tuple[Rig, StreamLoop]:
@@ -260,7 +262,7 @@ def test_when_the_lease_ends_within_a_record_nothing_more_is_sent_and_its_source
             self._context.forward(record)
             if record.value == "slow" and clock.now_s < 130.0:
                 clock.now_s += 30.0
-                loops[0].standstill.watch()  # in another thread, as the actor does
+                loops[0].standstill.end_if_over()  # in another thread, as the actor does
             try:
                 self._context.forward(record.with_value("behind"))
             except UndeliveredError:
@@ -320,7 +322,7 @@ def test_a_lease_that_returns_before_the_loop_comes_round_lets_the_actor_write_a
     rig.lease = lease
     loop = rig.running()
     clock.now_s += 30.0
-    loop.standstill.watch()
+    loop.standstill.end_if_over()
     lease.begin(30.0)
     rig.write("in", ("a", "x", 1))
     rig.commit(loop)
@@ -341,7 +343,7 @@ def test_an_order_does_not_commit_the_source_of_a_result_whose_refusal_the_progr
 
         def process(self, record: ps.Record[str, Any]) -> None:
             clock.now_s += 30.0
-            loops[0].standstill.watch()  # in another thread, as the actor does
+            loops[0].standstill.end_if_over()  # in another thread, as the actor does
             with suppress(Exception):
                 self._context.forward(record.with_value("result"))
 

@@ -25,7 +25,7 @@ def test_the_stores_of_every_task_are_counted_and_removed_with_the_directory(tmp
     assert remove_local_state(root) == LocalState(0, 0)
 
 
-def test_copies_of_global_stores_and_locks_that_are_left_go_too_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_leftover_global_stores_and_locks_are_removed_too_and_foreign_files_remain(tmp_path: Path) -> None:
     root = tmp_path / "app"
     for path in ("0_1/rocksdb", "global/0/rocksdb", "global/1/rocksdb", "notes", "global/x"):
         (root / path).mkdir(parents=True)

@@ -101,7 +101,7 @@ def test_what_waits_is_counted_as_waiting_and_not_as_processed_also_when_it_is_g
     assert given_up.measured[NODE, "process-total", source] == 1 + 2
 
 
-def test_a_sink_tells_how_old_what_it_sent_was(tmp_path: Path) -> None:
+def test_a_sink_reports_how_old_what_it_sent_was(tmp_path: Path) -> None:
     rig = Rig(tmp_path, pass_through())
     loop = rig.running()
     task_of(loop)
@@ -124,7 +124,7 @@ def test_a_sink_tells_how_old_what_it_sent_was(tmp_path: Path) -> None:
     assert first[NODE, "record-e2e-latency", sink] == ages
 
 
-def test_a_source_tells_how_old_records_are_when_they_are_read(tmp_path: Path) -> None:
+def test_a_source_reports_how_old_records_are_when_they_are_read(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", rig.clock.now_ms - 700), ("a", "x", 1), ("a", "x", rig.clock.now_ms - 200))
@@ -193,7 +193,7 @@ def test_tasks_that_come_and_go_are_counted_and_what_they_did_stays_in_the_threa
     assert numbers(status_of(loop).measured, THREAD)["thread-state",] == 6
 
 
-def test_counters_go_on_when_an_aborted_transaction_has_a_task_begin_anew(tmp_path: Path) -> None:
+def test_counters_continue_when_an_aborted_transaction_restarts_a_task(tmp_path: Path) -> None:
     rig = Rig(tmp_path, statestore_cache_max_bytes=0, processing_guarantee="exactly_once_v2", commit_interval_ms=1000)
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("a", None, 1))
@@ -258,7 +258,7 @@ def test_punctuators_are_counted_by_either_clock_and_timed_by_the_wall_clock(tmp
     assert status.tasks[0].measured[TASK, "punctuate-rate"] == pytest.approx(7 / 4)
 
 
-def test_stores_tell_what_they_hold_and_rocksdb_what_it_knows(tmp_path: Path) -> None:
+def test_stores_report_what_they_hold_and_rocksdb_what_it_knows(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("b", "x", 1))
@@ -276,7 +276,7 @@ def test_stores_tell_what_they_hold_and_rocksdb_what_it_knows(tmp_path: Path) ->
     assert stores["block-cache-capacity", "counts"] > 0
 
 
-def test_suppress_tells_how_many_updates_wait(tmp_path: Path) -> None:
+def test_suppress_reports_how_many_updates_wait(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     (
         builder.stream("in", ps.Consumed.with_(STRING, STRING))
@@ -301,7 +301,7 @@ def test_suppress_tells_how_many_updates_wait(tmp_path: Path) -> None:
     assert state["num-keys", "counts"] == 3
 
 
-def test_a_task_tells_the_next_offset_of_each_source(tmp_path: Path) -> None:
+def test_a_task_reports_the_next_offset_of_each_source(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     assert task_of(loop).positions == {TopicPartition("in", 0): 0}

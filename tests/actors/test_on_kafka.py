@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.loop.lease import Lease, Word
+from penstock.actors.loop.lease import Lease, QuestionId
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ActorStatus,
@@ -110,15 +110,15 @@ class Application:
         return loop
 
 
-class Seat:
+class StaticMember:
     """Commits as the coordinator does: as the group's member, again and again while the broker is away."""
 
     def __init__(self, app: Application) -> None:
         self.failed: Future[StreamsError] = Future()
-        member = partial(app.clients.group_member, "seat")
+        member = partial(app.clients.group_member, "member")
         self._membership = Membership(member, [app.input], lambda *_: None, nothing_done, self.failed.set_result)
 
-    def __enter__(self) -> Seat:
+    def __enter__(self) -> StaticMember:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -180,8 +180,8 @@ def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
     broker = LocalBroker(tmp_path / "broker", port=0)
     with broker as status:
         app = Application(status.bootstrap_servers, topic_name, tmp_path / "state")
-        with Seat(app) as seat:
-            loop = app.started(seat.commit)
+        with StaticMember(app) as static_member:
+            loop = app.started(static_member.commit)
             for written in (0, each):
 
                 def works(written: int = written) -> bool:
@@ -197,7 +197,7 @@ def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
             assert not loop.finished.done(), loop.finished.result()
             assert sum(app.last_counts().values()) == total
             loop.stop().result(30)
-            assert not seat.failed.done()
+            assert not static_member.failed.done()
 
 
 def safely(ask: Callable[[], int], otherwise: int) -> int:
@@ -225,7 +225,7 @@ def ray_cluster() -> Iterator[None]:
     yield from own_or_running_ray()
 
 
-def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
+def test_the_actor_on_ray_processes_answers_commits_and_reports_its_error(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> None:
     import ray
@@ -262,7 +262,7 @@ def test_the_actor_on_ray_processes_answers_commits_and_tells_its_error(
     app.write("a", "b", "a")
 
     def status() -> ActorStatus:
-        found: ActorStatus = ray.get(actor.status.remote(Word(1, 1, 0)), timeout=30)
+        found: ActorStatus = ray.get(actor.status.remote(QuestionId(1, 1, 0)), timeout=30)
         return found
 
     eventually(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")

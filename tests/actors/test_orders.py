@@ -52,7 +52,9 @@ def test_a_suspended_actor_commits_and_processes_nothing_until_the_next_assignme
 
 
 @pytest.mark.parametrize("late", [Suspend(1), Assign(0, {}, {})])
-def test_an_order_that_comes_too_late_keeps_no_task_from_going_on_after_an_outage(tmp_path: Path, late: Order) -> None:
+def test_an_order_that_comes_too_late_keeps_no_task_from_continuing_after_an_outage(
+    tmp_path: Path, late: Order
+) -> None:
     """An actor that goes back to the last commit stops if an order waits: most likely that is another assignment."""
     rig = Rig(tmp_path)
     loop = rig.running()
@@ -106,7 +108,7 @@ def test_a_suspension_that_is_repeated_after_its_assignment_keeps_no_task_from_b
     assert states(loop) == {TASK: TaskState.RUNNING, other: TaskState.RUNNING}
 
 
-def test_a_paused_actor_processes_nothing_until_it_is_told_to_go_on(tmp_path: Path) -> None:
+def test_a_paused_actor_processes_nothing_until_it_is_resumed(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     twice(loop, Pause(True))

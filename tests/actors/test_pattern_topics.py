@@ -13,7 +13,7 @@ from penstock.common.topics import NewTopic
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeClients
 from tests.actors.rig import LONG, STRING, Rig, settle
-from tests.cluster.seats import seat_for
+from tests.cluster.static_members import static_member_for
 
 TASK = TaskId(0, 0)
 FIRST, LATER = TopicPartition("orders-a", 0), TopicPartition("orders-b", 0)
@@ -51,14 +51,14 @@ def test_a_topic_that_appears_later_is_read_from_its_beginning_into_the_state_th
     assert (rig.committed(topic="orders-a"), rig.committed(topic="orders-b")) == (2, 1)
 
 
-def test_the_group_hands_out_the_new_topic_to_the_same_seat() -> None:
+def test_the_group_assigns_the_new_topic_to_the_same_static_member() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1), NewTopic("orders-b", 1)])
-    with seat_for(clients, "orders-a") as seat:
-        assert seat.assigned.get(timeout=10) == frozenset({FIRST})
-        seat.membership.subscribe(["orders-a", "orders-b"])
-        assert seat.assigned.get(timeout=10) == frozenset({FIRST, LATER})
-        assert seat.failed.empty()
+    with static_member_for(clients, "orders-a") as static_member:
+        assert static_member.assigned.get(timeout=10) == frozenset({FIRST})
+        static_member.membership.subscribe(["orders-a", "orders-b"])
+        assert static_member.assigned.get(timeout=10) == frozenset({FIRST, LATER})
+        assert static_member.failed.empty()
 
 
 def test_a_topic_that_is_gone_is_not_read_any_more_and_the_state_there_is_stays(tmp_path: Path) -> None:
@@ -82,17 +82,17 @@ def test_a_topic_that_is_gone_is_not_read_any_more_and_the_state_there_is_stays(
     assert rig.committed(topic="orders-a") == 2
 
 
-def test_a_seat_that_is_for_no_topic_waits_for_one() -> None:
+def test_a_static_member_without_topics_waits_for_one() -> None:
     clients = FakeClients("app", FakeBroker())
     clients.admin().create_topics([NewTopic("orders-a", 1)])
-    with seat_for(clients, "orders-a") as seat:
-        assert seat.assigned.get(timeout=10) == frozenset({FIRST})
-        seat.membership.subscribe([])
-        assert seat.assigned.get(timeout=10) == frozenset()
-        refused = seat.membership.commit({FIRST: CommittedOffset(1)}).exception(10)
+    with static_member_for(clients, "orders-a") as static_member:
+        assert static_member.assigned.get(timeout=10) == frozenset({FIRST})
+        static_member.membership.subscribe([])
+        assert static_member.assigned.get(timeout=10) == frozenset()
+        refused = static_member.membership.commit({FIRST: CommittedOffset(1)}).exception(10)
         assert isinstance(refused, StreamsError)
         assert not isinstance(refused, FINAL), "it may be asked for again"
-        seat.membership.subscribe(["orders-a"])
-        assert seat.assigned.get(timeout=10) == frozenset({FIRST})
-        seat.membership.commit({FIRST: CommittedOffset(1)}).result(10)
-        assert seat.failed.empty()
+        static_member.membership.subscribe(["orders-a"])
+        assert static_member.assigned.get(timeout=10) == frozenset({FIRST})
+        static_member.membership.commit({FIRST: CommittedOffset(1)}).result(10)
+        assert static_member.failed.empty()

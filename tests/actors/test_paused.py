@@ -124,7 +124,7 @@ def test_a_paused_loop_gives_tasks_away_and_stops_with_a_commit(tmp_path: Path) 
     assert rig.committed(1) == 1
 
 
-def test_the_lag_of_a_paused_task_is_told(tmp_path: Path) -> None:
+def test_the_lag_of_a_paused_task_is_reported(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     pause(loop)

@@ -75,7 +75,7 @@ class Watched:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_who_stands_still_is_ended_once_and_watched_again_when_it_has_another_process() -> None:
+def test_an_unresponsive_actor_is_ended_once_and_watched_again_when_it_has_another_process() -> None:
     async def play() -> None:
         it = Watched()
         await it.watch_for(60)
@@ -98,7 +98,7 @@ def test_who_stands_still_is_ended_once_and_watched_again_when_it_has_another_pr
 
 
 @pytest.mark.usefixtures("at_once")
-def test_who_has_never_answered_is_left_alone() -> None:
+def test_an_actor_that_has_never_answered_is_left_alone() -> None:
     async def play() -> None:
         it = Watched()
         it.actor.lives = None
@@ -147,7 +147,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
 
 
 @pytest.mark.parametrize("error", [GetTimeoutError(), ActorUnavailableError("it is restarted", None)])
-def test_who_does_not_answer_on_its_own_node_either_is_killed(
+def test_a_process_that_does_not_answer_on_its_own_node_either_is_killed(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, error)
@@ -157,7 +157,9 @@ def test_who_does_not_answer_on_its_own_node_either_is_killed(
         assert not end_if_silent(Actor(), HERE._replace(pid=process.pid)), "it has ended"
 
 
-def test_who_answers_on_its_own_node_and_who_has_the_number_now_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_answers_on_its_own_node_or_has_reused_the_pid_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with process_called("ray::CoordinatorActor") as process, process_called("another program") as other:
         answers(monkeypatch, None)
         assert not end_if_silent(Actor(), known(process))

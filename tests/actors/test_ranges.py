@@ -134,7 +134,7 @@ def test_the_ranges_of_a_call_share_the_limit_in_bytes_and_each_gives_a_row_at_l
         assert [(len(answer.rows), answer.more) for answer in asked.result()] == [(rows, True)] * calls
 
 
-def test_who_does_not_want_the_answer_any_more_does_no_harm(tmp_path: Path) -> None:
+def test_a_cancelled_question_does_no_harm(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.write("in", *((f"k{number:04}", "x", number + 1) for number in range(2000)))
     loop = rig.running()

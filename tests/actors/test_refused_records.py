@@ -31,15 +31,15 @@ def end_of(rig: Rig) -> str:
 
 
 def test_what_the_client_knows_to_be_too_large_names_the_operator_and_the_input(tmp_path: Path) -> None:
-    told = end_of(enlarging(tmp_path, MAX_RECORD_BYTES + 1))
-    assert "too large" in told
-    assert "[operator large; topic in, partition 0, offset 1; key b'k']" in told
+    reported = end_of(enlarging(tmp_path, MAX_RECORD_BYTES + 1))
+    assert "too large" in reported
+    assert "[operator large; topic in, partition 0, offset 1; key b'k']" in reported
 
 
 @pytest.mark.parametrize(
     ("topic", "writer"), [("out", "operator large"), (f"{APPLICATION}-kept-changelog", "operator store kept")]
 )
-def test_what_the_broker_refuses_names_who_wrote_it_and_from_where_on_to_look(
+def test_a_record_that_the_broker_refuses_is_reported_with_its_writer_and_offset_range(
     topic: str, writer: str, tmp_path: Path
 ) -> None:
     rig = enlarging(tmp_path, 2000)
@@ -51,7 +51,7 @@ def test_what_the_broker_refuses_names_who_wrote_it_and_from_where_on_to_look(
     rig.write("in", ("k", "x", 2), partition=0)
     settle(loop)
     rig.commit(loop)
-    told = loop.finished.result() or ""
-    assert f"the record cannot be written to topic '{topic}'" in told
-    assert "it was made of a record behind the last commit: in-0 from offset 1 on" in told
-    assert writer in told
+    reported = loop.finished.result() or ""
+    assert f"the record cannot be written to topic '{topic}'" in reported
+    assert "it was made of a record behind the last commit: in-0 from offset 1 on" in reported
+    assert writer in reported

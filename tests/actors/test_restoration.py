@@ -136,7 +136,7 @@ def test_few_records_are_written_as_they_come(tmp_path: Path, small_loads: list[
     assert small_loads == []
 
 
-def test_a_restore_that_was_killed_goes_on_behind_what_was_written(
+def test_a_restore_that_was_killed_continues_behind_what_was_written(
     tmp_path: Path, small_loads: list[tuple[str, str]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig = Rig(tmp_path)
@@ -214,7 +214,7 @@ def test_one_that_was_away_too_long_in_the_middle_of_a_restore_begins_again(
     assert count_of(again, "user-1") is not None
 
 
-def test_what_was_read_before_a_file_is_taken_in_is_read_anew(tmp_path: Path) -> None:
+def test_what_was_read_before_a_file_is_taken_in_is_read_again(tmp_path: Path) -> None:
     loop = Rig(tmp_path).running()
     manager = loop._tasks[RESTORED].state_manager
     load, buffer = manager.bulk_load("counts", 0), manager.store("counts").buffer  # type: ignore[attr-defined]  # its own
@@ -319,9 +319,9 @@ def test_a_restore_says_what_it_begins_how_far_it_is_and_what_it_did(
     settle(loop)
     done = the_task(loop)
     assert (done.restore_remaining, done.restore_total, done.restore_rate) == (0, 10_000, 0.0)
-    said = [line for line in "".join(capfd.readouterr()).splitlines() if "stor" in line]
+    message = [line for line in "".join(capfd.readouterr()).splitlines() if "stor" in line]
     begin, still, end = (
-        next(line for line in said if what in line) for what in ("restoring store", "still", "restored")
+        next(line for line in message if what in line) for what in ("restoring store", "still", "restored")
     )
     assert "records_left=10000" in begin
     assert "store=counts" in begin
@@ -372,7 +372,7 @@ def test_a_restore_listener_hears_that_a_task_left_before_it_had_all(
     assert last == ("suspended", sum(call[2] for call in heard.calls if call[0] == "batch"))
 
 
-def test_an_actor_that_ends_while_it_restores_tells_so(tmp_path: Path) -> None:
+def test_an_actor_that_ends_while_it_restores_reports_that_to_the_listener(tmp_path: Path) -> None:
     heard = HeardRestores()
     rig = listening(tmp_path, RECORDS, heard)
     loop = rig.loop()

@@ -41,7 +41,7 @@ def test_a_question_of_few_rows_among_many_gives_way_to_records(tmp_path: Path) 
     assert not answer.more
 
 
-def test_an_answer_that_has_passed_over_very_many_rows_says_where_to_go_on(
+def test_an_answer_that_has_passed_over_very_many_rows_has_a_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.actors.loop.answers.MOST_CHUNKS", 3)

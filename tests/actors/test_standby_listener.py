@@ -69,7 +69,7 @@ def test_a_standby_update_listener_hears_start_batches_and_promotion_before_the_
     ]
 
 
-def test_a_standby_update_listener_hears_that_a_copy_is_given_up_begins_again_or_ends_with_its_actor(
+def test_a_standby_update_listener_learns_that_a_standby_is_given_up_begins_again_or_ends_with_its_actor(
     tmp_path: Path,
 ) -> None:
     rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
@@ -92,9 +92,9 @@ def test_a_standby_update_listener_hears_that_a_copy_is_given_up_begins_again_or
     assert heard.calls[-1][-1] is ps.SuspendReason.MIGRATED
 
 
-@pytest.mark.parametrize(("known", "told"), [(None, -1), (0, 6), (9, 9)])
-def test_the_end_that_a_standby_update_listener_is_told_is_never_before_what_it_has_loaded(
-    known: int | None, told: int
+@pytest.mark.parametrize(("known", "reported"), [(None, -1), (0, 6), (9, 9)])
+def test_the_end_that_a_standby_update_listener_gets_is_never_before_the_loaded_records(
+    known: int | None, reported: int
 ) -> None:
     """The known end may be that of a changelog that was empty a moment ago."""
     heard = HeardUpdates()
@@ -104,8 +104,8 @@ def test_the_end_that_a_standby_update_listener_is_told_is_never_before_what_it_
     events.restored(6, 6)
     events.suspended()
     assert heard.calls[1:] == [
-        ("batch", TASK, 5, 6, told),
-        ("suspended", partition, "counts", 5, told, migrated),
+        ("batch", TASK, 5, 6, reported),
+        ("suspended", partition, "counts", 5, reported, migrated),
     ]
 
 

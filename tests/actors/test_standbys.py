@@ -111,7 +111,7 @@ def test_a_standby_processes_nothing_and_commits_nothing(rig: Rig) -> None:
     assert rig.committed() is None
 
 
-def test_only_who_accepts_what_is_not_of_now_is_answered_by_a_standby(rig: Rig) -> None:
+def test_only_a_query_that_accepts_stale_answers_is_answered_by_a_standby(rig: Rig) -> None:
     standby = standby_of(rig)
     (refused,) = query(standby, key_query("ada"))
     assert refused.failure is QueryFailure.NOT_PRESENT
@@ -119,7 +119,7 @@ def test_only_who_accepts_what_is_not_of_now_is_answered_by_a_standby(rig: Rig) 
     assert (answered.failure, answered.rows) == (None, ())
 
 
-def test_a_standby_that_is_promoted_goes_on_with_what_it_has(rig: Rig) -> None:
+def test_a_standby_that_is_promoted_continues_with_what_it_has(rig: Rig) -> None:
     active = rig.running(TASK)
     rig.write("in", ("ada", "x", 1), ("ada", "x", 2))
     settle(active)
@@ -178,7 +178,7 @@ def test_an_active_task_becomes_a_standby_and_comes_back(rig: Rig) -> None:
     assert rig.committed() == 2
 
 
-def test_active_task_and_standby_of_one_node_have_a_copy_each(rig: Rig) -> None:
+def test_active_task_and_standby_of_one_node_have_a_directory_each(rig: Rig) -> None:
     active, standby = rig.running(TASK), standby_of(rig)
     third = standby_of(rig, slot=3)
     places = [
@@ -188,7 +188,7 @@ def test_active_task_and_standby_of_one_node_have_a_copy_each(rig: Rig) -> None:
     assert places == ["0_0", "0_0-2", "0_0-3"]
 
 
-def test_whoever_opens_the_task_next_takes_the_copy_that_has_come_furthest(rig: Rig) -> None:
+def test_the_next_open_of_the_task_takes_the_most_advanced_stores(rig: Rig) -> None:
     active, standby = rig.running(TASK), standby_of(rig)
     rig.write("in", ("ada", "x", 1))
     settle(active)
@@ -206,7 +206,7 @@ def test_whoever_opens_the_task_next_takes_the_copy_that_has_come_furthest(rig: 
     assert count_of(third, "ada") == 2
 
 
-def test_a_task_waits_for_the_copy_of_another_active_task_but_not_for_a_standbys(rig: Rig) -> None:
+def test_a_task_waits_for_the_stores_of_another_active_task_but_not_for_a_standbys(rig: Rig) -> None:
     first = rig.running(TASK)
     second = rig.loop(2)
     second.assign(1, READS)
@@ -290,7 +290,7 @@ def test_a_standby_that_is_never_quite_at_the_end_is_not_old(tmp_path: Path, mon
     assert age_ms <= 2 * 3_600_000
 
 
-def test_nobody_says_how_far_a_standby_is_before_its_changelogs_answer(rig: Rig) -> None:
+def test_the_lag_of_a_standby_is_unknown_before_its_changelogs_answer(rig: Rig) -> None:
     log(rig, "ada", 1)
     cover(rig)
     rig.broker.down = True
@@ -352,7 +352,7 @@ def test_a_standby_whose_changelog_deletes_faster_than_it_reads_begins_again(rig
     assert stale_count(standby, "ada") == 4
 
 
-def test_a_store_without_changelog_is_found_again_beside_the_copies_of_the_others(tmp_path: Path) -> None:
+def test_a_store_without_changelog_is_found_again_beside_the_standbys_of_the_others(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     grouped = builder.stream("in", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).group_by_key()
     grouped.count(ps.Materialized.as_("counts"))

@@ -83,7 +83,7 @@ def test_what_a_crash_has_left_in_a_changelog_reaches_the_standbys_though_no_rec
     assert len(rig.coordinator.requests) == commits, "told once, that is enough"
 
 
-def test_a_standby_whose_commits_tell_nothing_of_its_changelogs_waits_and_says_nothing(tmp_path: Path) -> None:
+def test_a_standby_whose_commits_cover_no_changelogs_waits_and_logs_nothing(tmp_path: Path) -> None:
     """The commits may be those of Kafka Streams, or of a version that reported nothing."""
     rig = Rig(tmp_path)
     log(rig, "ada", 1)

@@ -87,7 +87,7 @@ def test_deletions_that_are_compacted_while_a_standby_hears_nothing_do_not_come_
     assert [key for key, _ in rows.scan(None, None)] == [b"bob"]
 
 
-def test_an_outage_is_told_once_and_its_end_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_is_reported_once_and_its_end_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(tmp_path)
     standby = standby_of(rig)
     for _ in range(2):
@@ -96,8 +96,8 @@ def test_an_outage_is_told_once_and_its_end_too(tmp_path: Path, monkeypatch: pyt
                 deaf.setattr(FakeAdmin, "committed", raising(BrokerUnreachableError("the broker of the group")))
                 wait(rig, standby, 30_000)
             wait(rig, standby, 30_000)
-        told = [(it["event"], it["log_level"]) for it in logs if it["event"].startswith("committed offsets")]
-        assert told == [
+        reported = [(it["event"], it["log_level"]) for it in logs if it["event"].startswith("committed offsets")]
+        assert reported == [
             ("committed offsets unknown, standbys wait", "warning"),
             ("committed offsets known again, standbys follow", "info"),
         ]

@@ -22,9 +22,11 @@ def ended(rig: Rig) -> str:
     return loop.finished.result() or ""
 
 
-def rewrite(home: Path, **said: object) -> None:
+def rewrite(home: Path, **record: object) -> None:
     file = home / OWNER_FILE
-    file.write_text(json.dumps(json.loads(file.read_text()) | {key.replace("_", "."): it for key, it in said.items()}))
+    file.write_text(
+        json.dumps(json.loads(file.read_text()) | {key.replace("_", "."): it for key, it in record.items()})
+    )
 
 
 def with_state(state_dir: Path) -> Rig:
@@ -45,17 +47,20 @@ def test_the_directory_says_whose_it_is_and_is_used_again(tmp_path: Path) -> Non
 def test_state_of_another_application_is_not_taken_for_ones_own(tmp_path: Path) -> None:
     rig = with_state(tmp_path)
     rewrite(tmp_path / APPLICATION, application_id="other")
-    said = ended(rig)
-    assert f"{tmp_path / APPLICATION} belongs to application 'other', not to 'app': move it back, or delete it" in said
+    record = ended(rig)
+    assert (
+        f"{tmp_path / APPLICATION} belongs to application 'other', not to 'app': move it back, or delete it" in record
+    )
     assert (tmp_path / APPLICATION / "0_0" / "rocksdb" / "CURRENT").exists(), "nothing was deleted"
 
 
 def test_state_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
     rig = with_state(tmp_path)
     rewrite(tmp_path / APPLICATION, format=2)
-    said = ended(rig)
+    record = ended(rig)
     assert (
-        "a newer version of penstock (format 2, this one knows 1): start that version, or delete the directory" in said
+        "a newer version of penstock (format 2, this one knows 1): start that version, or delete the directory"
+        in record
     )
     shutil.rmtree(tmp_path / APPLICATION)
     assert count_of(rig.running(epoch=2), "a") == 1, "as the message says"
@@ -83,6 +88,6 @@ def test_clean_up_removes_the_file_too(tmp_path: Path) -> None:
 
 def test_a_state_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
-    said = ended(Rig(tmp_path / "state"))
-    assert "StateStoreError" in said
-    assert f"the state directory {tmp_path / 'state' / APPLICATION / '0_0'} cannot be written" in said
+    record = ended(Rig(tmp_path / "state"))
+    assert "StateStoreError" in record
+    assert f"the state directory {tmp_path / 'state' / APPLICATION / '0_0'} cannot be written" in record

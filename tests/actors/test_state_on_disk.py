@@ -192,7 +192,7 @@ def test_a_table_that_is_behind_what_its_source_topic_still_has_is_wiped_for_del
     assert "the store does not belong to its changelog" in "".join(capfd.readouterr())
 
 
-def test_a_table_whose_source_topic_was_made_anew_is_wiped(tmp_path: Path) -> None:
+def test_a_table_whose_source_topic_was_recreated_is_wiped(tmp_path: Path) -> None:
     rig = table_rig(tmp_path)
     rig.write("in", ("old", "x", 1), ("older", "x", 1))
     rig.stop(rig.running())
@@ -222,12 +222,12 @@ def test_a_store_whose_changelog_has_lost_every_record_starts_empty_with_a_warni
     rig.stop(rig.running())
     end = len(rig.broker.records(CHANGELOG))
     assert end
-    said = "store starts empty: its changelog has offsets, but no record any more"
-    assert said not in "".join(capfd.readouterr())
+    message = "store starts empty: its changelog has offsets, but no record any more"
+    assert message not in "".join(capfd.readouterr())
     rig.clients.admin().delete_records({TopicPartition(CHANGELOG, 0): end})
     rig.spec = replace(rig.spec, config=StreamsConfig.of({"application.id": APPLICATION, "state.dir": tmp_path / "2"}))
     loop = rig.running()
     assert count_of(loop, "a") is None
-    told = "".join(capfd.readouterr())
-    assert said in told
-    assert CHANGELOG in told
+    reported = "".join(capfd.readouterr())
+    assert message in reported
+    assert CHANGELOG in reported

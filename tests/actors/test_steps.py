@@ -61,14 +61,14 @@ def test_stores_that_stay_locked_are(clock: ManualClock, lines: list[Any]) -> No
     assert lines[0]["error"] == str(LOCKED)
 
 
-def test_an_outage_is_said_once_and_that_it_is_over(clock: ManualClock, lines: list[Any]) -> None:
+def test_an_outage_and_its_end_are_reported_once_each(clock: ManualClock, lines: list[Any]) -> None:
     assert after(100, UNKNOWN, clock) == "found"
     assert [line["log_level"] for line in lines] == ["warning", "info"]
     assert "_UNKNOWN_PARTITION" in lines[0]["error"]
     assert lines[1]["waited_s"] == pytest.approx(100, abs=1)
 
 
-def test_the_next_outage_is_said_as_well(clock: ManualClock, lines: list[Any]) -> None:
+def test_the_next_outage_is_reported_as_well(clock: ManualClock, lines: list[Any]) -> None:
     for _ in range(2):
         assert after(20, UNKNOWN, clock) == "found"
     assert len([line for line in lines if line["log_level"] == "warning"]) == 2

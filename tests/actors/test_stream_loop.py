@@ -193,7 +193,7 @@ def test_a_record_waits_for_all_that_the_broker_has_of_another_input_that_was_re
     assert [record.value for record in rig.broker.records("out")] == [b"lr4999"]
 
 
-def test_a_partition_that_waits_for_another_is_paused_and_goes_on_later(tmp_path: Path) -> None:
+def test_a_partition_that_waits_for_another_is_paused_and_continues_later(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     table = builder.table("table", ps.Consumed.with_(STRING, STRING))
     stream = builder.stream("in", ps.Consumed.with_(STRING, STRING))

@@ -63,7 +63,7 @@ def test_ranges_are_ordered_bounded_and_see_uncommitted_updates(tmp_path: Path) 
     assert found.rows == ((b"a", 1, 2),)
 
 
-def test_a_question_that_cannot_be_answered_says_why(tmp_path: Path) -> None:
+def test_a_question_that_cannot_be_answered_reports_why(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     elsewhere, unknown = query(loop, key_query("a", partition=7), key_query("a", store="none"))

@@ -24,7 +24,7 @@ from tests.actors.rig import (
 # ---- starting ----
 
 
-def test_a_restart_goes_on_from_the_committed_offsets_and_the_stored_state(tmp_path: Path) -> None:
+def test_a_restart_continues_from_the_committed_offsets_and_the_stored_state(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.write("in", ("a", "x", 1), ("a", "x", 2))
     rig.stop(rig.running())

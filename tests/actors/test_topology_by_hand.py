@@ -75,18 +75,18 @@ def topology() -> ps.Topology:
     return shipped
 
 
-def told(rig: Rig, begin: int = 0) -> list[tuple[str, str]]:
+def reported(rig: Rig, begin: int = 0) -> list[tuple[str, str]]:
     return [((r.key or b"").decode(), (r.value or b"").decode()) for r in rig.broker.records("out")[begin:]]
 
 
-def test_shared_and_read_only_stores_go_on_after_a_restart_with_nothing_on_disk(tmp_path: Path) -> None:
+def test_shared_and_read_only_stores_continue_after_a_restart_with_nothing_on_disk(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "first", topology())
     rig.clients.admin().create_topics([NewTopic("names", 1)])
     rig.write("names", ("a", "Ada", 1))
     loop = rig.running()
     rig.write("in", ("a", "", 2), ("a", "", 3))
     settle(loop)
-    assert told(rig) == [("a", "Ada: |"), ("a", "Ada: ||")]
+    assert reported(rig) == [("a", "Ada: |"), ("a", "Ada: ||")]
     rig.commit(loop)
     rig.stop(loop)
     assert rig.committed(topic="names") == 1
@@ -98,7 +98,7 @@ def test_shared_and_read_only_stores_go_on_after_a_restart_with_nothing_on_disk(
     loop = other.running()
     other.write("in", ("a", "", 4))
     settle(loop)
-    assert told(other, 2) == [("a", "Ada: |||")]
+    assert reported(other, 2) == [("a", "Ada: |||")]
     other.stop(loop)
 
 
@@ -108,12 +108,12 @@ def test_both_clocks_call_its_processors(tmp_path: Path) -> None:
     loop = rig.running()
     rig.write("in", ("a", "", 99), ("a", "", 100))
     settle(loop)
-    assert told(rig) == [("a", "None: |"), ("a", "None: ||"), ("s a", "||")]
+    assert reported(rig) == [("a", "None: |"), ("a", "None: ||"), ("s a", "||")]
     rig.clock.now_ms += 4_999
     rig.stop(loop)
-    assert len(told(rig)) == 3
+    assert len(reported(rig)) == 3
     loop = rig.running(epoch=2)
     rig.clock.now_ms += 5_000
     settle(loop)
-    assert told(rig, 3) == [("w a", "||")]
+    assert reported(rig, 3) == [("w a", "||")]
     rig.stop(loop)

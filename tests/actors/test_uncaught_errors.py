@@ -55,41 +55,41 @@ def test_the_handler_hears_once_of_the_error_with_its_record_and_its_cause(tmp_p
 def test_without_a_handler_or_an_error_the_answer_is_to_shut_down_the_client(tmp_path: Path) -> None:
     loop = failing(tmp_path, None).loop()
     assert loop.uncaught.response is CLIENT
-    loop.uncaught.hear(ValueError("bad"))
+    loop.uncaught.handle(ValueError("bad"))
     assert loop.uncaught.response is CLIENT
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "message"),
     [
         (lambda _: None, "gave no answer"),
         (lambda _: "REPLACE_THREAD", "UncaughtExceptionResponse.REPLACE_ACTOR"),
         (lambda _: 1 / 0, "ZeroDivisionError"),
     ],
 )
-def test_a_handler_that_fails_or_answers_something_else_shuts_down_the_client_and_it_is_said(
-    handler: Any, said: str, capsys: pytest.CaptureFixture[str]
+def test_a_handler_that_fails_or_answers_something_else_shuts_down_the_client_and_it_is_reported(
+    handler: Any, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     errors = UncaughtErrors(handler, logger(__name__))
-    told = errors.hear(ValueError("bad"))
+    reported = errors.handle(ValueError("bad"))
     assert errors.response is CLIENT
-    assert said in "".join(capsys.readouterr())
-    assert said in told
+    assert message in "".join(capsys.readouterr())
+    assert message in reported
 
 
-def test_that_the_handler_failed_is_told_with_the_error_that_ended_the_loop(tmp_path: Path) -> None:
+def test_that_the_handler_failed_is_reported_with_the_error_that_ended_the_loop(tmp_path: Path) -> None:
     rig = failing(tmp_path, lambda _: 1 / 0)
     loop = rig.running()
     rig.write("in", ("k", "apple", 1), partition=0)
     settle(loop)
-    told = loop.finished.result() or ""
-    assert "bad apple" in told
-    assert told.endswith("\nThe uncaught exception handler failed, too: ZeroDivisionError: division by zero")
+    reported = loop.finished.result() or ""
+    assert "bad apple" in reported
+    assert reported.endswith("\nThe uncaught exception handler failed, too: ZeroDivisionError: division by zero")
 
 
 def test_only_the_first_error_counts() -> None:
     answers = iter([REPLACE, CLIENT])
     errors = UncaughtErrors(lambda _: next(answers), logger(__name__))
-    errors.hear(ValueError("first"))
-    errors.hear(ValueError("that came of it"))
+    errors.handle(ValueError("first"))
+    errors.handle(ValueError("that came of it"))
     assert errors.response is REPLACE

@@ -140,7 +140,7 @@ class FakeReadSide:
     async def key_serde(self, store: str) -> Serde[Any]:
         return self._store(store).key_serde
 
-    async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+    async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
         fake, reading = self._store(store), self._answering(reading)
         raw = fake.key_bytes(query.about)
         return fake.entry(raw) if raw in fake.visible(reading.committed) else None
@@ -148,7 +148,7 @@ class FakeReadSide:
     async def get_many(
         self, store: str, keys: Sequence[Any], reading: Reading | None = None
     ) -> list[StoreEntry | None]:
-        return [await self.one(store, KeyQuery(key), reading) for key in keys]
+        return [await self.find_row(store, KeyQuery(key), reading) for key in keys]
 
     async def page(
         self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None

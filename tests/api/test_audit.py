@@ -36,7 +36,7 @@ def lines_of(method: str, path: str, token: str | None = None, side: FakeReadSid
     return [line for line in lines if line["event"] in ("operation", "request refused")]
 
 
-def test_who_was_refused_is_noted_without_what_was_presented() -> None:
+def test_a_refused_caller_is_logged_without_its_token() -> None:
     (line,) = lines_of("GET", f"{APPLICATION}?secret=1", "unknown-token-0123456789")
     expected = {
         "event": "request refused", "log_level": "warning", "who": None, "address": "10.0.0.9", "status": 401,
@@ -60,7 +60,7 @@ def test_a_page_of_another_site_is_noted() -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_who_paused_and_resumed_is_noted_with_the_outcome(verb: str) -> None:
+def test_the_user_that_paused_and_resumed_is_logged_with_the_outcome(verb: str) -> None:
     (line,) = lines_of("POST", f"{APPLICATION}/{verb}", OPERATE)
     assert (line["event"], line["who"], line["address"]) == ("operation", "platform-team", "10.0.0.9")
     assert (line["request"], line["status"]) == (f"POST {APPLICATION}/{verb}", 200)

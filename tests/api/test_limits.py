@@ -67,15 +67,15 @@ def test_questions_to_all_tasks_are_limited_for_all_clients_together(method: str
     assert others == [404, 200], "look-ups are not"
 
 
-def test_so_many_may_wait_for_their_answers_and_health_is_told_all_the_same() -> None:
+def test_a_limited_number_may_wait_for_answers_and_health_is_still_reported() -> None:
     class Slow(FakeReadSide):
         def __init__(self) -> None:
             super().__init__()
-            self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+            self.asked, self.may_continue = asyncio.Event(), asyncio.Event()
 
         async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
             self.asked.set()
-            await self.go_on.wait()
+            await self.may_continue.wait()
             return None
 
     async def run() -> None:
@@ -89,7 +89,7 @@ def test_so_many_may_wait_for_their_answers_and_health_is_told_all_the_same() ->
             assert refused.json()["type"] == "urn:penstock:problem:too-many-waiting"
             for path in ("/healthz", "/readyz"):
                 assert (await it.get(path)).status_code == 200
-            slow.go_on.set()
+            slow.may_continue.set()
             assert (await first).status_code == 404
             assert (await it.get(f"{STORE}/keys/b")).status_code == 404, "there is room again"
 
@@ -99,22 +99,22 @@ def test_so_many_may_wait_for_their_answers_and_health_is_told_all_the_same() ->
 def test_however_many_ask_for_health_at_once_the_application_is_asked_once() -> None:
     class Slow(FakeReadSide):
         asked = 0
-        go_on: asyncio.Event
+        may_continue: asyncio.Event
 
         async def status(self) -> ApplicationStatus:
             self.asked += 1
-            await self.go_on.wait()
+            await self.may_continue.wait()
             return self.current
 
     async def run() -> None:
         slow = Slow()
-        slow.go_on = asyncio.Event()
+        slow.may_continue = asyncio.Event()
         async with client(slow) as it:
             first = [asyncio.ensure_future(it.get("/readyz")) for _ in range(20)]
             while not slow.asked:
                 await asyncio.sleep(0)
             first[0].cancel()
-            slow.go_on.set()
+            slow.may_continue.set()
             assert [(await each).status_code for each in first[1:]] == [200] * 19, "who goes away takes nobody along"
             assert slow.asked == 1
             assert (await it.get("/readyz")).status_code == 200
@@ -149,10 +149,10 @@ async def asked(
     app: FastAPI, receive: Receive, method: str = "POST", path: str = f"{STORE}/keys:batch", **headers: str
 ) -> tuple[int, str]:
     """Status and body of an answer. ``headers``: with underscores in their names."""
-    said: list[MutableMapping[str, Any]] = []
+    responses: list[MutableMapping[str, Any]] = []
 
     async def send(message: MutableMapping[str, Any]) -> None:
-        said.append(message)
+        responses.append(message)
 
     given = {"host": "localhost", **headers}
     scope = {
@@ -160,7 +160,7 @@ async def asked(
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in given.items()],
     }  # fmt: skip
     await app(scope, receive, send)
-    return said[0]["status"], said[1]["body"].decode()
+    return responses[0]["status"], responses[1]["body"].decode()
 
 
 def sends(*chunks: bytes) -> Receive:
@@ -219,8 +219,8 @@ def test_a_body_that_finds_no_place_is_not_parsed() -> None:
         waits = asyncio.ensure_future(asked(app, sends(b""), "GET", f"{STORE}/keys/a"))
         await asyncio.sleep(0)
         sent.set()
-        status, said = await late
-        assert (status, "too-many-waiting" in said) == (503, True)
+        status, responses = await late
+        assert (status, "too-many-waiting" in responses) == (503, True)
         waits.cancel()
 
     asyncio.run(run())
@@ -247,8 +247,8 @@ def test_the_bytes_of_all_bodies_together_are_limited(monkeypatch: pytest.Monkey
         stalled = [asyncio.ensure_future(asked(app, begins(b" " * 45))) for _ in range(2)]
         await asyncio.sleep(0)
         small, large = b'{"keys": []}'[:10], b" " * 11
-        status, said = await asked(app, sends(large))
-        assert (status, "too-many-bodies" in said) == (503, True)
+        status, responses = await asked(app, sends(large))
+        assert (status, "too-many-bodies" in responses) == (503, True)
         assert (await asked(app, sends(small)))[0] == 422, "there is room for it"
         for each in stalled:
             each.cancel()
@@ -263,5 +263,5 @@ def test_a_body_that_is_broken_off_is_no_fault_of_ours() -> None:
     async def gone() -> MutableMapping[str, Any]:
         return {"type": "http.disconnect"}
 
-    status, said = asyncio.run(asked(create_app(FakeReadSide()), gone))
-    assert (status, "body-incomplete" in said) == (400, True)
+    status, responses = asyncio.run(asked(create_app(FakeReadSide()), gone))
+    assert (status, "body-incomplete" in responses) == (400, True)

@@ -91,7 +91,7 @@ def test_the_name_that_the_application_listens_on_is_answered() -> None:
     assert ask("GET", APPLICATION, {"Host": "my-machine:8080"}).status_code == 403
 
 
-def test_health_is_told_to_all_without_a_reason_and_links_without_the_application() -> None:
+def test_health_is_shown_to_all_without_a_reason_and_without_links_to_the_application() -> None:
     side = FakeReadSide()
     for path in ("/healthz", "/readyz", "/docs"):
         assert ask("GET", path, REBOUND, side).status_code == 200

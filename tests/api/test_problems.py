@@ -84,7 +84,9 @@ def test_a_key_that_the_serde_cannot_read_is_refused(client: httpx.Client, key: 
     assert "integer" in document["detail"]
 
 
-def test_a_store_whose_keys_have_no_text_form_says_so(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_a_store_whose_keys_have_no_text_form_is_refused_with_the_reason(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
     read_side.fakes["opaque"] = FakeStore(Serde("avro", bytes, bytes))
     assert "'avro'" in problem(client, f"{APPLICATION}/stores/opaque/keys/a", 400, "invalid-key")["detail"]
 
@@ -115,7 +117,7 @@ def test_an_application_that_waits_says_for_what(client: httpx.Client, read_side
     assert str(detail).endswith("REBALANCING: no broker answers at kafka:9092")
 
 
-def test_a_failed_application_says_why_it_is_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_a_failed_application_reports_why_it_is_not_ready(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.ERROR, error="topic lines is gone")
     assert problem(client, "/readyz", 503, "not-ready")["detail"].endswith("ERROR: topic lines is gone")
 
@@ -131,9 +133,9 @@ def test_a_stuck_task_makes_the_application_not_ready_and_is_named_with_its_plac
         "offset 17 of partition 0 of topic 'words', 5 records before its end"
     )
     assert client.get("/healthz").status_code == 200, "the server itself is well"
-    (told,) = client.get(APPLICATION).json()["stuck"]
+    (reported,) = client.get(APPLICATION).json()["stuck"]
     where = {"topic": "words", "partition": 0, "offset": 17, "lag": 5}
-    assert told == {"task_id": "1_0", "actor_id": "actor-1", **where, "for_s": 301.6}
+    assert reported == {"task_id": "1_0", "actor_id": "actor-1", **where, "for_s": 301.6}
     assert 'kafka_streams_stream_stuck_tasks{application_id="word-count"} 1.0' in client.get("/metrics").text
 
 
@@ -143,7 +145,7 @@ def test_a_topic_that_is_gone_makes_the_application_not_ready(client: httpx.Clie
     assert "topic 'app-counts-changelog' does not exist any more; stop it" in document["detail"]
 
 
-def test_a_store_that_cannot_be_read_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_a_store_that_cannot_be_read_reports_why(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = StateStoreError("store counts: block checksum mismatch")
     assert problem(client, f"{STORE}/keys/a", 500, "store-failed")["detail"] == "store counts: block checksum mismatch"
 
@@ -161,13 +163,13 @@ def test_an_unexpected_error_leaks_nothing(client: httpx.Client, read_side: Fake
         assert "secret" not in str(problem(client, path, 500, "unexpected"))
 
 
-def test_a_configuration_that_forbids_the_question_says_why(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_a_configuration_that_forbids_the_question_reports_why(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.failure = ConfigError("store 'counts' has no key serde, and default.key.serde is not set")
     for path in (f"{STORE}/keys/a", f"{STORE}/range?from=a"):
         assert problem(client, path, 500, "misconfigured")["detail"] == str(read_side.failure)
 
 
-def test_what_an_answer_says_that_the_log_explains_stands_there(
+def test_what_an_answer_leaves_to_the_log_is_in_the_log(
     read_side: FakeReadSide, caplog: pytest.LogCaptureFixture
 ) -> None:
     read_side.failure = TopologyError("what nobody expects of a read side")

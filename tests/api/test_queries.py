@@ -81,7 +81,7 @@ def test_a_batch_of_keys_sees_what_its_isolation_says(client: httpx.Client, read
 
 
 @pytest.mark.parametrize(
-    ("store", "body", "status", "said"),
+    ("store", "body", "status", "message"),
     [
         ("counts", {"keys": ["k"] * 10_001}, 422, "10000"),
         ("counts", {"keys": "k"}, 422, "list"),
@@ -92,11 +92,11 @@ def test_a_batch_of_keys_sees_what_its_isolation_says(client: httpx.Client, read
     ],
 )
 def test_a_bad_batch_says_what_is_wrong(
-    client: httpx.Client, store: str, body: dict[str, object], status: int, said: str
+    client: httpx.Client, store: str, body: dict[str, object], status: int, message: str
 ) -> None:
     answer = client.post(f"/v1/applications/word-count/stores/{store}/keys:batch", json=body)
     assert answer.status_code == status
-    assert said in answer.text
+    assert message in answer.text
 
 
 def test_a_range_includes_both_ends(client: httpx.Client, read_side: FakeReadSide) -> None:

@@ -55,11 +55,11 @@ def test_a_request_under_way_is_answered_before_the_end() -> None:
     class Slow(FakeReadSide):
         def __init__(self) -> None:
             super().__init__()
-            self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+            self.asked, self.may_continue = asyncio.Event(), asyncio.Event()
 
         async def approximate_num_entries(self, store: str, reading: Reading | None = None) -> int:
             self.asked.set()
-            await self.go_on.wait()
+            await self.may_continue.wait()
             return 42
 
     async def run() -> None:
@@ -70,7 +70,7 @@ def test_a_request_under_way_is_answered_before_the_end() -> None:
             answer = asyncio.ensure_future(client.get(path))
             await slow.asked.wait()
             server.cancel()
-            slow.go_on.set()
+            slow.may_continue.set()
             assert (await answer).json()["approximate_count"] == 42
             with pytest.raises(asyncio.CancelledError):
                 await server
@@ -78,7 +78,7 @@ def test_a_request_under_way_is_answered_before_the_end() -> None:
     asyncio.run(run())
 
 
-def test_a_port_in_use_is_said_in_one_sentence() -> None:
+def test_a_port_in_use_is_reported_in_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program") as refused:
@@ -126,7 +126,7 @@ def test_where_others_can_reach_it_the_server_does_not_listen_without_tls_and_to
         _serve(replace(protected, host=host, **without))
 
 
-def test_a_name_counts_by_the_address_that_it_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_counts_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     def elsewhere(*_: object, **__: object) -> list[Any]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("192.0.2.1", 0))]
 
@@ -194,7 +194,7 @@ def test_old_tls_is_not_spoken(protected: ServerSettings) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"key": Path("/none.pem")}, r"application\.server\.ssl\.key\.location: cannot read /none\.pem on "),
         (
@@ -205,9 +205,9 @@ def test_old_tls_is_not_spoken(protected: ServerSettings) -> None:
     ],
 )
 def test_a_certificate_that_cannot_be_used_is_named(
-    wrong: dict[str, Any], said: str, protected: ServerSettings
+    wrong: dict[str, Any], message: str, protected: ServerSettings
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         _serve(replace(protected, **wrong))
 
 

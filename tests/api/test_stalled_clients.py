@@ -109,7 +109,7 @@ def test_clients_of_all_kinds_together_neither() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stall", "said"),
+    ("stall", "message"),
     [
         (nothing, b""),
         (half_a_head, b"408 Request Timeout"),
@@ -117,8 +117,8 @@ def test_clients_of_all_kinds_together_neither() -> None:
         (a_body_byte_by_byte, b"urn:penstock:problem:body-too-slow"),
     ],
 )
-def test_a_client_that_does_not_get_on_is_dropped_and_told_why(
-    stall: Stall, said: bytes, monkeypatch: pytest.MonkeyPatch
+def test_a_slow_client_is_dropped_and_gets_the_reason(
+    stall: Stall, message: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_S", 0.1)
     monkeypatch.setattr(limits, "BODY_S", 0.1)
@@ -126,9 +126,9 @@ def test_a_client_that_does_not_get_on_is_dropped_and_told_why(
     async def play(url: str, port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         await stall(writer)
-        told = await reader.read()  # to the end of the connection
-        assert said in told
-        assert bool(told) == bool(said)
+        reported = await reader.read()  # to the end of the connection
+        assert message in reported
+        assert bool(reported) == bool(message)
         writer.close()
 
     asyncio.run(served(play))

@@ -38,12 +38,12 @@ def test_a_task_that_its_actor_has_not_reported_is_listed_without_figures(client
     assert (body.tasks[1].dropped_records, body.tasks[1].lost_records) == (None, None)
 
 
-def test_records_that_retention_deleted_unread_are_told_of_each_task(client: httpx.Client) -> None:
+def test_records_that_retention_deleted_unread_are_reported_for_each_task(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert [task.lost_records for task in body.tasks] == [0, None, 4]
 
 
-def test_how_far_a_restore_has_come_and_how_long_it_will_take_is_told(client: httpx.Client) -> None:
+def test_how_far_a_restore_has_come_and_how_long_it_will_take_is_reported(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     restoring, unreported, running = body.tasks
     assert (restoring.restore_remaining, restoring.restore_total, restoring.restore_rate) == (9, 30, 6.0)
@@ -52,14 +52,14 @@ def test_how_far_a_restore_has_come_and_how_long_it_will_take_is_told(client: ht
     assert (running.restore_remaining, running.restore_seconds_left) == (0, None)
 
 
-def test_what_an_application_waits_for_is_told(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_what_an_application_waits_for_is_reported(client: httpx.Client, read_side: FakeReadSide) -> None:
     assert client.get("/v1/applications/word-count").json()["waiting"] is None
     read_side.current = replace(read_side.current, waiting="1 stream actor waits for a free CPU")
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert body.waiting == "1 stream actor waits for a free CPU"
 
 
-def test_the_standbys_of_an_actor_are_told_with_what_they_lack(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_the_standbys_of_an_actor_are_reported_with_their_lag(client: httpx.Client, read_side: FakeReadSide) -> None:
     (actor,) = read_side.current.actors
     standby = StandbyStatus(TaskId(0, 1), 12)
     read_side.current = replace(read_side.current, actors=(replace(actor, standbys=(standby,)),))
@@ -185,7 +185,7 @@ def test_the_documentation_page_needs_no_other_host(client: httpx.Client) -> Non
         assert client.get(asset).status_code == 200, asset
 
 
-def test_an_application_is_paused_and_resumed_and_says_so(client: httpx.Client) -> None:
+def test_an_application_is_paused_and_resumed_and_its_status_shows_it(client: httpx.Client) -> None:
     path = "/v1/applications/word-count"
     assert client.get(path).json()["paused"] is False
     for verb, paused in (("pause", True), ("pause", True), ("resume", False)):
@@ -214,7 +214,7 @@ def test_a_task_that_no_actor_has_is_listed_with_what_it_waits_for(
     assert [task.waits_for for task in body.tasks[:-1]] == [None, None, None]
 
 
-def test_topics_of_other_partitioners_are_told(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_topics_of_other_partitioners_are_reported(client: httpx.Client, read_side: FakeReadSide) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     assert (body.partitioners, body.parted_topics) == ({}, [])
     first, *others = read_side.current.actors

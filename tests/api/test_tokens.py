@@ -88,7 +88,9 @@ CHANGES = [("POST", f"{APPLICATION}/restart"), ("DELETE", STORE), ("PUT", STORE)
     ],
     ids=str,
 )
-def test_who_has_no_token_is_told_nothing(method: str, path: str, headers: Mapping[str, str], app: FastAPI) -> None:
+def test_a_request_without_a_token_gets_no_details(
+    method: str, path: str, headers: Mapping[str, str], app: FastAPI
+) -> None:
     answer = ask_with(app, method, path, list(headers.items()))
     assert answer.status_code == 401, answer.text
     assert answer.headers["www-authenticate"] == 'Bearer realm="penstock"'
@@ -113,7 +115,7 @@ def test_two_tokens_at_once_are_none(app: FastAPI) -> None:
     assert ask_with(app, "GET", APPLICATION, twice).status_code == 401
 
 
-def test_who_asks_without_a_token_does_not_learn_which_applications_there_are(app: FastAPI) -> None:
+def test_a_request_without_a_token_does_not_learn_which_applications_exist(app: FastAPI) -> None:
     known, unknown = (ask(app, "GET", f"/v1/applications/{name}") for name in ("word-count", "other"))
     assert (known.status_code, unknown.status_code) == (401, 401)
     assert "word-count" not in unknown.text
@@ -121,7 +123,7 @@ def test_who_asks_without_a_token_does_not_learn_which_applications_there_are(ap
 
 @pytest.mark.parametrize(("method", "path"), LOOKS)
 @pytest.mark.parametrize("token", [READ, OPERATE])
-def test_whoever_may_look_may_look_at_everything(method: str, path: str, token: str, app: FastAPI) -> None:
+def test_a_token_that_may_read_may_read_everything(method: str, path: str, token: str, app: FastAPI) -> None:
     assert ask(app, method, path, token).status_code == 200
 
 
@@ -162,7 +164,7 @@ def test_what_resembles_it_needs_one(path: str, app: FastAPI) -> None:
     assert ask_with(app, "GET", path, []).status_code == 401
 
 
-def test_why_an_application_is_not_ready_is_told_to_those_who_may_look(app: FastAPI, read_side: FakeReadSide) -> None:
+def test_the_reason_for_not_ready_is_shown_only_with_a_read_token(app: FastAPI, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.ERROR, error="key 'ada' cannot be decoded")
     stranger, known = ask(app, "GET", "/readyz"), ask(app, "GET", "/readyz", READ)
     assert (stranger.status_code, known.status_code) == (503, 503)
@@ -189,7 +191,7 @@ def test_the_description_says_what_needs_a_token(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("shown", [repr, str, pickle.dumps])
-def test_no_token_stands_in_the_settings_that_travel_to_the_server(shown: Any) -> None:
-    said = shown(SETTINGS)
+def test_no_token_is_in_the_settings_that_travel_to_the_server(shown: Any) -> None:
+    message = shown(SETTINGS)
     for token in (READ, OPERATE):
-        assert (token.encode() if isinstance(said, bytes) else token) not in said
+        assert (token.encode() if isinstance(message, bytes) else token) not in message

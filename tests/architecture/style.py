@@ -15,6 +15,7 @@ from tests.architecture.sources import OUTSIDE, PACKAGES, ROOT, python_files
 _OPENINGS = re.compile(r"(What|Whether|How|Where|Who|Whom|Whose|Which)\b")
 _INSTEAD = {
     r"anew": "again",
+    r"seat(s|ed)?": "static member",
     r"who(m)?ever": "the noun, or 'any process that'",
     r"save (for|in|where|that)": "except",
     r"(stands?|standing|stood) still": "is unresponsive, frozen, or does not move",

@@ -95,7 +95,7 @@ PURE = ("state", "topology", "tasks")
 IMPURE_MODULES = {"asyncio", "concurrent", "multiprocessing", "socket", "threading"}
 
 
-def test_every_folder_of_the_package_stands_in_the_table() -> None:
+def test_every_folder_of_the_package_is_in_the_table() -> None:
     assert set(MAY_IMPORT) == set(PACKAGES)
     with_code = {folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").is_file()}
     assert with_code <= {*PACKAGES, *OUTSIDE, "penstock"}
@@ -119,7 +119,7 @@ def test_arrows_point_one_way(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", SUBPACKAGES)
-def test_every_subpackage_stands_in_its_table_and_the_arrows_make_no_circle(folder: str) -> None:
+def test_every_subpackage_is_in_its_table_and_the_arrows_make_no_circle(folder: str) -> None:
     with_code = {file.parts[1] for file in python_files(folder) if file.parts[0] == folder and len(file.parts) > 2}
     assert with_code == SUBPACKAGES[folder].keys()
     assert set(TopologicalSorter(SUBPACKAGES[folder]).static_order()) == with_code

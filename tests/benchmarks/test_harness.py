@@ -75,7 +75,7 @@ def rig(rigs: Mapping[str, Rig]) -> Rig:
     return rigs["payments"]
 
 
-def test_what_lookups_cost_is_told_by_the_half_seconds_around_them_although_the_application_speeds_up() -> None:
+def test_what_lookups_cost_is_reported_by_the_half_seconds_around_them_although_the_application_speeds_up() -> None:
     progress, done = [(1000.0, 0.0)], 0.0
     for at in range(1100, 9000, 100):
         done += (100 + at / 1000) * (0.9 if http_load.asks_in(at - 50, http_lookups.PERIOD_S) else 1.0)
@@ -85,7 +85,7 @@ def test_what_lookups_cost_is_told_by_the_half_seconds_around_them_although_the_
 
 
 @pytest.mark.parametrize("progress", [[], [(1000.0, 0.0)], [(1000.0, 0.0), (1600.0, 5.0)]])
-def test_a_run_too_short_to_tell_tells_no_cost(progress: list[tuple[float, float]]) -> None:
+def test_a_run_that_is_too_short_reports_no_cost(progress: list[tuple[float, float]]) -> None:
     assert http_lookups.cost(progress) == []
 
 
@@ -160,14 +160,14 @@ def test_the_test_driver_is_measured_and_its_counts_compared() -> None:
     assert [row[0] for row in rows] == ["1", "5"]
 
 
-def test_wrong_counts_of_the_test_driver_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_counts_of_the_test_driver_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_speed, "Counter", lambda words: {"word-0": 1})
     assert driver_speed.measure(1, words=50)[1] == [
         f"TopologyTestDriver, {words} words per line: the counts are wrong" for words in (1, 5)
     ]
 
 
-def test_a_side_that_fails_is_reported_with_what_it_said(broker: str) -> None:
+def test_a_side_that_fails_is_reported_with_its_output(broker: str) -> None:
     program = "import sys; print('not an event'); sys.exit('out of order')"
     side = Side("broken", lambda workload, application_id, output: [sys.executable, "-c", program])
     with pytest.raises(BenchmarkError, match=r"broken, json: exit code 1[\s\S]*out of order"):

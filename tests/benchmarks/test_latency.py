@@ -29,18 +29,18 @@ def test_a_quantile_is_the_value_that_so_many_are_below(at: float, found: float)
 
 
 @pytest.mark.parametrize(
-    ("nodes", "standbys", "guarantee", "said"),
+    ("nodes", "standbys", "guarantee", "message"),
     [
         (2, 1, "exactly_once", "guarantee 'exactly_once' is none of at_least_once, exactly_once_v2"),
         (2, 2, "at_least_once", "2 standbys want more than 2 nodes"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_before_topics_are_filled(
-    nodes: int, standbys: int, guarantee: str, said: str
+    nodes: int, standbys: int, guarantee: str, message: str
 ) -> None:
     with pytest.raises(BenchmarkError) as refused:
         Setting(4, nodes, standbys, guarantee)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 def test_silence_lasts_from_the_last_result_to_the_first_that_was_sent_after_the_kill() -> None:
@@ -67,11 +67,11 @@ def test_runs_of_a_side_at_one_pace_make_one_row_and_each_kill_another() -> None
 def test_the_sender_says_in_each_record_when_it_was_due(broker: str) -> None:
     clients = ConfluentClients(broker, "benchmarks")
     clients.admin().create_topics([NewTopic("bench-sent", 2)])
-    said = subprocess.run(
+    message = subprocess.run(
         [sys.executable, "-m", "benchmarks.sender", broker, "bench-sent", "2", "5000", "100", "300"],
         stdin=subprocess.PIPE, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    sent, until_s = said.stdout.split()
+    sent, until_s = message.stdout.split()
     assert int(sent) == 300
     consumer = clients.consumer()
     consumer.assign({TopicPartition("bench-sent", number): BEGINNING for number in range(2)})

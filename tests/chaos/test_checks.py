@@ -23,7 +23,7 @@ def test_an_input_as_it_was_meant_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (INPUT[:-1], "a: 3 instead of 4"),
         ([*INPUT, ("a", 3)], "a: number 3 where 4 comes next"),
@@ -31,8 +31,8 @@ def test_an_input_as_it_was_meant_is_right() -> None:
         ([*INPUT, ("c", 0)], "c: number 0 where None comes next"),
     ],
 )
-def test_an_input_that_lacks_repeats_or_reorders_is_told(wrong: list[tuple[str, int]], said: str) -> None:
-    assert any(said in sentence for sentence in checks.numbered(wrong, TRUTH))
+def test_an_input_that_lacks_repeats_or_reorders_is_reported(wrong: list[tuple[str, int]], message: str) -> None:
+    assert any(message in sentence for sentence in checks.numbered(wrong, TRUTH))
 
 
 @pytest.mark.parametrize("records", [ONCE, AGAIN])
@@ -49,7 +49,7 @@ def test_a_record_that_no_attempt_processed_is_lost() -> None:
 
 
 @pytest.mark.parametrize("extra", [("a", Stamped(4, "first")), ("c", Stamped(0, "first"))])
-def test_a_record_that_nobody_sent_is_told(extra: tuple[str, Stamped]) -> None:
+def test_a_record_that_nobody_sent_is_reported(extra: tuple[str, Stamped]) -> None:
     (sentence,) = checks.complete([*ONCE, extra], TRUTH)
     assert sentence == f"never sent, yet processed: {extra[0]}: number {extra[1].number}"
 
@@ -84,7 +84,7 @@ def test_state_that_was_rolled_back_behind_its_offsets_shows_as_a_gap() -> None:
     assert checks.followed(tallies_of(ONCE) | old, TRUTH) == ["state older than its offsets: a: 2 missing"]
 
 
-def test_state_that_ends_early_or_is_not_there_is_told() -> None:
+def test_state_that_ends_early_or_is_not_there_is_reported() -> None:
     (sentence,) = checks.followed(tallies_of(ONCE[:-1]), TRUTH)
     assert sentence.endswith("a: 3 instead of 4")
     (sentence,) = checks.followed({}, TRUTH)
@@ -98,14 +98,14 @@ def test_counts_may_be_higher_than_the_truth_but_not_lower() -> None:
     assert checks.counted({"a": 4, "b": 2, "c": 1}, TRUTH) == ["made up: c"]
 
 
-def test_views_that_differ_in_a_value_or_a_key_are_told() -> None:
+def test_views_that_differ_in_a_value_or_a_key_are_reported() -> None:
     assert checks.equal("differs", {"a": 1}, {"a": 1}) == []
     assert checks.equal("differs", {"a": 1}, {"a": 2}) == ["differs: a: 1 instead of 2"]
     assert checks.equal("differs", {}, {"a": 2}) == ["differs: a: None instead of 2"]
     assert checks.equal("differs", {"a": 2}, {}) == ["differs: a: 2 instead of None"]
 
 
-def test_many_cases_are_told_by_three_and_their_number() -> None:
+def test_of_many_cases_three_and_their_number_are_reported() -> None:
     truth = {f"k{number}": 1 for number in range(1000)}
     (sentence,) = checks.counted({}, truth)
     assert sentence.startswith("counted too little: k0: None of 1; k1: None of 1; k2: None of 1; and 997 more")

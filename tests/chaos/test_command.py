@@ -44,7 +44,7 @@ def test_a_program_is_found_by_its_module_and_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("shop", "'shop' is not MODULE:PROGRAM, such as shop.chaos:orders"),
         (":orders", "':orders' is not MODULE:PROGRAM, such as shop.chaos:orders"),
@@ -54,10 +54,10 @@ def test_a_program_is_found_by_its_module_and_name() -> None:
         (f"{__name__}:HERE", f"{__name__}:HERE is a str: it takes a penstock.testing.chaos.Program; there is {HERE}"),
     ],
 )  # fmt: skip
-def test_what_is_no_program_is_said_in_a_sentence(target: str, said: str) -> None:
+def test_what_is_no_program_is_reported_in_a_sentence(target: str, message: str) -> None:
     with pytest.raises(typer.BadParameter) as refused:
         load(target)
-    assert refused.value.message.startswith(said)
+    assert refused.value.message.startswith(message)
 
 
 def test_a_module_that_the_program_itself_lacks_is_not_taken_for_the_program(
@@ -90,7 +90,7 @@ def test_a_fault_that_is_not_possible_is_refused_and_not_left_out_without_a_word
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_whatever_is_left_out_says_what_it_needs(kind: Kind) -> None:
+def test_each_missing_argument_is_reported(kind: Kind) -> None:
     assert kind in possible(1, Guarantee.AT_LEAST, poison=False) or kind in command._NEEDS
 
 
@@ -122,7 +122,7 @@ def test_a_check_that_finds_very_much_fills_a_file_and_not_the_screen(
 ) -> None:
     much = replace(report(bare, Guarantee.AT_LEAST, (Kind.KILL_BROKER,)), folder=tmp_path)
     much.violations = [f"customer-{number} owes {'9' * 10_000}" for number in range(5000)]
-    command._tell(much, bare, [HERE])
+    command._print_report(much, bare, [HERE])
     shown = capsys.readouterr().out
     assert len(shown) < 30_000
     assert "VIOLATED: customer-0 owes 999" in shown

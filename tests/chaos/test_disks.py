@@ -17,42 +17,46 @@ MEANT = {b"a": b"1", b"b": b"2"}
 WHOLE, STANDBY = OnDisk("0_1", MEANT, 7), OnDisk("0_1-2", dict(MEANT), 8)
 
 
-def told(*found: OnDisk, wanted: int = 2, damaged: bool = False) -> list[str]:
+def reported(*found: OnDisk, wanted: int = 2, damaged: bool = False) -> list[str]:
     return stores_equal("counts of task 0_1", MEANT, 7, found, wanted, damaged)
 
 
 def test_a_task_and_its_standby_that_have_all_are_right() -> None:
-    assert told(WHOLE, STANDBY) == []
+    assert reported(WHOLE, STANDBY) == []
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ({b"a": b"1"}, "b'b' is None instead of b'2'"),
         ({**MEANT, b"a": b"0"}, "b'a' is b'0' instead of b'1'"),
         ({**MEANT, b"c": b"3"}, "b'c' is b'3' instead of None"),
     ],
 )
-def test_a_row_that_is_missing_old_or_left_over_in_any_of_them_is_told(rows: dict[bytes, bytes], said: str) -> None:
-    (sentence,) = told(WHOLE, OnDisk("0_1-2", rows, 7))
-    assert sentence == f"a store is not what its changelog makes: counts of task 0_1 in 0_1-2: {said}"
+def test_a_row_that_is_missing_old_or_left_over_in_any_of_them_is_reported(
+    rows: dict[bytes, bytes], message: str
+) -> None:
+    (sentence,) = reported(WHOLE, OnDisk("0_1-2", rows, 7))
+    assert sentence == f"a store is not what its changelog makes: counts of task 0_1 in 0_1-2: {message}"
 
 
-def test_a_standby_that_lags_at_rest_or_is_not_there_is_told() -> None:
-    (sentence,) = told(WHOLE, OnDisk("0_1-2", {b"a": b"1"}, 6))
+def test_a_standby_that_lags_at_rest_or_is_not_there_is_reported() -> None:
+    (sentence,) = reported(WHOLE, OnDisk("0_1-2", {b"a": b"1"}, 6))
     assert sentence.endswith("1 of 2 have come to offset 7 (0_1 at 7, 0_1-2 at 6)")
-    (sentence,) = told()
+    (sentence,) = reported()
     assert sentence.endswith("0 of 2 have come to offset 7 (none)")
 
 
 def test_what_a_lost_actor_has_left_is_no_mistake() -> None:
-    assert told(WHOLE, STANDBY, OnDisk("0_1-3", {b"a": b"0"}, 3)) == []
+    assert reported(WHOLE, STANDBY, OnDisk("0_1-3", {b"a": b"0"}, 3)) == []
 
 
-def test_a_corrupt_store_is_told_unless_files_were_damaged() -> None:
+def test_a_corrupt_store_is_reported_unless_files_were_damaged() -> None:
     corrupt = OnDisk("0_1-2", None, None)
-    assert told(WHOLE, corrupt, damaged=True) == []
-    assert "a store is not what its changelog makes: counts of task 0_1 in 0_1-2 is corrupt" in told(WHOLE, corrupt)[0]
+    assert reported(WHOLE, corrupt, damaged=True) == []
+    assert (
+        "a store is not what its changelog makes: counts of task 0_1 in 0_1-2 is corrupt" in reported(WHOLE, corrupt)[0]
+    )
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])

@@ -33,14 +33,14 @@ def test_the_short_run_has_every_kind_of_fault(kinds: tuple[Kind, ...]) -> None:
 
 @pytest.mark.long
 def test_nothing_is_lost_whatever_is_killed_frozen_or_stopped() -> None:
-    said = played("at_least_once", ANYWHERE)
-    assert f"{len(ANYWHERE)} faults; back to rest" in said
+    message = played("at_least_once", ANYWHERE)
+    assert f"{len(ANYWHERE)} faults; back to rest" in message
 
 
 @pytest.mark.submission
 def test_exactly_once_each_record_counts_once_whatever_befalls_the_application() -> None:
-    said = played("exactly_once_v2", WITHOUT_BROKER)
-    assert "; 0 of them counted again (exactly_once_v2)" in said
+    message = played("exactly_once_v2", WITHOUT_BROKER)
+    assert "; 0 of them counted again (exactly_once_v2)" in message
 
 
 def played(guarantee: str, kinds: Sequence[Kind]) -> str:
@@ -51,13 +51,13 @@ def played(guarantee: str, kinds: Sequence[Kind]) -> str:
         command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
-        said, _ = run.communicate(timeout=_END_S)
+        message, _ = run.communicate(timeout=_END_S)
     finally:
         run.terminate()  # nothing if it has ended; else it stops its broker first
         run.wait()
-    assert run.returncode == 0, said
-    assert f"{RECORDS:,} records;" in said
-    answered = re.search(r"look-ups: ([\d,]+) answered", said)
-    assert answered is not None, said
+    assert run.returncode == 0, message
+    assert f"{RECORDS:,} records;" in message
+    answered = re.search(r"look-ups: ([\d,]+) answered", message)
+    assert answered is not None, message
     assert int(answered[1].replace(",", "")) > 20
-    return said
+    return message

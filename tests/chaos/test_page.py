@@ -28,7 +28,7 @@ def at_rest(rows: Mapping[str, int], guarantee: Guarantee) -> AtRest:
     return cast(AtRest, SimpleNamespace(guarantee=guarantee, rows=lambda _: rows))
 
 
-def test_the_program_of_the_page_is_right_without_faults_and_its_check_tells_what_is_not() -> None:
+def test_the_program_of_the_page_is_right_without_faults_and_its_check_reports_what_is_not() -> None:
     orders = program()
     orders.rounds = 3
     with ps.TopologyTestDriver(orders.topology(), dict(orders.config)) as driver:

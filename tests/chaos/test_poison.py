@@ -13,7 +13,7 @@ MODULE = import_module("penstock.testing.chaos.run")  # the package has a functi
 POISON = ["not a number", "neither"]
 
 
-def told(monkeypatch: pytest.MonkeyPatch, moves_until: int, counted: int) -> list[str]:
+def reported(monkeypatch: pytest.MonkeyPatch, moves_until: int, counted: int) -> list[str]:
     """Returns the violations if a task has another home at each of the first looks, and each attempt drops ``counted``
     records."""
     looks = count()
@@ -36,10 +36,12 @@ def told(monkeypatch: pytest.MonkeyPatch, moves_until: int, counted: int) -> lis
 
 @pytest.mark.parametrize("moves_until", [0, 4])
 def test_each_record_that_cannot_be_decoded_is_counted_once(monkeypatch: pytest.MonkeyPatch, moves_until: int) -> None:
-    assert told(monkeypatch, moves_until, counted=2) == []
-    assert told(monkeypatch, moves_until, counted=1) == ["2 records could not be decoded, 1 were counted as dropped"]
+    assert reported(monkeypatch, moves_until, counted=2) == []
+    assert reported(monkeypatch, moves_until, counted=1) == [
+        "2 records could not be decoded, 1 were counted as dropped"
+    ]
 
 
-def test_what_could_never_be_counted_is_not_said_to_have_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    (violation,) = told(monkeypatch, moves_until=100, counted=2)
+def test_a_promise_that_could_not_be_checked_is_not_reported_as_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    (violation,) = reported(monkeypatch, moves_until=100, counted=2)
     assert "tasks moved in each of 3 attempts" in violation

@@ -82,7 +82,7 @@ def test_counts_that_grow_and_an_application_that_is_away_for_a_moment_are_right
 
 
 @pytest.mark.parametrize(
-    ("look_ups", "said"),
+    ("look_ups", "message"),
     [
         ([count(5), count(4)], "the committed number of a went back from 5 to 4"),
         ([count(5), ABSENT], "the committed number of a went back from 5 to 0"),
@@ -90,10 +90,10 @@ def test_counts_that_grow_and_an_application_that_is_away_for_a_moment_are_right
         ([NO_STORE], "a was answered by 404: {'type': 'urn:penstock:problem:unknown-store'}"),
     ],
 )
-def test_a_count_that_goes_back_and_any_error_but_503_is_told(
-    look_ups: list[tuple[int, Any] | None], said: str
+def test_a_count_that_goes_back_and_any_error_but_503_is_reported(
+    look_ups: list[tuple[int, Any] | None], message: str
 ) -> None:
-    assert asked(look_ups).violations == [said]
+    assert asked(look_ups).violations == [message]
 
 
 def test_the_end_of_the_application_is_noticed_with_its_reason() -> None:
@@ -101,5 +101,5 @@ def test_the_end_of_the_application_is_noticed_with_its_reason() -> None:
     assert prober.ended == "ERROR: no room"
 
 
-def test_an_error_in_place_of_the_state_is_told() -> None:
+def test_an_error_in_place_of_the_state_is_reported() -> None:
     assert "the state was answered by 500: {}" in asked([count(1)] * 12, (500, {})).violations

@@ -103,7 +103,7 @@ IN_K7 = window_key("k0007", BEGIN_MS).encode()
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 @pytest.mark.parametrize(
-    ("topic", "name", "told"),
+    ("topic", "name", "reported"),
     [
         (numbered.INPUT, K7, "the input itself is wrong: k0007: 11 instead of 12"),
         ("chaos-stamped-repartition", K7, "lost: k0007: 1 of 12, the first is 11"),
@@ -112,21 +112,21 @@ IN_K7 = window_key("k0007", BEGIN_MS).encode()
         (numbered.JOINED, K7, "not joined: k0007: 1 of 2, the first is 10"),
     ],
 )
-def test_a_lost_record_of_any_topic_is_told(topic: str, name: bytes, told: str, guarantee: Guarantee) -> None:
+def test_a_lost_record_of_any_topic_is_reported(topic: str, name: bytes, reported: str, guarantee: Guarantee) -> None:
     wrong = replace(changed(topic, without_last(name)), guarantee=guarantee)
-    assert told in list(program().check(wrong))
+    assert reported in list(program().check(wrong))
 
 
 @pytest.mark.parametrize(
-    ("topic", "name", "told"),
+    ("topic", "name", "reported"),
     [
         ("chaos-stamped-repartition", K7, "what was processed is not the input: k0007: number 11 where 12 comes next"),
         (numbered.JOINED, K7, "joined again: k0007: number 10"),
     ],
 )
-def test_a_record_that_came_again_is_told_exactly_once(topic: str, name: bytes, told: str) -> None:
+def test_a_record_that_came_again_is_reported_exactly_once(topic: str, name: bytes, reported: str) -> None:
     again = changed(topic, with_last_again(name))
-    assert told in list(program().check(again))
+    assert reported in list(program().check(again))
 
 
 def test_a_join_that_came_again_is_no_mistake_at_least_once() -> None:
@@ -135,20 +135,20 @@ def test_a_join_that_came_again_is_no_mistake_at_least_once() -> None:
 
 
 @pytest.mark.parametrize("joined", [b"10 0", b"3 3", b"20 20"])
-def test_a_number_that_met_another_mark_or_should_have_met_none_is_told(joined: bytes) -> None:
+def test_a_number_that_met_another_mark_or_should_have_met_none_is_reported(joined: bytes) -> None:
     wrong = changed(numbered.JOINED, lambda records: [*records, (K7, joined)])
     number, mark = joined.decode().split()
     assert f"joined wrongly: k0007: number {number} with mark {mark}" in list(program().check(wrong))
 
 
-def test_a_window_that_counts_too_much_is_told_exactly_once_alone() -> None:
+def test_a_window_that_counts_too_much_is_reported_exactly_once_alone() -> None:
     wrong = changed(numbered.WINDOWS_OUT, lambda records: [*records, (IN_K7, LONG.serialize(11))])
-    told = f"windows counted otherwise than once: {IN_K7.decode()}: 11 instead of 10"
-    assert list(program().check(wrong)) == [told]
+    reported = f"windows counted otherwise than once: {IN_K7.decode()}: 11 instead of 10"
+    assert list(program().check(wrong)) == [reported]
     assert list(program().check(replace(wrong, guarantee=Guarantee.AT_LEAST))) == []
 
 
-def test_a_window_that_nobody_asked_for_is_told() -> None:
+def test_a_window_that_nobody_asked_for_is_reported() -> None:
     wrong = changed(numbered.WINDOWS_OUT, lambda records: [*records, (b"k0007@5", LONG.serialize(1))])
     assert "in windows, made up: k0007@5" in list(program().check(wrong))
 

@@ -111,14 +111,14 @@ def test_everything_passes_in_both_directions_and_ends_as_it_ended(proxy: Proxy)
     eventually(lambda: proxy.connections() == [])
 
 
-def test_who_is_not_there_is_not_there_behind_a_proxy_either() -> None:
+def test_a_broker_that_is_away_is_also_away_behind_a_proxy() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with Proxy(port) as proxy, connected(proxy) as client:
         assert ended(client)
 
 
-def test_a_cut_drops_everybody_and_refuses_whoever_comes_until_it_is_healed(proxy: Proxy) -> None:
+def test_a_cut_drops_all_connections_and_refuses_new_ones_until_it_is_healed(proxy: Proxy) -> None:
     with connected(proxy) as client:
         assert say(client, b"before") == b"before"
         proxy.cut()
@@ -177,7 +177,7 @@ def test_a_delay_holds_for_its_direction_and_keeps_the_order(proxy: Proxy, up: F
     assert 0.15 <= took < 0.15 * 20, "each waited for the one before"
 
 
-def test_what_is_delayed_goes_on_at_once_when_it_is_healed(proxy: Proxy) -> None:
+def test_what_is_delayed_continues_at_once_when_it_is_healed(proxy: Proxy) -> None:
     proxy.shape(up=Flow(delay_s=600))
     with connected(proxy) as client:
         client.sendall(b"late")

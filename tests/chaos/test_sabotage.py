@@ -66,7 +66,7 @@ def test_damage_changes_one_file_of_each_database_the_same_way_for_the_same_seed
     assert len(damaged) == 2
 
 
-def test_a_damaged_manifest_is_found_by_who_opens_the_database(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_found_when_the_database_is_opened(tmp_path: Path) -> None:
     database = tmp_path / "rocksdb"
     stores = RocksDBTaskStores(database, [KeyValueStoreBuilder("a")])
     stores.close()
@@ -101,21 +101,21 @@ def test_a_process_that_has_no_room_fails_to_write_until_it_has_some_again(tmp_p
 
 
 def test_the_end_of_one_trouble_leaves_the_others() -> None:
-    said: list[str] = []
+    message: list[str] = []
 
     class Heard(Proxy):
         def heal(self) -> None:
-            said.append("heal")
+            message.append("heal")
 
     def trouble(name: str) -> Trouble:
-        return lambda _: said.append(name)
+        return lambda _: message.append(name)
 
     network = Network([Heard(1)])
     first, second = trouble("first"), trouble("second")
     network.begin(first)
     network.begin(second)
-    assert said == ["first", "second"]
+    assert message == ["first", "second"]
     network.end(first)
-    assert said == ["first", "second", "heal", "second"]
+    assert message == ["first", "second", "heal", "second"]
     network.heal()
-    assert said[4:] == ["heal"]
+    assert message[4:] == ["heal"]

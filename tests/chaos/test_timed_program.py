@@ -77,15 +77,15 @@ LOST = [
 
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))
-@pytest.mark.parametrize(("topic", "name", "told"), LOST)
-def test_a_lost_record_of_any_topic_is_told(topic: str, name: bytes, told: str, guarantee: Guarantee) -> None:
+@pytest.mark.parametrize(("topic", "name", "reported"), LOST)
+def test_a_lost_record_of_any_topic_is_reported(topic: str, name: bytes, reported: str, guarantee: Guarantee) -> None:
     lost = without_last(name)
     wrong = list(program().check(replace(changed(topic, lost), guarantee=guarantee)))
-    assert told in wrong
+    assert reported in wrong
 
 
 @pytest.mark.parametrize("topic", [timed.WINDOWS_OUT, timed.PAIRS_OUT, timed.RATED_OUT, timed.VISITS_OUT])
-def test_a_result_that_came_again_is_told_exactly_once_alone(topic: str) -> None:
+def test_a_result_that_came_again_is_reported_exactly_once_alone(topic: str) -> None:
     name = window(860, 10) if topic == timed.WINDOWS_OUT else K1
     again = changed(topic, with_last_again(name))
     assert list(program().check(again))
@@ -93,7 +93,7 @@ def test_a_result_that_came_again_is_told_exactly_once_alone(topic: str) -> None
 
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))
-def test_a_rate_of_another_time_is_told(guarantee: Guarantee) -> None:
+def test_a_rate_of_another_time_is_reported(guarantee: Guarantee) -> None:
     def with_old_rate(records: Records) -> Records:
         records[last_of(K1, records)] = (K1, b"879 86")
         return records
@@ -103,13 +103,13 @@ def test_a_rate_of_another_time_is_told(guarantee: Guarantee) -> None:
 
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))
-def test_a_match_that_is_denied_afterwards_is_told(guarantee: Guarantee) -> None:
+def test_a_match_that_is_denied_afterwards_is_reported(guarantee: Guarantee) -> None:
     denied = timed.pair(875, None)
     pairs = changed(timed.PAIRS_OUT, lambda records: [*records, (K1, denied.encode())])
     assert list(program().check(replace(pairs, guarantee=guarantee))) == [f"pairs: made up: ('k0001', '{denied}')"]
 
 
-def test_a_window_counted_low_or_twice_is_told() -> None:
+def test_a_window_counted_low_or_twice_is_reported() -> None:
     def again_with(count: int) -> Callable[[Records], Records]:
         return lambda records: [*records, (window(860, 10), LONG.serialize(count))]
 
@@ -118,7 +118,7 @@ def test_a_window_counted_low_or_twice_is_told() -> None:
     assert list(program().check(changed(timed.WINDOWS_OUT, again_with(10))))
 
 
-def test_a_part_of_a_session_that_was_not_deleted_is_told_exactly_once_alone() -> None:
+def test_a_part_of_a_session_that_was_not_deleted_is_reported_exactly_once_alone() -> None:
     def with_session(first: int, numbers: int) -> Played:
         return changed(timed.SESSIONS_OUT, lambda records: [*records, (window(first, numbers), LONG.serialize(1))])
 
@@ -128,7 +128,7 @@ def test_a_part_of_a_session_that_was_not_deleted_is_told_exactly_once_alone() -
     assert list(program().check(replace(beyond, guarantee=Guarantee.AT_LEAST)))
 
 
-def test_a_row_that_did_not_expire_is_told() -> None:
+def test_a_row_that_did_not_expire_is_reported() -> None:
     stores = {**played().stores, timed.VISITS: {**played().stores[timed.VISITS], "k0000": 20}}
     expired = replace(played(), stores=stores)
     assert any("visits" in sentence for sentence in program().check(expired))

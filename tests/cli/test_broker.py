@@ -50,7 +50,7 @@ def test_a_port_in_use_is_one_line_and_no_traceback(tmp_path: Path) -> None:
     ]
 
 
-def test_what_never_started_is_said_to_be_so(tmp_path: Path) -> None:
+def test_an_application_that_never_started_is_reported(tmp_path: Path) -> None:
     absent = penstock("status", "--dir", tmp_path / "nothing")
     assert absent.returncode == 1
     assert absent.stdout.startswith("No broker has been started in")

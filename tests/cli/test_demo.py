@@ -56,7 +56,7 @@ def test_a_wrong_a_missing_and_a_superfluous_count_are_each_shown(read_side: Fak
     assert "3 of 11,999 words differ" in shown
 
 
-def test_an_answer_that_is_an_error_ends_the_check_with_what_it_said(read_side: FakeReadSide) -> None:
+def test_an_answer_that_is_an_error_ends_the_check_with_its_text(read_side: FakeReadSide) -> None:
     read_side.failure = TaskNotReadyError("task 1_0 restores")
     with pytest.raises(StreamsError, match="task 1_0 restores"):
         check(read_side)
@@ -86,7 +86,7 @@ def test_every_line_of_the_standard_library_is_loaded_under_its_files_name(
     assert any((record.key, record.value) == sought for record in records)
 
 
-def test_loading_ends_early_when_it_is_told_to(producer: RecordProducer) -> None:
+def test_loading_ends_early_on_request(producer: RecordProducer) -> None:
     first = next(sources())[1]
     assert load(producer, "lines", lambda _: None, lambda: True) == len(first.splitlines())
 

@@ -294,7 +294,7 @@ def test_what_is_restored_is_counted_and_takes_its_time() -> None:
     assert plan_deploy(described(words()), described(users(), words())).records is None
 
 
-def test_records_that_wait_in_an_orphaned_repartition_topic_are_told() -> None:
+def test_records_that_wait_in_an_orphaned_repartition_topic_are_reported() -> None:
     there = kafka(unread={"a-counts-repartition": 1200}, records={"a-counts-repartition": 1500})
     plan = plan_deploy(described(users(), words()), described(users()), there)
     [found] = [each for each in plan.topics if each.name == "a-counts-repartition"]
@@ -312,7 +312,7 @@ def test_an_internal_topic_that_would_need_other_partitions_is_refused() -> None
     assert plan.loses
 
 
-def test_a_changelog_that_is_there_from_another_time_is_told() -> None:
+def test_a_changelog_left_from_an_earlier_run_is_reported() -> None:
     there = kafka(partitions={"a-users-changelog": 2})
     plan = plan_deploy(described(words()), described(words(), users()), there)
     assert (

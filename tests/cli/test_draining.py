@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import datetime
 
-from penstock.cli.draining import drain_line, told_while_draining
+from penstock.cli.draining import drain_line, reported_while_draining
 
 
 def test_a_line_names_the_condition_the_limit_and_the_way_out() -> None:
@@ -17,7 +17,7 @@ def test_a_line_names_the_condition_the_limit_and_the_way_out() -> None:
     assert "stores. Ctrl-C" in drain_line(None, datetime(2026, 11, 25))
 
 
-def test_it_is_told_again_and_again_until_the_block_ends() -> None:
+def test_the_message_is_repeated_until_the_block_ends() -> None:
     lines: list[str] = []
     twice = threading.Event()
 
@@ -26,15 +26,15 @@ def test_it_is_told_again_and_again_until_the_block_ends() -> None:
         if len(lines) >= 2:
             twice.set()
 
-    with told_while_draining(lambda: "a broker", tell, within_s=120.0, each_s=0.0):
+    with reported_while_draining(lambda: "a broker", tell, within_s=120.0, each_s=0.0):
         assert twice.wait(10)
-    told = len(lines)
+    reported = len(lines)
     assert "(a broker)" in lines[0]
-    assert len(lines) == told
+    assert len(lines) == reported
 
 
-def test_nothing_is_told_of_a_drain_that_takes_no_time() -> None:
+def test_nothing_is_printed_about_a_drain_that_takes_no_time() -> None:
     lines: list[str] = []
-    with told_while_draining(lambda: None, lines.append, within_s=120.0):
+    with reported_while_draining(lambda: None, lines.append, within_s=120.0):
         pass
     assert lines == []

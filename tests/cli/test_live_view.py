@@ -77,9 +77,9 @@ def test_it_shows_that_the_lag_of_a_silent_actor_is_not_known() -> None:
 def test_it_shows_an_actor_without_a_lease() -> None:
     status = snapshot(5)
     expired = tuple(replace(actor, without_lease=True) for actor in status.actors)
-    told = "actor-1 processes nothing: its lease is over until the coordinator answers"
-    assert told in text(LiveView(), replace(status, actors=expired), 10.0)
-    assert told not in text(LiveView(), status, 10.0)
+    reported = "actor-1 processes nothing: its lease is over until the coordinator answers"
+    assert reported in text(LiveView(), replace(status, actors=expired), 10.0)
+    assert reported not in text(LiveView(), status, 10.0)
 
 
 def test_it_says_what_the_application_waits_for() -> None:
@@ -123,7 +123,7 @@ def test_a_task_without_report_waits_and_one_that_restores_says_how_much_is_left
     assert "restoring, 77 to go" in frame
 
 
-def test_it_says_who_keeps_copies_of_a_tasks_stores_and_how_far_they_are_behind() -> None:
+def test_it_shows_which_actors_keep_standbys_of_a_task_and_their_lag() -> None:
     status = snapshot(0)
     (actor,) = status.actors
     other = replace(actor, actor_id="actor-2", tasks=(), standbys=(StandbyStatus(TaskId(0, 0), 12),))
@@ -172,7 +172,7 @@ def test_the_line_of_a_run_counts_the_tasks_that_no_actor_has() -> None:
     assert line.endswith("\n1 task waits (1_0): stream/3 is starting")
 
 
-def test_of_tasks_that_the_group_does_not_give_any_more_none_is_said_to_run() -> None:
+def test_tasks_that_the_group_does_not_assign_any_more_are_not_shown_as_running() -> None:
     line = StatusLines().line(replace(snapshot(5), placement={}), 10.0)
     assert line is not None
     assert "0/0 tasks run" in line
@@ -190,11 +190,11 @@ def test_the_count_of_all_does_not_sink_when_a_task_begins_again() -> None:
 
 def test_lines_come_when_something_has_changed_and_else_once_a_minute() -> None:
     lines = StatusLines()
-    told = [now_s for now_s in range(10, 200) if lines.line(snapshot(5), float(now_s))]
-    assert told == [10, 70, 130, 190]
+    reported = [now_s for now_s in range(10, 200) if lines.line(snapshot(5), float(now_s))]
+    assert reported == [10, 70, 130, 190]
     counts = iter(range(100))
-    told = [now_s for now_s in range(191, 211) if lines.line(snapshot(5 + next(counts)), float(now_s))]
-    assert told == [195, 200, 205, 210]
+    reported = [now_s for now_s in range(191, 211) if lines.line(snapshot(5 + next(counts)), float(now_s))]
+    assert reported == [195, 200, 205, 210]
     ends = replace(snapshot(24), state=ApplicationState.PENDING_SHUTDOWN)
     assert lines.line(ends, 210.5), "a change of the state is told at once"
 

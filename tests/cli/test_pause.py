@@ -11,7 +11,7 @@ from penstock.cluster.ray_cluster import connections, named_actors
 from penstock.common.errors import ApplicationStateError
 
 
-def test_an_application_is_paused_and_resumed_and_the_way_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_and_resume_print_how_to_undo_them(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, bool]] = []
     monkeypatch.setattr(connections, "connect_to", lambda application_id: None)
     monkeypatch.setattr(named_actors, "require_coordinator", lambda application_id: object())

@@ -95,7 +95,7 @@ def test_nobody_deletes_by_an_id_without_looking_or_naming_the_topics(it: Subjec
         (("--internal-topics", "mine"), ConfigError, "--internal-topics mine: not an internal topic"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_done(
+def test_what_is_wrong_is_reported_before_anything_is_done(
     it: Subject, arguments: tuple[str, ...], error: type[StreamsError], says: str
 ) -> None:
     result = it.reset("--yes", *arguments)
@@ -104,7 +104,9 @@ def test_what_is_wrong_is_said_before_anything_is_done(
     assert it.untouched()
 
 
-def test_a_reset_that_failed_half_way_says_so_and_is_run_again(it: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reset_that_failed_half_way_reports_that_and_can_be_run_again(
+    it: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = ("--input-topics", it.input, "--shift-by", "-2", "--yes", "--internal-topics", it.changelog)
 
     def fail(self: object, names: object) -> None:

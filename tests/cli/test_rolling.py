@@ -39,7 +39,7 @@ def louder(builder: ps.StreamsBuilder) -> None:
     counts.to("loud", ps.Produced.with_(text, ps.Serdes.long()))
 
 
-def test_other_functions_and_other_output_topics_stand_against_nothing() -> None:
+def test_other_functions_and_other_output_topics_do_not_prevent_a_roll_out() -> None:
     assert found(described(words()), described(louder)) == []
 
 
@@ -50,7 +50,7 @@ def test_a_store_in_memory_may_stay_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "reported"),
     [
         (words(), words("other"), "store counts: orphaned"),
         (words(), words("other"), "changelog topic a-other-changelog: new"),
@@ -58,8 +58,8 @@ def test_a_store_in_memory_may_stay_one() -> None:
         (by_key("counts"), users(), "store users: new"),
     ],
 )
-def test_whatever_the_plan_does_not_keep_is_named(old: Any, new: Any, told: str) -> None:
-    assert any(line.startswith(told) for line in found(described(old), described(new)))
+def test_whatever_the_plan_does_not_keep_is_named(old: Any, new: Any, reported: str) -> None:
+    assert any(line.startswith(reported) for line in found(described(old), described(new)))
 
 
 def test_a_sub_topology_that_is_added_is_named() -> None:
@@ -90,7 +90,7 @@ ROLLING_BACK = status(RolloutPhase.ROLLING_BACK, actor("stream/1", 1, TASKS[1]),
 ROLLED_BACK = status(RolloutPhase.ROLLED_BACK, actor("stream/1", 1, *TASKS))
 
 
-def test_each_task_is_told_once_with_the_actors_it_moves_between() -> None:
+def test_each_task_is_reported_once_with_the_actors_it_moves_between() -> None:
     progress = Progress()
     lines = [line for each in (STARTING, STARTING, MOVING, MOVING, WATCHING, DONE) for line in progress.lines(each)]
     assert lines == [
@@ -104,14 +104,14 @@ def test_each_task_is_told_once_with_the_actors_it_moves_between() -> None:
     ]
 
 
-def test_what_is_waited_for_is_told_when_it_changes() -> None:
+def test_a_changed_wait_reason_is_reported() -> None:
     progress = Progress()
     waiting = replace(STARTING, waiting="stream/1 makes room")
     lines = [line for each in (STARTING, waiting, waiting, MOVING) for line in progress.lines(each)]
     assert lines.count("stream/1 makes room") == 1
 
 
-def test_a_roll_back_is_told_with_its_reason() -> None:
+def test_a_roll_back_is_reported_with_its_reason() -> None:
     progress = Progress()
     lines = [line for each in (WATCHING, ROLLING_BACK, ROLLED_BACK) for line in progress.lines(each)]
     assert "the new version failed, and is rolled back: ValueError: bad" in lines
@@ -144,19 +144,19 @@ def counting(state: ApplicationStatus, processed: int, dropped: int) -> Applicat
 
 
 @pytest.mark.parametrize(
-    ("processed", "dropped", "told"),
+    ("processed", "dropped", "reported"),
     [
         (0, 0, "processed 0 records and dropped 0"),
         (1, 0, "processed 1 record and dropped 0"),
         (2000, 1999, "processed 2,000 records and dropped 1,999"),
     ],
 )
-def test_the_last_line_tells_what_the_new_version_has_processed_and_dropped(
-    processed: int, dropped: int, told: str, capsys: pytest.CaptureFixture[str]
+def test_the_last_line_reports_what_the_new_version_has_processed_and_dropped(
+    processed: int, dropped: int, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     follow("app", 2, iter([counting(STARTING, 70, 7), WATCHING, counting(DONE, processed, dropped)]))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"app: version 2 runs every task; since it began it has {told}"
+    assert last == f"app: version 2 runs every task; since it began it has {reported}"
 
 
 def test_dropped_records_are_shown_in_yellow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +176,7 @@ def test_an_actor_that_is_gone_counts_for_what_it_had_processed(capsys: pytest.C
     assert "processed 7 records and dropped 1" in capsys.readouterr().out
 
 
-def test_a_traceback_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     failed = [
         replace(each, rollout=replace(each.rollout, reason="ValueError: bad\nTraceback: line 7"))
         for each in (ROLLING_BACK, ROLLED_BACK)
@@ -188,7 +188,7 @@ def test_a_traceback_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" not in out
 
 
-def test_ctrl_c_before_anything_is_sent_tells_that_nothing_was_deployed(
+def test_ctrl_c_before_anything_is_sent_reports_that_nothing_was_deployed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(_: str) -> None:

@@ -41,10 +41,10 @@ def run(*arguments: str) -> Any:
 
 
 def test_a_dry_run_explains_and_changes_nothing(asked: list[Any]) -> None:
-    said = run("--dry-run").output
-    assert "2 stream actors wanted; 4 from now on: it never catches up" in said
-    assert "The number follows the load; possible: 1 to 8" in said
-    rows = [" ".join(line.split()) for line in said.splitlines()]
+    message = run("--dry-run").output
+    assert "2 stream actors wanted; 4 from now on: it never catches up" in message
+    assert "The number follows the load; possible: 1 to 8" in message
+    rows = [" ".join(line.split()) for line in message.splitlines()]
     assert "2 8 156% 210 s now" in rows
     assert "4 4 78% 45 s advised" in rows
     assert "1 16 310% never" in rows
@@ -66,19 +66,21 @@ def test_a_number_is_set_or_the_refusal_said(asked: list[Any]) -> None:
     assert "keeps its stream actors: at most 8 are allowed" in str(refused)
 
 
-def test_more_than_can_have_work_is_wanted_and_said(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_for_more_actors_than_can_have_work_is_reported(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(actor_changes, "ask_coordinator", lambda *call: None)
     assert run("8").output == "Application app is to have 8 stream actors\n"
-    said = "Application app is to have 100 stream actors; no more than 8 while it has no more tasks than now\n"
-    assert run("100").output == said
+    message = "Application app is to have 100 stream actors; no more than 8 while it has no more tasks than now\n"
+    assert run("100").output == message
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [((), "give the number of stream actors"), (("4", "--dry-run"), "--dry-run takes no number")],
 )
-def test_either_a_number_or_a_dry_run(asked: list[Any], arguments: tuple[str, ...], said: str) -> None:
+def test_either_a_number_or_a_dry_run(asked: list[Any], arguments: tuple[str, ...], message: str) -> None:
     refused = run(*arguments).exception
     assert isinstance(refused, ConfigError)
-    assert str(refused).startswith(said)
+    assert str(refused).startswith(message)
     assert asked == []

@@ -140,7 +140,9 @@ def test_internal_topics_are_listed_on_demand(topic: Commands, topic_name: Calla
     assert name in topic("list", "--internal")
 
 
-def test_what_cannot_be_created_is_said_in_kafkas_words(topic: Commands, topic_name: Callable[[str], str]) -> None:
+def test_a_topic_that_cannot_be_created_is_reported_in_kafkas_words(
+    topic: Commands, topic_name: Callable[[str], str]
+) -> None:
     with pytest.raises(Exception, match=r"cannot create topic .*cleanup\.policy"):
         topic("create", topic_name("bad"), "-c", "cleanup.policy=never")
     with pytest.raises(ConfigError, match="'compact' is not KEY=VALUE"):
@@ -214,7 +216,7 @@ def test_json_goes_round_with_nulls_headers_times_and_partitions(
     ]
 
 
-def test_what_stands_before_a_wrong_line_is_sent(topic: Commands, topic_name: Callable[[str], str]) -> None:
+def test_lines_before_a_wrong_line_are_sent(topic: Commands, topic_name: Callable[[str], str]) -> None:
     name = topic_name("half")
     topic("create", name)
     with pytest.raises(ConfigError, match=r"standard input, line 2: value 'x' is no long.*; sent before it: 1 record$"):
@@ -290,7 +292,7 @@ def test_reading_begins_at_an_offset_that_is_there(start: str, offset: int) -> N
     assert positions(start, partitions, Offsets()) == dict.fromkeys(partitions, offset)
 
 
-def test_a_beginning_that_is_nothing_of_all_that_is_told_what_there_is() -> None:
+def test_an_unknown_beginning_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"'yesterday': neither beginning nor end.*2026-11-21T09:30"):
         positions("yesterday", [], Offsets())
 
@@ -415,7 +417,7 @@ def test_records_that_go_before_they_are_read_are_left_out_and_named(capsys: pyt
     assert list(batches(consumer, {partition: 2}, {partition: 4})) == [], "what was asked for has gone whole"
 
 
-def test_a_topic_that_is_made_anew_while_it_is_read_ends_the_reading() -> None:
+def test_a_topic_that_is_recreated_while_it_is_read_ends_the_reading() -> None:
     partition = TopicPartition("t", 0)
     consumer = cast("RecordConsumer", Retained(0, [b"a"]))
     with pytest.raises(StreamsError, match="partition 0 of topic 't' has no offset 9 any more"):

@@ -32,8 +32,8 @@ class FakeCluster:
         """Number of requests for the status that the coordinator leaves without an answer."""
         self.coordinator: object = None
         self.calls: list[str] = []
-        self.stopping, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
+        self.stopping, self.may_continue = threading.Event(), threading.Event()
+        self.may_continue.set()
         patch.setattr(control, "status_of", lambda coordinator: None if self.gone else self.answer())
         for module in (control, kafka_streams):
             patch.setattr(module, "find_coordinator", lambda application_id: self.coordinator)
@@ -81,7 +81,7 @@ class FakeCluster:
     def stop_application(self, application_id: str, timeout_s: float) -> ApplicationStatus | None:
         self.calls.append("stop")
         self.stopping.set()
-        assert self.go_on.wait(10)
+        assert self.may_continue.wait(10)
         self.now = ApplicationState.NOT_RUNNING
         return self.status() if self.drains else None
 

@@ -22,7 +22,7 @@ import penstock as ps
 from penstock.actors.clock import Clock
 from penstock.actors.commits.commit_calls import CommitCalls
 from penstock.actors.commits.exactly_once import transactional_id
-from penstock.actors.loop.lease import Lease, Word, lease_s
+from penstock.actors.loop.lease import Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import (
     ActorEnd,
@@ -61,7 +61,7 @@ from penstock.testing.fake_producers import FakeProducer, FakeTransactionalProdu
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 T = TypeVar("T")
-APPLICATION, SEAT = "app", "seat"
+APPLICATION, STATIC_MEMBER = "app", "member"
 PARTITIONS = 4
 IN = [TopicPartition("in", number) for number in range(PARTITIONS)]
 QUIET = BoundLogger(ReturnLogger(), [], {})
@@ -275,13 +275,13 @@ class LivingActor(ActorHandle):
         return ActorEnd(error, loop.uncaught.response, loop.in_doubt)
 
     @override
-    async def status(self, word: Word) -> ActorStatus | None:
-        self._lease.hear(word)
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
+        self._lease.question_arrived(question_id)
         return await self._answer(self._started().status())
 
     @override
-    async def heartbeat(self, word: Word) -> bool:
-        self._lease.hear(word)
+    async def heartbeat(self, question_id: QuestionId) -> bool:
+        self._lease.question_arrived(question_id)
         return not self.killed
 
     @override
@@ -329,7 +329,7 @@ class OutageWorld:
         self.sent = 0
         self._incarnation = 0
         self._in_session = False
-        self._seated = False
+        self._joined = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._errors: list[BaseException] = []
 
@@ -472,9 +472,9 @@ class OutageWorld:
             if not away_s and not self._in_session:
                 await asyncio.sleep(REJOIN_S - _LOOK_S)
                 if self.broker.answers and self.dispatcher is dispatcher:
-                    member = self.broker.join(APPLICATION, SEAT, ["in"])
+                    member = self.broker.join(APPLICATION, STATIC_MEMBER, ["in"])
                     self._in_session = True
-                    metadata = self.broker.metadata(APPLICATION, SEAT, member)
+                    metadata = self.broker.metadata(APPLICATION, STATIC_MEMBER, member)
                     dispatcher.feed(events.GroupAssigned(frozenset(IN), metadata))
 
     async def call_coordinator(self, request: CommitRequest) -> CommitAnswer | None:

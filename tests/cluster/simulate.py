@@ -42,11 +42,11 @@ def main(
     typer.echo(f"seeds from {first}")
     begun = time.monotonic()
     totals: Counter[str] = Counter()
-    broken: dict[int, str] = {}
+    failures: dict[int, str] = {}
     with ProcessPoolExecutor(_CORES) as pool:
         for played, failed in pool.map(play_for, [first, first + 1], [_CORES] * _CORES, [seconds] * _CORES):
             totals += played
-            broken |= failed
+            failures |= failed
     spent = time.monotonic() - begun
     schedules = totals["schedules"]
     typer.echo(
@@ -56,14 +56,14 @@ def main(
         f"{totals['events'] / schedules:,.0f} events of the coordinator, "
         f"{totals['simulated s'] / schedules:,.0f} simulated seconds"
     )
-    for number, error in sorted(broken.items()):
+    for number, error in sorted(failures.items()):
         typer.echo(f"seed {number}: {error}")
-    raise typer.Exit(1 if broken else 0)
+    raise typer.Exit(1 if failures else 0)
 
 
 def play_for(first: int, step: int, seconds: float) -> tuple[Counter[str], dict[int, str]]:
     """Every ``step``-th seed from ``first`` on, and what broke in which."""
-    until, begun_s, totals, broken = time.monotonic() + seconds, time.process_time(), Counter[str](), {}
+    until, begun_s, totals, failures = time.monotonic() + seconds, time.process_time(), Counter[str](), {}
     handle = Coordinator.handle
 
     def counted(machine: Coordinator, event: Event) -> list[Instruction]:
@@ -76,11 +76,11 @@ def play_for(first: int, step: int, seconds: float) -> tuple[Counter[str], dict[
             try:
                 totals["simulated s"] += round(run(schedule(seed)))
             except Exception as error:  # whatever it is, the seed must be reported
-                broken[seed] = "".join(traceback.format_exception(error)[-2:])
+                failures[seed] = "".join(traceback.format_exception(error)[-2:])
             totals["schedules"] += 1
             seed += step
     totals["ms of a core"] = round((time.process_time() - begun_s) * 1000)
-    return totals, broken
+    return totals, failures
 
 
 async def schedule(seed: int) -> float:

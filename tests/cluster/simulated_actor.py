@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, assert_never
 
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -262,7 +262,7 @@ class SimulatedHandle:
         end: ActorEnd = await self._alive(finished)
         return end
 
-    async def status(self, word: Word) -> ActorStatus | None:
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
         await self._world.pause()
         if not self._actor.alive:
             raise ActorLostError("the process is gone", has_ended=True)
@@ -272,7 +272,7 @@ class SimulatedHandle:
         await self._world.pause()
         return status
 
-    async def heartbeat(self, word: Word) -> bool:
+    async def heartbeat(self, question_id: QuestionId) -> bool:
         await self._world.pause()
         return self._actor.alive and not self._actor.frozen
 

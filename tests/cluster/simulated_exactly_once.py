@@ -43,7 +43,7 @@ class TransactionalActor(SimulatedActor):
         self.slot = self.producer_epoch = 0
         self.exists = True
         """Its process lives, whatever Ray says of it."""
-        self.seat: bytes | None = None
+        self.group_metadata: bytes | None = None
         self._opening = asyncio.Lock()
         self._assigning = 0
         self._another_job: asyncio.Future[None] | None = None
@@ -103,15 +103,15 @@ class TransactionalActor(SimulatedActor):
 
     async def _begin(self) -> None:
         """Finds out where tasks that do not run yet continue. If another assignment waits, that one does it."""
-        if await self._find_seat():
+        if await self._find_group_metadata():
             await self._read_offsets([task for task in self.tasks if task not in self.running])
             self.running.update(self.tasks)
             if self.running:
                 self.run_program()
 
-    async def _find_seat(self) -> bool:
+    async def _find_group_metadata(self) -> bool:
         """Before any offset is read: as which member of the group the actor may commit."""
-        if self.seat is None and self.tasks:
+        if self.group_metadata is None and self.tasks:
             self._number += 1
             asked = self.world.spawn(self.world.ask_to_commit(CommitRequest(self.name, self.epoch, {}, self._number)))
             self._another_job = asyncio.get_running_loop().create_future()
@@ -123,7 +123,7 @@ class TransactionalActor(SimulatedActor):
             if not asked.result().accepted:
                 self._drop(list(self.tasks))
                 return False
-            self.seat = asked.result().group_metadata
+            self.group_metadata = asked.result().group_metadata
         return True
 
     async def _read_offsets(self, tasks: list[TaskId]) -> None:
@@ -142,21 +142,21 @@ class TransactionalActor(SimulatedActor):
         for partition in partitions:
             self.position[partition] += self.world.rng.randrange(3)
         work = {at: self.position[at] for at in partitions if self.position[at] > self.begun_at[at]}
-        seat = self.seat
-        if not work or seat is None:
+        group_metadata = self.group_metadata
+        if not work or group_metadata is None:
             return
         await self.world.pause()
         if not self.exists:
             return
         try:
-            self.kafka.commit_transaction(self, seat, work)
+            self.kafka.commit_transaction(self, group_metadata, work)
         except AbortedError as error:
             await self._go_back(error.fenced)
         else:
             self.begun_at.update(work)
 
     async def _go_back(self, fenced: bool) -> None:
-        self.seat = None
+        self.group_metadata = None
         if fenced:
             await self._take_id()
         self.running.clear()
@@ -194,12 +194,14 @@ class ExactlyOnceWorld(World):
         self._epochs[slot] += 1
         return self._epochs[slot]
 
-    def commit_transaction(self, actor: TransactionalActor, seat: bytes, work: dict[TopicPartition, int]) -> None:
+    def commit_transaction(
+        self, actor: TransactionalActor, group_metadata: bytes, work: dict[TopicPartition, int]
+    ) -> None:
         """Move the offsets, or refuse."""
         if actor.producer_epoch != self._epochs[actor.slot]:
             self.outcomes["fenced"] += 1
             raise AbortedError("fenced", fenced=True)
-        if seat != self._member:
+        if group_metadata != self._member:
             self.outcomes["another member"] += 1
             raise AbortedError("the generation has passed")
         lost = self.broker_away or (not self.calm and self.rng.random() < 0.1)
@@ -207,10 +209,10 @@ class ExactlyOnceWorld(World):
             self.outcomes["not heard of"] += 1
             raise AbortedError("nobody answers", fenced=True)  # the producer is spent
         if others := sorted(work.keys() - self.assigned):
-            self.broken = self.broken or AssertionError(f"{actor.name} commits {others[0]}, which others work on")
+            self.violation = self.violation or AssertionError(f"{actor.name} commits {others[0]}, which others work on")
         for at, to in work.items():
             if self.offsets[at] != actor.begun_at[at]:
-                self.broken = self.broken or AssertionError(
+                self.violation = self.violation or AssertionError(
                     f"{actor.name} commits {at} from {actor.begun_at[at]}, and it stands at {self.offsets[at]}"
                 )
             self.offsets[at] = to

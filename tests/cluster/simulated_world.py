@@ -90,7 +90,7 @@ class World:
         self.bad: set[int] = set()
         """Versions of the program that fail when their tasks run."""
         self.broker_away = False
-        self.seat_lost = False
+        self.member_lost = False
         self.refused_for_good = False
         self.unanswered = 0
         self.committed: set[tuple[int, str, int]] = set()
@@ -98,7 +98,7 @@ class World:
         """For each position to be committed: the epoch under which the eldest of its tasks was begun."""
         self.lost_epoch = 0
         self.calls = {"accepted": 0, "refused": 0, "repeated": 0}
-        self.broken: BaseException | None = None
+        self.violation: BaseException | None = None
         """The error of an event that must never happen, and did."""
         self._position = 0
         self._here = asyncio.Event()
@@ -130,7 +130,7 @@ class World:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, StreamsError):
-            self.broken = self.broken or error
+            self.violation = self.violation or error
 
     async def pause(self) -> None:
         await asyncio.sleep(self.rng.uniform(0, LONGEST_DELAY_S if not self.calm else 0.1))
@@ -167,13 +167,13 @@ class World:
         # When the dispatcher lets Kafka commit, the actor that asked must be the only one with these partitions.
         incarnation = self.incarnation
         positions = {(tp, committed.offset) for tp, committed in offsets.items()}
-        if not self.seat_lost:
+        if not self.member_lost:
             assert offsets.keys() <= self.assigned_told
         assert all(self.begun[offset] > self.lost_epoch for _, offset in positions), "begun under a lost session"
         await self.pause()
         if incarnation != self.incarnation:
             raise BrokerUnreachableError("its member is gone")
-        if self.seat_lost:
+        if self.member_lost:
             raise CommitRefusedError("the coordinator has left the group")
         if self.refused_for_good:
             raise CommitRefusedError("Group authorization failed")
@@ -261,10 +261,10 @@ class World:
             await asyncio.sleep(LOOK_S)
 
     async def _check_nodes(self) -> None:
-        told: set[str] = set()
+        reported: set[str] = set()
         while self.dispatcher is not None:
-            if self.draining or told:
-                now_s, told = asyncio.get_running_loop().time(), set(self.draining)
+            if self.draining or reported:
+                now_s, reported = asyncio.get_running_loop().time(), set(self.draining)
                 left = {node: None if gone_s == math.inf else gone_s - now_s for node, gone_s in self.draining.items()}
                 self.dispatcher.feed(NodesDraining(left))
             await asyncio.sleep(LOOK_NODES_S)
@@ -465,5 +465,5 @@ class World:
 
     async def let_pass(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        if self.broken is not None:
-            raise self.broken
+        if self.violation is not None:
+            raise self.violation

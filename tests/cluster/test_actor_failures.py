@@ -35,7 +35,7 @@ def play() -> Play:
     return Play()
 
 
-def test_an_actor_that_failed_is_killed_and_replaced_and_the_others_go_on(play: Play) -> None:
+def test_an_actor_that_failed_is_killed_and_replaced_and_the_others_continue(play: Play) -> None:
     play.running()
     play(failed(1))
     assert play.of(KillActor) == [KillActor("stream/1")]

@@ -48,13 +48,13 @@ def test_the_caller_is_a_user_on_a_machine(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(("paused", "what"), [(True, "pause"), (False, "resume")])
-def test_who_paused_or_resumed_is_noted(paused: bool, what: str) -> None:
+def test_the_user_that_paused_or_resumed_is_logged(paused: bool, what: str) -> None:
     coordinator = Coordinator(status(ApplicationState.RUNNING))
     control.pause_application("app", coordinator, paused)
     assert coordinator.noted == [(caller(), what, "done")]
 
 
-def test_so_is_who_did_so_too_late() -> None:
+def test_a_late_actor_is_also_killed() -> None:
     coordinator = Coordinator(status(ApplicationState.ERROR))
     with pytest.raises(ApplicationStateError):
         control.pause_application("app", coordinator, True)
@@ -62,7 +62,7 @@ def test_so_is_who_did_so_too_late() -> None:
 
 
 @pytest.mark.parametrize(("answer", "outcome"), [("stream/3", "stream/3"), (None, "not possible")])
-def test_who_adds_or_removes_an_actor_is_noted(
+def test_the_user_that_adds_or_removes_an_actor_is_logged(
     answer: str | None, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actor_changes, "ask_coordinator", lambda *_: answer)
@@ -77,7 +77,7 @@ def test_without_a_coordinator_there_is_nobody_to_note_it() -> None:
 
 
 @pytest.mark.parametrize(("refused", "outcome"), [(None, "begun"), ("it ends", "refused: it ends")])
-def test_who_deploys_is_noted(refused: str | None, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_that_deploys_is_logged(refused: str | None, outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deploying, "pickled_with_code", lambda spec: b"program")
     monkeypatch.setattr(deploying, "ask_coordinator", lambda *_: refused)
     coordinator = Coordinator()

@@ -48,7 +48,7 @@ def test_one_warning_says_which_address_since_when_and_what_happens_meanwhile() 
     assert kafka.check() == [], "once is enough"
 
 
-def test_its_return_is_told_with_how_long_it_was_away_and_a_second_time_it_is_away_is_told_again() -> None:
+def test_its_return_is_reported_with_the_length_of_the_outage_and_a_second_outage_is_reported_again() -> None:
     kafka = Kafka()
     kafka.error = BrokerUnreachableError("no broker answers")
     kafka.check()
@@ -74,7 +74,7 @@ def test_after_a_question_without_an_answer_another_client_asks() -> None:
     assert kafka.clients == 2
 
 
-def test_a_broker_that_lets_the_application_in_no_more_is_told_with_what_to_do_although_it_was_away_before() -> None:
+def test_a_broker_that_refuses_the_application_after_an_outage_is_reported_with_what_to_do() -> None:
     kafka = Kafka()
     kafka.error = BrokerUnreachableError("no broker answers")
     kafka.check()

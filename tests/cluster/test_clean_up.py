@@ -90,16 +90,16 @@ def test_the_cluster_that_the_application_would_start_in_is_the_one_that_is_clea
     monkeypatch.setattr(connections, "connect_to_cluster", lambda it, **_: calls.append(it.address))
     monkeypatch.setattr("ray.shutdown", lambda: calls.append("shutdown"))
     monkeypatch.setattr(connections, "probe", RayCluster)
-    with connections.connected_where_it_starts() as address:
+    with connections.connected_as_start_would() as address:
         assert address is None
     monkeypatch.setattr(connections, "started_here", lambda: RayCluster("here:1"))
-    with connections.connected_where_it_starts() as address:
+    with connections.connected_as_start_would() as address:
         assert address == "here:1"
     monkeypatch.setenv("RAY_ADDRESS", "named:1")
-    with connections.connected_where_it_starts() as address:
+    with connections.connected_as_start_would() as address:
         assert address == "named:1"
     monkeypatch.setenv("RAY_ADDRESS", "local")
-    with connections.connected_where_it_starts() as address:
+    with connections.connected_as_start_would() as address:
         assert address is None
     assert calls == ["here:1", "shutdown", "named:1", "shutdown"]
 

@@ -35,7 +35,7 @@ def left(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return cluster.calls
 
 
-def test_options_are_said_in_any_order() -> None:
+def test_options_may_come_in_any_order() -> None:
     assert ps.CloseOptions.timeout(5).with_group_membership_operation(Operation.LEAVE_GROUP) == LEAVE.with_timeout(5)
     assert (LEAVE.timeout_s, LEAVE.leaves) == (60.0, True)
     assert not ps.CloseOptions.timeout(5).leaves
@@ -47,7 +47,7 @@ def test_options_are_said_in_any_order() -> None:
 @pytest.mark.parametrize(
     "options", [60.0, ps.CloseOptions.timeout(60), LEAVE.with_group_membership_operation(Operation.REMAIN_IN_GROUP)]
 )
-def test_an_application_stays_in_its_group_unless_it_is_told_to_leave(
+def test_an_application_stays_in_its_group_unless_it_is_ordered_to_leave(
     app: KafkaStreams, left: list[str], options: float | ps.CloseOptions
 ) -> None:
     app.start()
@@ -77,7 +77,7 @@ def test_it_is_left_too_when_the_drain_took_too_long_and_after_an_error(
     assert left[-2:] == ["end actors", "leave other"]
 
 
-def test_the_seat_of_one_that_another_has_started_since_is_not_touched(
+def test_a_static_member_of_a_process_that_started_since_is_not_removed(
     app: KafkaStreams, left: list[str], cluster: FakeCluster
 ) -> None:
     app.start()
@@ -94,11 +94,11 @@ def test_one_that_was_never_started_has_nothing_to_leave(app: KafkaStreams, left
 def test_a_group_that_cannot_be_left_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
-    def free(self: object, group: str, seat: str, timeout_s: float) -> None:
-        asked.append((group, seat, timeout_s))
+    def free(self: object, group: str, instance_id: str, timeout_s: float) -> None:
+        asked.append((group, instance_id, timeout_s))
         raise StreamsError("nobody answers")
 
-    monkeypatch.setattr(GroupTools, "free_seat", free)
+    monkeypatch.setattr(GroupTools, "free_static_member", free)
     monkeypatch.setattr(leaving, "find_process_id", lambda application_id: "here")
     with capture_logs() as logs:
         leaving.leave_group(StreamsConfig.of({"application.id": "app"}), -3.0)

@@ -194,7 +194,7 @@ def test_stop_ends_an_application_of_another_process(word_count: Callable[[], Wo
 
 
 @pytest.mark.submission
-def test_an_error_is_printed_and_the_exit_code_says_so(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
+def test_an_error_is_printed_and_sets_the_exit_code(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     producer = it.clients.producer()
     producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)

@@ -36,23 +36,23 @@ def asked(machine: Coordinator, epoch: int, number: int, exactly_once: bool) -> 
 
 @pytest.mark.parametrize("exactly_once", [False, True])
 @pytest.mark.parametrize("moment", ["before its assignment", "after it", "both"])
-def test_who_had_the_name_under_an_earlier_coordinator_does_not_speak_for_the_one_who_has_it_now(
+def test_an_actor_of_an_earlier_coordinator_does_not_answer_for_the_present_one_of_the_same_name(
     exactly_once: bool, moment: str
 ) -> None:
     machine = Coordinator(PLAN, None, FIRST_EPOCH, exactly_once)
     machine.handle(GroupAssigned(PLAN.reads, b"member"))
     assert StartActor("stream/1", 1) in machine.handle(ClusterResized(1))
-    told = []
+    reported = []
     if moment != "after it":
-        told += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
+        reported += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
     epoch = assigned(machine, machine.handle(ActorUp("stream/1")))
     if moment != "before its assignment":
-        told += asked(machine, FIRST_EPOCH - 7, 1, exactly_once)
+        reported += asked(machine, FIRST_EPOCH - 7, 1, exactly_once)
         # If it is the same actor after all, it has dropped its tasks now.
-        epoch = assigned(machine, told)
-        told += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
-        epoch = assigned(machine, told[-2:])
-    refusals = [it for it in told if isinstance(it, RefuseCommit)]
+        epoch = assigned(machine, reported)
+        reported += asked(machine, FIRST_EPOCH - 7, 3, exactly_once)
+        epoch = assigned(machine, reported[-2:])
+    refusals = [it for it in reported if isinstance(it, RefuseCommit)]
     assert len(refusals) == {"before its assignment": 1, "after it": 2, "both": 3}[moment]
     assert all("earlier" in refusal.reason for refusal in refusals)
     (answer,) = asked(machine, epoch, 1, exactly_once)
@@ -79,8 +79,8 @@ def test_an_actor_hears_at_once_that_it_is_part_of_the_application_before_it_con
     ):
         machine.handle(event)
     assert machine.epoch == 11
-    seat = CommitRequest("stream/1", 10, {}, 1)
-    assert machine.handle(CommitRequested(seat)) == []
+    finding = CommitRequest("stream/1", 10, {}, 1)
+    assert machine.handle(CommitRequested(finding)) == []
     present = CommitRequest("stream/1", 10, {}, 2, presence=True)
     refused, accepted = machine.handle(CommitRequested(present))
     assert isinstance(refused, RefuseCommit)  # nothing waits for the earlier question any more

@@ -229,7 +229,7 @@ def test_after_a_lost_session_each_task_comes_back_to_the_actor_that_had_it(play
     assert play.machine.placement == placed
 
 
-def test_a_task_that_a_lost_session_left_with_its_actor_is_let_go_of_before_it_is_begun_anew(play: Play) -> None:
+def test_a_task_that_a_lost_session_left_with_its_actor_is_released_before_it_begins_again(play: Play) -> None:
     play.running(cpus=1)
     play(ClusterResized(2))
     play(ActorUp("stream/2"))
@@ -285,7 +285,7 @@ def test_an_actor_that_ends_in_good_order_though_nobody_stopped_it_is_replaced(p
     assert play.machine.state is ApplicationState.REBALANCING
 
 
-def test_new_partitions_of_a_source_topic_become_tasks_while_the_others_go_on(play: Play) -> None:
+def test_new_partitions_of_a_source_topic_become_tasks_while_the_others_continue(play: Play) -> None:
     given = play.running(cpus=1)
     grown = ALL | {TopicPartition("lines", 4), TopicPartition("lines", 5)}
     assert play(GroupAssigned(grown)) == [SetState(ApplicationState.REBALANCING)], "nobody reads them yet"
@@ -309,7 +309,7 @@ def test_tasks_planned_before_the_group_gives_their_partitions_wait_for_it(play:
     assert {TaskId(0, 4), TaskId(0, 5)} < more.tasks
 
 
-def test_a_task_that_reads_more_than_before_is_assigned_anew_although_no_task_is_added(play: Play) -> None:
+def test_a_task_that_reads_more_than_before_is_assigned_again_although_no_task_is_added(play: Play) -> None:
     given = play.running(cpus=1)
     plan = TaskPlan((PLAN.subtopologies[0], MORE.subtopologies[1]))
     play(GroupAssigned(plan.reads), TasksPlanned(plan))
@@ -352,7 +352,7 @@ def test_tasks_that_a_plan_has_no_more_go_and_the_others_stay_where_they_are(pla
     assert play.machine.placement == {task: name for task, name in before.items() if task.subtopology == 1}
 
 
-def test_what_nobody_hosts_is_told_and_why(play: Play) -> None:
+def test_what_nobody_hosts_is_reported_and_why(play: Play) -> None:
     play(ClusterResized(2), GroupAssigned(ALL))
     assert play.machine.unhosted == dict.fromkeys(TASKS, f"stream/1, stream/2 are starting{IF_THAT_LASTS}")
     play(*(ActorUp(start.actor_id) for start in [StartActor("stream/1"), StartActor("stream/2")]))
@@ -366,7 +366,7 @@ def test_what_nobody_hosts_is_told_and_why(play: Play) -> None:
     assert play.machine.placement == dict.fromkeys(given["stream/2"], "stream/2")
 
 
-def test_what_waits_between_the_replacements_of_a_crash_loop_is_told(play: Play) -> None:
+def test_what_waits_between_the_replacements_of_a_crash_loop_is_reported(play: Play) -> None:
     play.running(cpus=1)
     play(ActorFailed("stream/1", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
     play(ActorFailed("stream/2", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
@@ -374,7 +374,7 @@ def test_what_waits_between_the_replacements_of_a_crash_loop_is_told(play: Play)
     assert why == "stream actors fail one after another, the next one is started after a while: ValueError: bad"
 
 
-def test_a_task_that_another_must_release_first_is_told(play: Play) -> None:
+def test_a_task_that_another_actor_must_release_first_is_reported(play: Play) -> None:
     play(ClusterResized(2), GroupAssigned(ALL), ActorUp("stream/1"))
     play(TimerFired(Timer.WAIT_FOR_ACTORS))
     play.confirm()

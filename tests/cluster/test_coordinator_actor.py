@@ -16,7 +16,7 @@ from ray.experimental import internal_kv
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import (
     ActorEnd,
     ActorStatus,
@@ -70,11 +70,11 @@ class LivingActor:
         self.stopped = asyncio.Event()
         self.killed = self.paused = False
 
-    async def status(self, word: Word) -> ActorStatus:
+    async def status(self, question_id: QuestionId) -> ActorStatus:
         tasks = (TaskStatus(TaskId(0, 0), TaskState.RUNNING),)
         return ActorStatus(self.actor_id, "node", 1, 1, tasks, paused=self.paused)
 
-    async def heartbeat(self, word: Word) -> bool:
+    async def heartbeat(self, question_id: QuestionId) -> bool:
         return not self.killed
 
     async def wait(self) -> ActorEnd:
@@ -125,9 +125,16 @@ def periodic_work_of(coordinator: CoordinatorActor) -> PeriodicWork:
     assert coordinator._dispatcher is not None
     spec = ApplicationSpec(COPY.build(), StreamsConfig.of({"application.id": "app"}))
     nobody: Any = SimpleNamespace(waits_for=None)
-    told = coordinator._failed_by, lambda: coordinator._no_broker() is not None
+    reported = coordinator._failed_by, lambda: coordinator._no_broker() is not None
     return PeriodicWork(
-        spec, FakeClients("app"), coordinator._dispatcher, nobody, nobody, coordinator._pausing, *told, coordinator._log
+        spec,
+        FakeClients("app"),
+        coordinator._dispatcher,
+        nobody,
+        nobody,
+        coordinator._pausing,
+        *reported,
+        coordinator._log,
     )
 
 
@@ -209,7 +216,7 @@ def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until
     run(play())
 
 
-def test_an_application_that_ends_in_error_logs_one_error_line_that_tells_why() -> None:
+def test_an_application_that_ends_in_error_logs_one_error_line_that_reports_why() -> None:
     async def play() -> None:
         with capture_logs() as logged:
             coordinator = Restarted(LivingActor())
@@ -228,7 +235,7 @@ def test_an_application_that_ends_in_error_logs_one_error_line_that_tells_why() 
 
 def test_a_stuck_task_is_part_of_the_status_unless_there_is_no_session_or_the_application_has_ended() -> None:
     class Lagging(LivingActor):
-        async def status(self, word: Word) -> ActorStatus:
+        async def status(self, question_id: QuestionId) -> ActorStatus:
             at = TopicPartition("in", 0)
             task = TaskStatus(TaskId(0, 0), TaskState.RUNNING, 3, lags={at: 2}, positions={at: 3})
             return ActorStatus(self.actor_id, "node", 1, 1, (task,))
@@ -255,8 +262,8 @@ def test_a_stuck_task_is_part_of_the_status_unless_there_is_no_session_or_the_ap
 
 
 @pytest.mark.parametrize("error", [BrokerUnreachableError("no broker answers"), StreamsError("odd")])
-@pytest.mark.parametrize("reason", ["no broker answers at kafka:9092", None], ids=["told", "not told"])
-def test_who_looks_for_partitions_does_not_tell_again_that_no_broker_answers(
+@pytest.mark.parametrize("reason", ["no broker answers at kafka:9092", None], ids=["reported", "not told"])
+def test_the_look_for_partitions_does_not_report_again_that_no_broker_answers(
     error: StreamsError, reason: str | None
 ) -> None:
     def check(_: TaskPlan) -> None:
@@ -308,7 +315,7 @@ def test_an_http_server_that_does_not_answer_does_not_hold_up_a_restart(monkeypa
     run(play())
 
 
-def test_a_commit_before_there_is_a_seat_in_the_group_is_answered() -> None:
+def test_a_commit_before_the_coordinator_has_joined_the_group_is_answered() -> None:
     async def play() -> None:
         coordinator = Restarted(LivingActor())
         coordinator.may_begin.set()
@@ -461,7 +468,7 @@ def test_the_key_serdes_of_a_store_are_its_own_and_that_of_the_topic_that_places
 
 
 @pytest.mark.parametrize("starts_paused", [False, True])
-def test_what_was_last_said_of_a_pause_outlives_the_coordinator_and_what_it_started_with(
+def test_the_last_pause_or_resume_outlives_the_coordinator_and_its_initial_setting(
     starts_paused: bool, living: LivingActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch, BrokerUnreachableError("not yet"))
@@ -542,7 +549,7 @@ def test_the_state_machine_hears_of_a_pause_and_of_brokers_that_do_not_answer(mo
     run(play())
 
 
-def test_the_status_tells_that_a_version_is_not_watched_and_that_old_actors_make_room(
+def test_the_status_reports_that_a_version_is_not_watched_and_that_old_actors_make_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def play() -> None:

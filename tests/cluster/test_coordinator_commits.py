@@ -152,7 +152,7 @@ def test_what_kafka_refuses_for_good_ends_the_application_with_kafkas_words(play
     assert (play.machine.state, play.machine.error) == (ApplicationState.ERROR, "Group authorization failed")
 
 
-def test_an_actor_that_was_refused_a_commit_is_told_its_tasks_again_because_it_dropped_some(play: Play) -> None:
+def test_an_actor_whose_commit_was_refused_gets_its_assignment_again_because_it_dropped_tasks(play: Play) -> None:
     given = play.running()
     epoch = play.machine._actors["stream/1"].epoch
     play(CommitRequested(CommitRequest("stream/1", epoch - 1, {})))
@@ -215,7 +215,7 @@ def test_what_a_task_has_read_of_a_topic_that_is_gone_does_not_keep_it_from_comm
     assert [(it.request.actor_id, it.request.number) for it in play.of(AcceptCommit)] == [(name, 1)]
 
 
-def test_who_had_the_name_of_an_actor_that_a_restarted_coordinator_found_cannot_get_in_its_way(play: Play) -> None:
+def test_an_earlier_actor_of_the_same_name_does_not_disturb_one_that_a_restarted_coordinator_found(play: Play) -> None:
     """The earlier actor asks under an earlier epoch, and counts its commits from another number."""
     mine = TaskId(0, 0)
     play(ActorRecovered("stream/1", 20, frozenset({mine})), ClusterResized(1), GroupAssigned(ALL))

@@ -81,9 +81,9 @@ def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_r
         )
         assert all(actor.confirmed == actor.epoch for actor in machine._actors.values())
         for task in (task for task in machine.placement if task.subtopology in machine.plan.logged):
-            copies = {actor.name for actor in world.actors.values() if actor.alive and task in actor.standbys}
-            assert copies == set(machine.standbys.get(task, ()))
-            assert len(copies) == min(world.standby_policy.replicas, len(loads_of(world)) - 1)
+            standbys = {actor.name for actor in world.actors.values() if actor.alive and task in actor.standbys}
+            assert standbys == set(machine.standbys.get(task, ()))
+            assert len(standbys) == min(world.standby_policy.replicas, len(loads_of(world)) - 1)
         loads = loads_of(world)
         assert max(loads) - min(loads) <= 1
         moves, answered = world.moves, world.calls["accepted"]
@@ -129,7 +129,7 @@ def test_a_restart_at_every_moment_of_a_scale_down_harms_nothing(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), every=3))
-def test_whoever_changes_the_number_of_actors_in_the_end_there_are_so_many(seed: int) -> None:
+def test_the_last_request_decides_the_number_of_actors(seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:
@@ -200,8 +200,8 @@ def test_where_no_other_node_has_room_tasks_run_on_the_drained_one_until_shortly
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), every=3))
-@pytest.mark.parametrize("loss", ["seat_lost", "refused_for_good"])
-def test_when_kafka_takes_no_commit_any_more_every_actor_ends_at_once_and_the_application_says_why(
+@pytest.mark.parametrize("loss", ["member_lost", "refused_for_good"])
+def test_when_kafka_takes_no_commit_any_more_every_actor_ends_at_once_and_the_application_reports_why(
     loss: str, seed: int
 ) -> None:
     print(f"seed {seed}")

@@ -18,7 +18,7 @@ NAMES = [
 ]
 
 
-def test_who_holds_the_cpus_is_named_with_what_to_do() -> None:
+def test_the_application_that_holds_the_cpus_is_named_with_what_to_do() -> None:
     reason = waiting_for_cpus("mine", 1, CpuUsage(2, 0.0, NAMES))
     assert reason is not None
     assert "1 stream actor waits for a free CPU: the Ray cluster has 2, all taken" in reason
@@ -69,7 +69,7 @@ def test_an_actor_that_is_only_just_starting_is_not_said_to_wait() -> None:
     assert "1 stream actor waits" in (cluster.watch.check(["stream/1", "stream/2"]) or "")
 
 
-def test_an_actor_that_came_up_meanwhile_begins_anew() -> None:
+def test_an_actor_that_came_up_meanwhile_begins_again() -> None:
     cluster = Cluster()
     cluster.watch.check(["stream/1"])
     cluster.now += START_S

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from penstock.actors.loop.lease import LONGEST_S, Word
+from penstock.actors.loop.lease import LONGEST_S, QuestionId
 from penstock.actors.loop.standstill import Standstill
 from penstock.actors.messages import ActorEnd, ActorStatus, CommitAnswer, CommitRequest
 from penstock.actors.orders import Order
@@ -40,20 +40,20 @@ class CutOff(LivingActor):
         """Done when Ray takes its node for dead although its process lives."""
 
     @override
-    async def status(self, word: Word) -> ActorStatus | None:
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
         await asyncio.sleep(self.busy_s)
-        answer = await super().status(word) if not self.is_cut or self.questions_arrive else None
+        answer = await super().status(question_id) if not self.is_cut or self.questions_arrive else None
         if not self.is_cut:
             return answer
         await asyncio.sleep(10)
         return None
 
     @override
-    async def heartbeat(self, word: Word) -> bool:
+    async def heartbeat(self, question_id: QuestionId) -> bool:
         if not self.is_cut:
-            return await super().heartbeat(word)
+            return await super().heartbeat(question_id)
         if self.questions_arrive:
-            self._lease.hear(word)
+            self._lease.question_arrived(question_id)
         await asyncio.sleep(5)
         return False
 

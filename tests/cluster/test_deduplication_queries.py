@@ -59,7 +59,7 @@ def test_rows_are_windows_in_which_a_key_was_seen_first(started: Started, capsys
     ]
 
 
-def test_a_store_by_key_and_id_answers_nothing_and_says_so(started: Started) -> None:
+def test_a_store_by_key_and_id_refuses_queries(started: Started) -> None:
     application = started(topology(by_id=True))
     application.write("in", "ada", "x", 5)
     application.settle()

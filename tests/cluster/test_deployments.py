@@ -150,8 +150,8 @@ def wanted(spec: ApplicationSpec, **fields: Any) -> Deployment:
 def test_only_what_has_the_same_tasks_stores_and_shared_settings_may_take_over(
     new: ApplicationSpec, why: str | None
 ) -> None:
-    said = refusal(program(), new, TOPICS)
-    assert said is None if why is None else said is not None and why in said
+    message = refusal(program(), new, TOPICS)
+    assert message is None if why is None else message is not None and why in message
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_only_what_has_the_same_tasks_stores_and_shared_settings_may_take_over(
 def test_what_both_versions_write_and_read_must_have_the_same_form(
     running: ApplicationSpec, new: ApplicationSpec, why: str | None
 ) -> None:
-    said = refusal(running, new, TOPICS)
-    assert said is None if why is None else said is not None and why in said
+    message = refusal(running, new, TOPICS)
+    assert message is None if why is None else message is not None and why in message
 
 
 def test_a_version_is_kept_with_the_one_before_it_for_a_coordinator_that_is_restarted() -> None:
@@ -263,9 +263,9 @@ def test_a_version_for_another_penstock_or_compared_with_an_earlier_one_is_refus
     async def play() -> None:
         host = Host(program())
         await host.deployments.load(restarted=False)
-        said = await host.deploy(wanted(program(loud=True), **changed))
-        assert said is not None
-        assert why in said
+        message = await host.deploy(wanted(program(loud=True), **changed))
+        assert message is not None
+        assert why in message
         assert host.machine.rollout == Rollout()
         assert kept == {}
 

@@ -26,12 +26,12 @@ class Heard:
             TaskStatus(TaskId.parse(task[1:]), TaskState.RUNNING, dropped_records=count)
             for task, count in tasks.items()
         )
-        with capture_logs() as said:
+        with capture_logs() as message:
             self.dropped.reported(ActorStatus(actor, "node", 1, 1, reported))
-        return [{key: line[key] for key in ("task", "records", "since_the_task_began")} for line in said]
+        return [{key: line[key] for key in ("task", "records", "since_the_task_began")} for line in message]
 
 
-def test_the_first_are_told_at_once_and_the_next_together_after_half_a_minute() -> None:
+def test_the_first_are_reported_at_once_and_the_next_together_after_half_a_minute() -> None:
     heard = Heard()
     assert heard(_0_0=0, _0_1=0) == []
     assert heard(_0_0=2, _0_1=0) == [{"task": "0_0", "records": 2, "since_the_task_began": 2}]
@@ -59,11 +59,11 @@ def test_a_task_on_another_actor_is_another_count() -> None:
 def test_what_a_handler_dropped_is_not_reported_again() -> None:
     heard = Heard()
     by_handler = TaskStatus(TaskId(0, 0), TaskState.RUNNING, dropped_records=5, dropped_by_handlers=5)
-    with capture_logs() as said:
+    with capture_logs() as message:
         heard.dropped.reported(ActorStatus("stream/1", "node", 1, 1, (by_handler,)))
-    assert said == []
+    assert message == []
     heard.now += 31
-    with capture_logs() as said:
+    with capture_logs() as message:
         late = replace(by_handler, dropped_records=7)
         heard.dropped.reported(ActorStatus("stream/1", "node", 1, 1, (late,)))
-    assert [line["records"] for line in said] == [2]
+    assert [line["records"] for line in message] == [2]

@@ -33,8 +33,8 @@ def on_nodes(play: Play, *nodes: str) -> list[str]:
 def settle(play: Play) -> None:
     """Confirms every assignment; its tasks run."""
     while given := play.of(AssignTasks):
-        said = [ActorReported(it.actor_id, it.tasks, it.epoch) for it in given]
-        play(*(ActorAssigned(it.actor_id, it.epoch) for it in given), *said)
+        message = [ActorReported(it.actor_id, it.tasks, it.epoch) for it in given]
+        play(*(ActorAssigned(it.actor_id, it.epoch) for it in given), *message)
     assert play.machine.state is ApplicationState.RUNNING
 
 

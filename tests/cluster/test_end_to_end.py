@@ -65,7 +65,7 @@ def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeW
 
 
 @pytest.mark.submission
-def test_a_stopped_application_goes_on_where_it_was_without_counting_twice(word_count: MakeWordCount) -> None:
+def test_a_stopped_application_continues_where_it_was_without_counting_twice(word_count: MakeWordCount) -> None:
     it = word_count()
     for _ in range(2):
         it.send(LINES)
@@ -114,9 +114,9 @@ def test_a_restore_listener_is_called_where_stores_are_restored(word_count: Make
         restored = sum(task.restore_total for actor in app.status().actors for task in actor.tasks)
         assert app.close()
         shutil.rmtree(it.state_dir / it.application_id)  # as on another node
-    said = [line.split() for line in heard.read_text().splitlines()]
-    assert {tuple(line[:2]) for line in said} == {("start", "counts"), ("end", "counts")}
-    ends = [int(number) for what, _, number in said if what == "end"]
+    message = [line.split() for line in heard.read_text().splitlines()]
+    assert {tuple(line[:2]) for line in message} == {("start", "counts"), ("end", "counts")}
+    ends = [int(number) for what, _, number in message if what == "end"]
     assert sum(ends) == restored > 0
 
 

@@ -56,7 +56,7 @@ def test_whatever_happens_each_transaction_begins_where_the_last_one_ended(seed:
         await world.let_pass(100)
         reads = world.plan.reads
         assert all(world.offsets[at] > before.get(at, 0) for at in reads), "a partition on which nobody works"
-        assert world.broken is None
+        assert world.violation is None
 
     run(play())
 
@@ -72,7 +72,7 @@ def test_two_hundred_tasks_come_to_rest_like_a_few(seed: int) -> None:
         await troubled(seed, rounds=30, world=world)
         await at_rest(world)
         assert len(world.plan.partitions) == 200
-        assert world.broken is None
+        assert world.violation is None
 
     run(play())
 
@@ -109,12 +109,12 @@ def call_it_fenced_when_no_broker_answers(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Dispatcher, "_fence", fence)
 
 
-def give_a_seat_for_the_partitions_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def accept_partitions_of_other_members(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator does not look whether the group has given an actor's partitions elsewhere."""
     monkeypatch.setattr(CommitRequests, "_may_be_member", lambda self, _: bool(self._owned.group_metadata))
 
 
-def give_a_seat_under_an_old_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
+def accept_an_old_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of the assignment that is on its way to the actor may be another's since."""
 
     def may_be_member(self: Any, request: CommitRequest) -> bool:
@@ -129,21 +129,21 @@ def go_on_after_an_abort(monkeypatch: pytest.MonkeyPatch) -> None:
     """The actor does not read again what is committed."""
 
     async def go_back(self: Any, fenced: bool) -> None:
-        self.seat = None
+        self.group_metadata = None
         if fenced:
             await self._take_id()
-        await self._find_seat()
+        await self._find_group_metadata()
 
     monkeypatch.setattr(TransactionalActor, "_go_back", go_back)
 
 
-def take_the_id_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+def take_the_id_after_finding_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """The coordinator may have fenced the actor since it has answered."""
 
     async def go_back(self: Any, fenced: bool) -> None:
-        self.seat = None
+        self.group_metadata = None
         self.running.clear()
-        if await self._find_seat():
+        if await self._find_group_metadata():
             if fenced:
                 await self._take_id()
             await self._begin()
@@ -154,8 +154,8 @@ def take_the_id_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "mistake",
     [
-        forget_without_a_fence, call_it_fenced_when_no_broker_answers, give_a_seat_for_the_partitions_of_others,
-        give_a_seat_under_an_old_assignment, go_on_after_an_abort, take_the_id_after_asking,
+        forget_without_a_fence, call_it_fenced_when_no_broker_answers, accept_partitions_of_other_members,
+        accept_an_old_assignment, go_on_after_an_abort, take_the_id_after_finding_the_group,
     ],
 )  # fmt: skip
 @pytest.mark.long

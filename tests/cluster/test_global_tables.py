@@ -139,7 +139,7 @@ def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
         end_actors(it.id, find_coordinator(it.id))
 
 
-def test_a_global_topic_that_does_not_exist_is_said_before_anything_starts(
+def test_a_global_topic_that_does_not_exist_is_reported_before_anything_starts(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     it = Joined(broker, topic_name("glob"), tmp_path)

@@ -50,7 +50,7 @@ def test_at_least_once_the_tasks_of_a_dead_actor_wait_for_the_answer_to_its_last
     (partition,) = PLAN.partitions[task]
     request = CommitRequest(first, cluster.machine._actors[first].epoch, {partition: CommittedOffset(7, "")}, 1)
     cluster(CommitRequested(request))
-    assert CommitOffsets(request) in cluster.told
+    assert CommitOffsets(request) in cluster.reported
     cluster(ActorLost(first, may_write_s=0.0))
     cluster(ActorFenced(first))
     cluster(*(ActorUp(name, "c") for name in cluster.starts()))

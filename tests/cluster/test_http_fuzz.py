@@ -79,18 +79,20 @@ class Api:
         return self._runner.run(self._answer(scope, body))
 
     async def _answer(self, scope: dict[str, Any], body: bytes) -> httpx.Response:
-        said: list[dict[str, Any]] = []
+        responses: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Any) -> None:
-            said.append(message)
+            responses.append(message)
 
         await self._app(scope, receive, send)
-        content = b"".join(message.get("body", b"") for message in said)
+        content = b"".join(message.get("body", b"") for message in responses)
         request = httpx.Request(scope["method"], "http://localhost")
-        answer = httpx.Response(said[0]["status"], headers=said[0]["headers"], content=content, request=request)
+        answer = httpx.Response(
+            responses[0]["status"], headers=responses[0]["headers"], content=content, request=request
+        )
         answer.elapsed = timedelta(0)
         return answer
 

@@ -275,5 +275,5 @@ def test_a_changelog_that_keeps_enough_is_not_warned_of(retention: str) -> None:
     assert warnings(windowed(WINDOWS), {"app-windows-changelog": 3}, app_windows_changelog=enough) == []
 
 
-def test_of_a_topic_whose_settings_may_not_be_seen_nothing_is_said() -> None:
+def test_of_a_topic_whose_settings_may_not_be_seen_nothing_is_reported() -> None:
     assert warnings(windowed(WINDOWS), {"app-windows-changelog": 3}) == []

@@ -41,7 +41,7 @@ def test_a_builder_that_was_not_built_is_refused_with_what_to_give() -> None:
         KafkaStreams(builder, {"application.id": "app"})
 
 
-def test_a_serde_that_is_missing_is_told_before_anything_starts() -> None:
+def test_a_serde_that_is_missing_is_reported_before_anything_starts() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("kv").to("lens")
     with pytest.raises(ConfigError, match=r"has no key serde.*or set default\.key\.serde"):
@@ -78,8 +78,8 @@ def test_what_is_no_restore_listener_is_refused(app: KafkaStreams) -> None:
 def test_before_start_a_call_that_needs_the_application_says_what_to_do(
     call: Callable[[KafkaStreams], object], app: KafkaStreams
 ) -> None:
-    told = r"'app' is not started: call start\(\) first.*another process .* by KafkaStreams\.connect\('app'\)"
-    with pytest.raises(ApplicationStateError, match=told):
+    reported = r"'app' is not started: call start\(\) first.*another process .* by KafkaStreams\.connect\('app'\)"
+    with pytest.raises(ApplicationStateError, match=reported):
         call(app)
 
 
@@ -132,7 +132,7 @@ def test_a_server_that_others_could_reach_without_protection_starts_nothing(
 
 
 @pytest.mark.parametrize(("server", "serve"), [("", True), ("127.0.0.1:0", False)])
-def test_start_serves_no_http_when_it_is_told_not_to(server: str, serve: bool, cluster: FakeCluster) -> None:
+def test_start_serves_no_http_if_that_is_switched_off(server: str, serve: bool, cluster: FakeCluster) -> None:
     ps.KafkaStreams(counting(), {"application.id": "app", "application.server": server}).start(serve)
     assert cluster.calls == ["connect", "remove ended", "start coordinator, HTTP at None"]
 
@@ -271,7 +271,7 @@ def test_a_range_that_must_be_empty_warns_of_the_order_as_in_kafka_streams(
     assert ("ends before it begins" in capsys.readouterr().err) is warned
 
 
-def test_in_error_every_call_tells_the_cause(app: KafkaStreams, cluster: FakeCluster) -> None:
+def test_in_error_every_call_reports_the_cause(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     cluster.now, cluster.error = ApplicationState.ERROR, "ProcessingError: division by zero"
     for call in (app.wait_until_running, lambda: app.store("counts")):
@@ -318,7 +318,7 @@ def test_the_status_of_a_closed_application_names_no_http_server(
     assert app.status().http_address is None
 
 
-def test_a_close_that_ends_the_actors_without_a_commit_says_so_once(app: KafkaStreams, cluster: FakeCluster) -> None:
+def test_a_close_that_ends_the_actors_without_a_commit_logs_that_once(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     cluster.drains = False
     assert not app.close()
@@ -328,20 +328,20 @@ def test_a_close_that_ends_the_actors_without_a_commit_says_so_once(app: KafkaSt
 
 def test_two_threads_that_close_at_once_close_once_and_both_wait(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
-    cluster.go_on.clear()
+    cluster.may_continue.clear()
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(app.close)
         assert cluster.stopping.wait(10)
         second = threads.submit(app.close)
         assert not app.close(0.0), "no time to wait for the other thread"
         assert not second.done()
-        cluster.go_on.set()
+        cluster.may_continue.set()
         assert first.result(10)
         assert second.result(10)
     assert cluster.calls.count("stop") == 1
 
 
-def test_waiting_ends_with_the_state_that_stands_when_time_is_over(app: KafkaStreams, cluster: FakeCluster) -> None:
+def test_waiting_ends_with_the_current_state_when_the_time_is_over(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     cluster.now = ApplicationState.REBALANCING
     with pytest.raises(ApplicationStateError, match=r"still REBALANCING after 0 s \(0 actors up, 4 CPUs"):

@@ -49,7 +49,7 @@ def queries_of(coordinator: FakeCoordinator) -> list[StoreQuery]:
 
 
 def one(key: str) -> Any:
-    return ask(lambda queries: queries.one("counts", KeyQuery(key)))
+    return ask(lambda queries: queries.find_row("counts", KeyQuery(key)))
 
 
 def many(keys: list[str]) -> list[Any]:
@@ -62,13 +62,13 @@ def test_the_two_partitioners_differ_for_the_key_of_these_tests() -> None:
 
 
 @pytest.mark.parametrize("partitioner", [by_crc32, by_last_byte, partition_for])
-def test_every_key_is_found_whoever_placed_it(
+def test_every_key_is_found_whichever_partitioner_placed_it(
     coordinator: FakeCoordinator, partitioner: Callable[[bytes, int], int]
 ) -> None:
     place(coordinator, partitioner)
 
     async def all_words(queries: StateQueries) -> list[Any]:
-        return [await queries.one("counts", KeyQuery(word)) for word in WORDS]
+        return [await queries.find_row("counts", KeyQuery(word)) for word in WORDS]
 
     assert [entry and entry.key for entry in ask(all_words)] == WORDS
     asked = ["nobody", *WORDS, "nor she"]
@@ -137,5 +137,5 @@ def test_a_question_that_no_task_answers_is_put_to_one(elsewhere: FakeCoordinato
 def test_a_standby_may_say_that_a_key_is_absent_where_a_stale_answer_will_do(elsewhere: FakeCoordinator) -> None:
     elsewhere.actors["a"].failure = QueryFailure.NOT_ACTIVE
     reading = Reading(stale=True)
-    assert ask(lambda queries: queries.one("counts", KeyQuery("nobody"), reading)) is None
+    assert ask(lambda queries: queries.find_row("counts", KeyQuery("nobody"), reading)) is None
     assert reading.was_stale

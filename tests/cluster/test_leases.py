@@ -40,11 +40,11 @@ def test_it_counts_from_the_last_answer() -> None:
     leases = Leases(clock, incarnation=1)
     leases.started("stream/1")
     clock.now_s = 110.0
-    word = leases.word("stream/1")
+    question_id = leases.question_id("stream/1")
     clock.now_s = 111.0
-    leases.answered("stream/1", word)
+    leases.answered("stream/1", question_id)
     clock.now_s = 120.0
-    leases.word("stream/1")
+    leases.question_id("stream/1")
     assert leases.give_up("stream/1") == pytest.approx(LONGEST_S + MARGIN_S - 9)
 
 
@@ -52,13 +52,13 @@ def test_a_coordinator_that_restarts_with_an_earlier_wall_clock_goes_above_the_o
     clock = Clock()
     lease, before, after = Lease(clock), Leases(clock, incarnation=2_000), Leases(clock, incarnation=1_000)
     lease.begin(LONGEST_S)
-    lease.hear(before.word("stream/1"))
+    lease.question_arrived(before.question_id("stream/1"))
     after.go_above(lease.incarnation)
     for _ in range(100):
         clock.now_s += 1.0
-        word = after.word("stream/1")
-        lease.hear(word)
-        after.answered("stream/1", word)
+        question_id = after.question_id("stream/1")
+        lease.question_arrived(question_id)
+        after.answered("stream/1", question_id)
     assert not lease.is_over
 
 
@@ -100,14 +100,14 @@ def test_whatever_arrives_after_it_was_given_up_makes_its_lease_no_longer() -> N
     leases, lease = Leases(clock, incarnation=1), Lease(clock)
     lease.begin(LONGEST_S)
     leases.started("stream/1")
-    first = leases.word("stream/1")
-    lease.hear(first)
+    first = leases.question_id("stream/1")
+    lease.question_arrived(first)
     clock.now_s = 125.0
-    second = leases.word("stream/1")
-    lease.hear(second)
+    second = leases.question_id("stream/1")
+    lease.question_arrived(second)
     left_s = leases.give_up("stream/1")
     leases.answered("stream/1", second)
-    lease.hear(leases.word("stream/1"))
+    lease.question_arrived(leases.question_id("stream/1"))
     clock.now_s += left_s
     assert lease.is_over
 

@@ -17,7 +17,7 @@ from tests.cluster.virtual_time import run
 from tests.tiers import sampled
 
 
-def told(world: World) -> set[bool]:
+def reported(world: World) -> set[bool]:
     """Returns the values of ``paused`` of the living actors that have tasks."""
     return {actor.paused for actor in world.actors.values() if actor.alive and actor.tasks}
 
@@ -44,17 +44,19 @@ def test_every_actor_comes_to_know_whether_the_application_is_paused_whatever_ha
         world = kind(seed)
         await troubled(world)
         await at_rest(world)
-        await world.until(lambda: settled(world) and bool(told(world)), "tasks")  # the group's assignment comes later
+        await world.until(
+            lambda: settled(world) and bool(reported(world)), "tasks"
+        )  # the group's assignment comes later
         for paused in (True, False, True):
             dispatcher = world.dispatcher
             assert dispatcher is not None
             await world.pausing.become(paused, lambda it=dispatcher: it.up)  # type: ignore[misc]  # a default to bind it
-            assert told(world) == {paused}, "when it returns, every actor has been told"
+            assert reported(world) == {paused}, "when it returns, every actor has been told"
             world.restart()
             world.lose_an_actor()
-            await world.until(lambda: settled(world) and bool(told(world)), "RUNNING, paused or not")
+            await world.until(lambda: settled(world) and bool(reported(world)), "RUNNING, paused or not")
             await world.let_pass(2)
-            assert told(world) == {paused}, "those that were there, and those that came since"
+            assert reported(world) == {paused}, "those that were there, and those that came since"
 
     run(play())
 
@@ -91,7 +93,7 @@ def test_an_actor_that_starts_while_the_application_is_paused_never_has_a_task_a
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), every=3))
-def test_a_program_that_fails_each_time_is_started_anew_ever_more_slowly(seed: int) -> None:
+def test_a_program_that_fails_each_time_is_started_again_ever_more_slowly(seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:
@@ -101,17 +103,17 @@ def test_a_program_that_fails_each_time_is_started_anew_ever_more_slowly(seed: i
         await at_rest(world)
         before = len(world.actors)
         deadline = asyncio.get_running_loop().time() + 600
-        said = set()
+        message = set()
         while asyncio.get_running_loop().time() < deadline:
             # As soon as it has running tasks: the first record is one that cannot be processed.
             for actor in [actor for actor in world.actors.values() if actor.alive and actor.running]:
                 actor.fail(UncaughtExceptionResponse.REPLACE_ACTOR)
             assert world.dispatcher is not None
-            said.add(world.dispatcher.machine.waits_for)
+            message.add(world.dispatcher.machine.waits_for)
             await world.let_pass(0.25)
         started = len(world.actors) - before
         assert 600_000 / LONGEST_BACKOFF_MS / 2 < started < 600_000 / LONGEST_BACKOFF_MS * 1.5
-        assert any(it is not None and "ValueError: bad" in it for it in said), "it is said what is waited for"
+        assert any(it is not None and "ValueError: bad" in it for it in message), "it is said what is waited for"
         await world.settle(lambda: settled(world), "RUNNING when it fails no more")
         await world.let_pass(120)
         assert world.dispatcher is not None

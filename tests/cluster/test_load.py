@@ -69,7 +69,7 @@ def test_the_window_slides() -> None:
         ("a task began anew", [actor(10, task(A, 1), task(B, 0))]),
     ],
 )
-def test_it_begins_anew_when(what: str, moved: list[ActorStatus]) -> None:
+def test_it_begins_again_when(what: str, moved: list[ActorStatus]) -> None:
     window = LoadWindow(10.0)
     before = [actor(0, task(A, 3), task(B, 0))]
     assert window.look(0.0, before) is None
@@ -89,7 +89,7 @@ def test_a_task_that_processes_nothing_is_taken_to_be_like_its_siblings() -> Non
     assert loads[B].cost_s == loads[A].cost_s == pytest.approx(0.01)
 
 
-def test_where_nothing_goes_on_nothing_is_known_and_where_nothing_is_to_do_that_is() -> None:
+def test_without_progress_the_remaining_time_is_unknown_and_without_lag_it_is_zero() -> None:
     for lag, known in ((70, False), (0, True)):
         window = LoadWindow(10.0)
         window.look(0.0, [actor(0, task(A, 8, lag))])

@@ -59,12 +59,12 @@ def application(
 
 # A row of the fault matrix: `make faults`.
 @pytest.mark.faults
-def test_it_is_not_ready_and_says_why_and_goes_on_when_the_broker_is_back(
+def test_it_is_not_ready_and_reports_why_and_continues_when_the_broker_is_back(
     own_broker: Frozen, application: tuple[WordCount, KafkaStreams]
 ) -> None:
     it, app = application
-    told: list[ApplicationState] = []
-    app.set_state_listener(lambda new, _: told.append(new))
+    reported: list[ApplicationState] = []
+    app.set_state_listener(lambda new, _: reported.append(new))
     app.start()
     app.wait_until_running()
     it.send(LINES)
@@ -91,7 +91,7 @@ def test_it_is_not_ready_and_says_why_and_goes_on_when_the_broker_is_back(
     eventually(lambda: app.status().waiting is None, "nothing to wait for")
     assert {actor.pid for actor in app.status().actors} == pids, "its actors were kept"
     running, rebalancing = ApplicationState.RUNNING, ApplicationState.REBALANCING
-    eventually(lambda: told[-3:] == [running, rebalancing, running], "all that its listener hears", timeout_s=10)
+    eventually(lambda: reported[-3:] == [running, rebalancing, running], "all that its listener hears", timeout_s=10)
 
 
 def all_committed(it: WordCount) -> bool:

@@ -28,7 +28,7 @@ class FakeMember:
         self.commits: list[Mapping[TopicPartition, CommittedOffset]] = []
         self.subscribed: queue.Queue[tuple[str, ...]] = queue.Queue()
         self.refusal: StreamsError | None = None
-        self._seated = False
+        self._joined = False
         self.closed = threading.Event()
 
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
@@ -42,9 +42,9 @@ class FakeMember:
             return
         if isinstance(happens, Exception):
             raise happens
-        if self._seated and happens is not None:
+        if self._joined and happens is not None:
             self._on_revoked()
-        self._seated = happens is not None
+        self._joined = happens is not None
         self._on_assigned(happens)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -59,7 +59,7 @@ class FakeMember:
         self.closed.set()
 
 
-class Seat:
+class StaticMember:
     def __init__(self) -> None:
         self.script: queue.Queue[frozenset[TopicPartition] | Exception | None] = queue.Queue()
         self.members: list[FakeMember] = []
@@ -86,183 +86,183 @@ def rejoining_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def taken() -> Iterator[Seat]:
-    seat = Seat()
+def taken() -> Iterator[StaticMember]:
+    static_member = StaticMember()
     try:
-        yield seat
+        yield static_member
     finally:
-        seat.membership.close()
-        assert all(member.closed.is_set() for member in seat.members)
+        static_member.membership.close()
+        assert all(member.closed.is_set() for member in static_member.members)
 
 
-def test_a_commit_waits_until_the_seat_is_taken() -> None:
-    with taken() as seat:
-        done = seat.membership.commit({HERE: CommittedOffset(5)})
+def test_a_commit_waits_until_the_static_member_has_joined() -> None:
+    with taken() as static_member:
+        done = static_member.membership.commit({HERE: CommittedOffset(5)})
         assert not done.done()
-        seat.script.put(frozenset({HERE}))
+        static_member.script.put(frozenset({HERE}))
         done.result(10)
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        assert seat.members[0].commits == [{HERE: CommittedOffset(5)}]
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert static_member.members[0].commits == [{HERE: CommittedOffset(5)}]
 
 
-def test_a_refused_commit_is_told_and_the_seat_kept() -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
-        seat.members[0].refusal = StreamsError("generation has passed")
+def test_a_refused_commit_is_reported_and_the_member_remains() -> None:
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
+        static_member.members[0].refusal = StreamsError("generation has passed")
         with pytest.raises(StreamsError, match="generation"):
-            seat.membership.commit({}).result(10)
-        seat.members[0].refusal = None
-        seat.membership.commit({}).result(10)
-        assert len(seat.members) == 1
+            static_member.membership.commit({}).result(10)
+        static_member.members[0].refusal = None
+        static_member.membership.commit({}).result(10)
+        assert len(static_member.members) == 1
 
 
-def test_after_the_session_is_lost_nothing_is_committed_before_the_group_has_assigned_anew() -> None:
-    with taken() as seat:
+def test_after_the_session_is_lost_nothing_is_committed_before_the_group_has_assigned_again() -> None:
+    with taken() as static_member:
         for change in (frozenset({HERE}), None):
-            seat.script.put(change)
-            assert seat.assigned.get(timeout=10) == change
+            static_member.script.put(change)
+            assert static_member.assigned.get(timeout=10) == change
         with pytest.raises(StreamsError, match="partition lines-0 is not assigned"):
-            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
-        assert seat.members[0].commits == []
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
-        seat.membership.commit({HERE: CommittedOffset(6)}).result(10)
-        assert seat.members[0].commits == [{HERE: CommittedOffset(6)}]
-        assert seat.failed.empty()
+            static_member.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert static_member.members[0].commits == []
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
+        static_member.membership.commit({HERE: CommittedOffset(6)}).result(10)
+        assert static_member.members[0].commits == [{HERE: CommittedOffset(6)}]
+        assert static_member.failed.empty()
 
 
 def test_only_what_the_group_assigns_is_committed() -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
         elsewhere = TopicPartition("lines", 1)
         with pytest.raises(StreamsError, match="partition lines-1 is not assigned"):
-            seat.membership.commit({HERE: CommittedOffset(5), elsewhere: CommittedOffset(5)}).result(10)
-        assert seat.members[0].commits == []
+            static_member.membership.commit({HERE: CommittedOffset(5), elsewhere: CommittedOffset(5)}).result(10)
+        assert static_member.members[0].commits == []
 
 
 def test_a_commit_that_outlived_its_session_leads_to_a_new_member() -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
-        seat.members[0].refusal = SessionLostError("its session ended meanwhile")
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
+        static_member.members[0].refusal = SessionLostError("its session ended meanwhile")
         with pytest.raises(SessionLostError):
-            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
-        assert seat.assigned.get(timeout=10) is None
-        seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
-        assert seat.members[0].closed.is_set()
-        assert seat.members[1].commits == [{HERE: CommittedOffset(5)}]
-        assert seat.failed.empty()
+            static_member.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert static_member.assigned.get(timeout=10) is None
+        static_member.script.put(frozenset({HERE}))
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        static_member.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert static_member.members[0].closed.is_set()
+        assert static_member.members[1].commits == [{HERE: CommittedOffset(5)}]
+        assert static_member.failed.empty()
 
 
 @pytest.mark.parametrize("error", [StreamsError("lost"), SessionLostError("a minute without a session")])
 def test_an_error_that_passes_leads_to_a_new_member_and_the_session_of_the_old_one_is_lost(error: StreamsError) -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        seat.script.put(error)
-        assert seat.assigned.get(timeout=10) is None
-        seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        assert len(seat.members) == 2
-        assert seat.members[0].closed.is_set()
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        static_member.script.put(error)
+        assert static_member.assigned.get(timeout=10) is None
+        static_member.script.put(frozenset({HERE}))
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert len(static_member.members) == 2
+        assert static_member.members[0].closed.is_set()
 
 
 def test_a_session_is_lost_once_however_many_members_join_in_vain() -> None:
-    with taken() as seat:
+    with taken() as static_member:
         for happens in (None, SessionLostError("a minute without a session"), StreamsError("again"), frozenset({HERE})):
-            seat.script.put(happens)
-        assert seat.assigned.get(timeout=10) is None
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        assert len(seat.members) == 3
+            static_member.script.put(happens)
+        assert static_member.assigned.get(timeout=10) is None
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert len(static_member.members) == 3
 
 
 def test_a_commit_does_not_wait_for_the_member_that_joins_after_a_lost_session() -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
-        seat.script.put(SessionLostError("no broker answers"))
-        assert seat.assigned.get(timeout=10) is None
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
+        static_member.script.put(SessionLostError("no broker answers"))
+        assert static_member.assigned.get(timeout=10) is None
         with pytest.raises(StreamsError, match="partition lines-0 is not assigned"):  # an application may be stopped
-            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
-        assert seat.failed.empty()
+            static_member.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert static_member.failed.empty()
 
 
-def test_a_seat_taken_by_another_ends_it_and_what_waits_is_refused() -> None:
-    with taken() as seat:
-        waiting = seat.membership.commit({})
-        seat.script.put(ApplicationStateError("fenced"))
-        assert str(seat.failed.get(timeout=10)) == "fenced"
-        for commit in (waiting, seat.membership.commit({})):
+def test_a_static_member_that_was_replaced_ends_and_refuses_waiting_commits() -> None:
+    with taken() as static_member:
+        waiting = static_member.membership.commit({})
+        static_member.script.put(ApplicationStateError("fenced"))
+        assert str(static_member.failed.get(timeout=10)) == "fenced"
+        for commit in (waiting, static_member.membership.commit({})):
             with pytest.raises(StreamsError, match="left the group"):
                 commit.result(10)
 
 
-def test_an_error_that_nobody_foresaw_is_told_instead_of_leaving_commits_waiting() -> None:
-    with taken() as seat:
-        waiting = seat.membership.commit({})
-        seat.script.put(ValueError("unforeseen"))
-        assert "unforeseen" in str(seat.failed.get(timeout=10))
+def test_an_error_that_nobody_foresaw_is_reported_instead_of_leaving_commits_waiting() -> None:
+    with taken() as static_member:
+        waiting = static_member.membership.commit({})
+        static_member.script.put(ValueError("unforeseen"))
+        assert "unforeseen" in str(static_member.failed.get(timeout=10))
         with pytest.raises(StreamsError, match="left the group"):
             waiting.result(10)
 
 
 @pytest.mark.parametrize("final", [KafkaRefusedError("not authorised"), ConfigError("a wrong key")])
 def test_what_no_other_try_would_mend_ends_the_membership_with_its_reason(final: StreamsError) -> None:
-    with taken() as seat:
-        seat.script.put(final)
-        assert seat.failed.get(timeout=10) is final
-        assert len(seat.members) == 1
+    with taken() as static_member:
+        static_member.script.put(final)
+        assert static_member.failed.get(timeout=10) is final
+        assert len(static_member.members) == 1
 
 
 def test_a_commit_that_kafka_refuses_for_good_ends_the_membership_and_later_ones_are_refused_at_once() -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
-        seat.members[0].refusal = KafkaRefusedError("Group authorization failed")
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
+        static_member.members[0].refusal = KafkaRefusedError("Group authorization failed")
         with pytest.raises(KafkaRefusedError, match="Group authorization failed"):
-            seat.membership.commit({}).result(10)
-        assert "authorization" in str(seat.failed.get(timeout=10))
+            static_member.membership.commit({}).result(10)
+        assert "authorization" in str(static_member.failed.get(timeout=10))
         with pytest.raises(FINAL, match="left the group"):
-            seat.membership.commit({}).result(10)
+            static_member.membership.commit({}).result(10)
 
 
-def test_the_seat_can_be_for_other_topics_without_being_given_up() -> None:
-    with taken() as seat:
-        seat.script.put(frozenset({HERE}))
-        seat.assigned.get(timeout=10)
-        seat.membership.subscribe(["lines", "new"])
-        (member,) = seat.members
+def test_a_static_member_can_subscribe_to_other_topics_without_leaving() -> None:
+    with taken() as static_member:
+        static_member.script.put(frozenset({HERE}))
+        static_member.assigned.get(timeout=10)
+        static_member.membership.subscribe(["lines", "new"])
+        (member,) = static_member.members
         assert [member.subscribed.get(timeout=10) for _ in range(2)] == [("lines",), ("lines", "new")]
         assert not member.closed.is_set()
 
 
-def test_before_the_group_assigns_anew_what_was_done_is_committed() -> None:
-    with taken() as seat:
+def test_work_is_committed_before_the_group_assigns_again() -> None:
+    with taken() as static_member:
         for _ in range(2):
-            seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        held = seat.held.get(timeout=10)
-        seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
-        assert seat.members[0].commits == [{HERE: CommittedOffset(5)}]
-        assert seat.assigned.empty()
+            static_member.script.put(frozenset({HERE}))
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        held = static_member.held.get(timeout=10)
+        static_member.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert static_member.members[0].commits == [{HERE: CommittedOffset(5)}]
+        assert static_member.assigned.empty()
         held.set_result(None)
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
 
 
 def test_a_commit_that_is_refused_then_does_not_keep_the_group_waiting() -> None:
-    with taken() as seat:
+    with taken() as static_member:
         for _ in range(2):
-            seat.script.put(frozenset({HERE}))
-        seat.held.get(timeout=10)
-        seat.members[0].refusal = SessionLostError("gone")
+            static_member.script.put(frozenset({HERE}))
+        static_member.held.get(timeout=10)
+        static_member.members[0].refusal = SessionLostError("gone")
         with pytest.raises(SessionLostError):
-            seat.membership.commit({HERE: CommittedOffset(5)}).result(10)
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
+            static_member.membership.commit({HERE: CommittedOffset(5)}).result(10)
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
 
 
 def refused_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[OtherProtocolError]:
@@ -274,20 +274,20 @@ def refused_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[OtherPr
 
 def test_an_outage_does_not_count_as_a_wait_for_members_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = refused_at(monkeypatch, 0.0, 1000.0, 2000.0)
-    with taken() as seat:
+    with taken() as static_member:
         for refusal in refusals:
-            seat.script.put(refusal)
-        seat.script.put(frozenset({HERE}))
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        assert seat.membership.waits_for is None
-        assert seat.failed.empty()
+            static_member.script.put(refusal)
+        static_member.script.put(frozenset({HERE}))
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert static_member.membership.waits_for is None
+        assert static_member.failed.empty()
 
 
 def test_members_of_another_protocol_that_do_not_leave_end_the_membership(monkeypatch: pytest.MonkeyPatch) -> None:
     refusals = refused_at(monkeypatch, *(2.0 * number for number in range(151)))
-    with taken() as seat:
+    with taken() as static_member:
         for refusal in refusals:
-            seat.script.put(refusal)
+            static_member.script.put(refusal)
         with pytest.raises(KafkaRefusedError, match="they have not left within 300 s"):
-            raise seat.failed.get(timeout=10)
-        assert seat.script.empty(), "each refusal was needed"
+            raise static_member.failed.get(timeout=10)
+        assert static_member.script.empty(), "each refusal was needed"

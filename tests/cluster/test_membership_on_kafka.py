@@ -13,7 +13,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.cluster.seats import seat_for
+from tests.cluster.static_members import static_member_for
 from tests.waiting import eventually
 
 HERE = TopicPartition("lines", 0)
@@ -38,22 +38,22 @@ def committed(membership: Membership, offset: int) -> bool:
 
 
 @pytest.mark.long
-def test_a_commit_goes_on_after_the_broker_was_away_for_longer_than_the_session(own_broker: LocalBroker) -> None:
+def test_a_commit_continues_after_the_broker_was_away_for_longer_than_the_session(own_broker: LocalBroker) -> None:
     address = own_broker.status().bootstrap_servers
     clients = ConfluentClients(address, "group", {"session.timeout.ms": 6_000})
     admin = clients.admin()
     admin.create_topics([NewTopic("lines", 1)])
-    with seat_for(clients, "lines") as seat:
-        assert seat.assigned.get(timeout=60) == frozenset({HERE})
-        assert committed(seat.membership, 1)
+    with static_member_for(clients, "lines") as static_member:
+        assert static_member.assigned.get(timeout=60) == frozenset({HERE})
+        assert committed(static_member.membership, 1)
         own_broker.stop()
         while (
-            seat.assigned.empty()
+            static_member.assigned.empty()
         ):  # the thread polls only between commits, each of which librdkafka keeps for a while
-            assert not committed(seat.membership, 2)
-        assert seat.assigned.get() is None, "the session is lost"
+            assert not committed(static_member.membership, 2)
+        assert static_member.assigned.get() is None, "the session is lost"
         own_broker.start()
-        eventually(lambda: committed(seat.membership, 3), "committed again", 60, 0)
-        assert seat.assigned.get(timeout=10) == frozenset({HERE})
-        assert seat.failed.empty()
+        eventually(lambda: committed(static_member.membership, 3), "committed again", 60, 0)
+        assert static_member.assigned.get(timeout=10) == frozenset({HERE})
+        assert static_member.failed.empty()
         assert admin.committed("group") == {HERE: CommittedOffset(3)}

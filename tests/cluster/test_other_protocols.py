@@ -16,7 +16,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.group_tools import GroupTools
 from tests.cluster.conftest import WordCount
-from tests.cluster.seats import seat_for
+from tests.cluster.static_members import static_member_for
 from tests.waiting import eventually
 
 
@@ -61,16 +61,16 @@ def test_a_start_waits_until_members_of_another_protocol_have_left(
     clients.admin().create_topics([NewTopic(topic, 1)])
     other = OtherMember(broker, topic, topic)
     eventually(other.has_joined, "the other member", 60)
-    with seat_for(clients, topic) as seat:
-        eventually(lambda: seat.membership.waits_for is not None, "refused", 30)
-        told = str(seat.membership.waits_for)
-        assert f"group {topic!r} has members of another protocol" in told
-        assert "waiting until they have left" in told
-        assert seat.failed.empty()
+    with static_member_for(clients, topic) as instance_id:
+        eventually(lambda: instance_id.membership.waits_for is not None, "refused", 30)
+        reported = str(instance_id.membership.waits_for)
+        assert f"group {topic!r} has members of another protocol" in reported
+        assert "waiting until they have left" in reported
+        assert instance_id.failed.empty()
         other.client.close()
-        assert seat.assigned.get(timeout=60) == frozenset({TopicPartition(topic, 0)})
-        assert seat.membership.waits_for is None
-        assert seat.failed.empty()
+        assert instance_id.assigned.get(timeout=60) == frozenset({TopicPartition(topic, 0)})
+        assert instance_id.membership.waits_for is None
+        assert instance_id.failed.empty()
 
 
 def test_members_that_do_not_leave_are_an_error_in_the_end(
@@ -82,8 +82,8 @@ def test_members_that_do_not_leave_are_an_error_in_the_end(
     clients.admin().create_topics([NewTopic(topic, 1)])
     other = OtherMember(broker, topic, topic)
     eventually(other.has_joined, "the other member", 60)
-    with seat_for(clients, topic) as seat:
-        failed = seat.failed.get(timeout=30)
+    with static_member_for(clients, topic) as instance_id:
+        failed = instance_id.failed.get(timeout=30)
     other.client.close()
     assert isinstance(failed, KafkaRefusedError)
     assert "stop that application first, or give this one another application.id" in str(failed)
@@ -98,7 +98,7 @@ def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_le
     with it.app() as app:
         app.wait_until_running()
     (left_behind,) = tools.members(it.application_id)
-    assert left_behind.seat is not None
+    assert left_behind.instance_id is not None
     refused = OtherMember(it.broker, it.application_id, it.lines)
     eventually(refused.is_refused, "refused", 30)
     refused.client.close()

@@ -42,12 +42,12 @@ def test_work_resumes_by_itself_and_no_actor_ends(
         it.start()
         before = [actor.pid for actor in it.actors()]
         with it.fed():
-            it.goes_on()
+            it.assert_continues()
             kafka.proxy.cut()
             lasts(AWAY_S)
             kafka.proxy.heal()
             back_s = time.monotonic()
-            it.goes_on(100, timeout_s=RESUMES_S)
+            it.assert_continues(100, timeout_s=RESUMES_S)
             print(f"{guarantee}: resumed after {time.monotonic() - back_s:.1f} s")
         if guarantee == "exactly_once_v2":
             it.all_is_counted_once(60)

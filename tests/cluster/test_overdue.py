@@ -34,7 +34,7 @@ class Play:
 
 def test_an_actor_that_works_on_an_assignment_for_too_long_is_ended() -> None:
     play = Play()
-    play.orders.sent("stream/1", 1)
+    play.orders.assignment_sent("stream/1", 1)
     assert play.reports(RELEASE_S - 1, waits=False) is None
     reason = play.reports(1, waits=False)
     assert reason is not None
@@ -43,14 +43,14 @@ def test_an_actor_that_works_on_an_assignment_for_too_long_is_ended() -> None:
 
 def test_an_actor_that_waits_is_never_ended() -> None:
     play = Play()
-    play.orders.sent("stream/1", 1)
+    play.orders.assignment_sent("stream/1", 1)
     assert play.reports(100 * RELEASE_S, waits=True) is None
     assert play.reports(RELEASE_S - 1, waits=False) is None
 
 
 def test_time_without_a_report_does_not_count() -> None:
     play = Play()
-    play.orders.sent("stream/1", 1)
+    play.orders.assignment_sent("stream/1", 1)
     assert play.reports(RELEASE_S - 1, waits=False) is None
     play.now_s += 200  # it works on one record
     assert play.reports(RELEASE_S - 1, waits=False) is None
@@ -58,15 +58,15 @@ def test_time_without_a_report_does_not_count() -> None:
 
 def test_an_actor_that_has_confirmed_may_take_any_time() -> None:
     play = Play()
-    play.orders.sent("stream/1", 1)
+    play.orders.assignment_sent("stream/1", 1)
     play.orders.carried_out("stream/1", 1)
     assert play.reports(10 * RELEASE_S, waits=False) is None
 
 
 def test_the_confirmation_of_an_earlier_assignment_says_nothing_of_a_later_one() -> None:
     play = Play()
-    play.orders.sent("stream/1", 1)
-    play.orders.sent("stream/1", 2)
+    play.orders.assignment_sent("stream/1", 1)
+    play.orders.assignment_sent("stream/1", 2)
     play.orders.carried_out("stream/1", 1)
     assert play.reports(RELEASE_S, waits=False) is not None
     play.orders.carried_out("stream/1", 2)

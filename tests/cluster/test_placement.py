@@ -47,7 +47,7 @@ class Cluster:
         self.standbys: dict[str, frozenset[TaskId]] = {}
         self.lags: dict[tuple[str, TaskId], int] = {}
         self.nodes: dict[str, str] = {}
-        self.told: list[Instruction] = []
+        self.reported: list[Instruction] = []
         self.late: set[str] = set()
         """Actors that do not confirm at once."""
         self.unconfirmed: list[ActorAssigned] = []
@@ -55,16 +55,16 @@ class Cluster:
     def __call__(self, *events: Event) -> None:
         waiting: list[Event] = list(events)
         while waiting:
-            for told in self.machine.handle(waiting.pop(0)):
-                self.told.append(told)
-                if isinstance(told, AssignTasks):
-                    self.tasks[told.actor_id], self.standbys[told.actor_id] = told.tasks, told.standbys
-                    confirms = self.unconfirmed if told.actor_id in self.late else waiting
-                    confirms.append(ActorAssigned(told.actor_id, told.epoch))
+            for reported in self.machine.handle(waiting.pop(0)):
+                self.reported.append(reported)
+                if isinstance(reported, AssignTasks):
+                    self.tasks[reported.actor_id], self.standbys[reported.actor_id] = reported.tasks, reported.standbys
+                    confirms = self.unconfirmed if reported.actor_id in self.late else waiting
+                    confirms.append(ActorAssigned(reported.actor_id, reported.epoch))
 
     def starts(self) -> list[str]:
         """The actors that are to be started and are not up."""
-        return [it.actor_id for it in self.told if isinstance(it, StartActor) and it.actor_id not in self.nodes]
+        return [it.actor_id for it in self.reported if isinstance(it, StartActor) and it.actor_id not in self.nodes]
 
     def up(self, *nodes: str) -> list[str]:
         """The actors that are awaited come up on these nodes."""
@@ -93,7 +93,7 @@ class Cluster:
 
     def end_those_that_stop(self) -> list[str]:
         """Lets the actors that have the order to stop end, committed and closed; returns their names."""
-        names = [it.actor_id for it in self.told if isinstance(it, StopActor) and it.actor_id in self.tasks]
+        names = [it.actor_id for it in self.reported if isinstance(it, StopActor) and it.actor_id in self.tasks]
         for name in names:
             del self.tasks[name], self.standbys[name]
             self(ActorStopped(name))
@@ -178,7 +178,7 @@ def test_without_a_standby_that_has_caught_up_a_replacement_is_awaited() -> None
     assert cluster.tasks == {second: TASKS}
 
 
-def test_a_copy_that_has_caught_up_is_kept_until_the_one_in_its_place_has() -> None:
+def test_a_standby_that_has_caught_up_is_kept_until_its_replacement_has() -> None:
     plan = TaskPlan((SubtopologyTasks(0, {"lines": 8}, stateful=True, logged=True),))
     cluster = Cluster(StandbyPolicy(replicas=1), plan)
     first, second = cluster.on("a", "b")
@@ -214,7 +214,7 @@ def test_exactly_once_a_replacement_that_is_up_before_the_fence_takes_nothing_fr
     assert cluster.tasks[second] == TASKS
 
 
-def test_standbys_of_tasks_that_are_planned_no_more_are_not_told_of_without_a_session() -> None:
+def test_standbys_of_tasks_that_are_no_longer_planned_are_not_reported_without_a_session() -> None:
     """The dispatcher names with each standby the partitions that it reads: those of such a task are not known."""
     cluster = Cluster(StandbyPolicy(replicas=1))
     gone = TaskId(7, 0)
@@ -229,7 +229,7 @@ def test_exactly_once_a_standby_is_promoted_when_the_lost_actor_is_fenced() -> N
     mine = cluster.tasks[second]
     cluster.lose(first)
     assert cluster.tasks == {second: mine}
-    assert [it for it in cluster.told if isinstance(it, FenceActor)] == [FenceActor(first, 1, node="a")]
+    assert [it for it in cluster.reported if isinstance(it, FenceActor)] == [FenceActor(first, 1, node="a")]
     assert cluster.standbys[second] == TASKS - mine, "they wait as standbys"
     cluster(ActorFenced(first))
     assert cluster.tasks == {second: TASKS}
@@ -353,7 +353,7 @@ def test_the_labels_of_nodes_decide_where_tags_are_given(tags: tuple[str, ...], 
     assert len(cluster.standbys[third]) == on_c
 
 
-def test_what_a_copy_lacked_is_forgotten_with_it() -> None:
+def test_the_lag_of_a_standby_is_forgotten_with_it() -> None:
     """There may be another standby on that actor later, which has to begin again."""
     cluster = Cluster(StandbyPolicy(replicas=1))
     first, second = cluster.on("a", "b")
@@ -397,7 +397,7 @@ def test_a_warm_up_that_comes_no_nearer_lets_others_go_first_and_gets_another_tr
     cluster(ClusterResized(2))
     (second,) = cluster.up("b")
     first_try, other = TaskId(0, 2), TaskId(0, 3)
-    assert SetTimer(Timer.PROBE, PROBE_EVERY_MS) in cluster.told
+    assert SetTimer(Timer.PROBE, PROBE_EVERY_MS) in cluster.reported
 
     def later(lag: int) -> frozenset[TaskId]:
         cluster.report(lag)
@@ -414,9 +414,9 @@ def test_a_warm_up_that_comes_no_nearer_lets_others_go_first_and_gets_another_tr
     assert cluster.standbys[second] == {other}
     cluster.report(lag=0)
     assert cluster.tasks[second] == {first_try, other}
-    timers = cluster.told.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS))
+    timers = cluster.reported.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS))
     cluster(TimerFired(Timer.PROBE))
-    assert cluster.told.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS)) == timers, "nothing is to move any more"
+    assert cluster.reported.count(SetTimer(Timer.PROBE, PROBE_EVERY_MS)) == timers, "nothing is to move any more"
 
 
 @pytest.mark.parametrize("begun", [False, True])

@@ -49,9 +49,9 @@ def test_what_was_not_deleted_is_the_next_time_by_another_client() -> None:
     asyncio.run(purger.purge())
     kafka.away = True
     purger.committed({MADE: CommittedOffset(7), OTHER: CommittedOffset(2)})
-    with capture_logs() as said:
+    with capture_logs() as message:
         asyncio.run(purger.purge())
-    assert [line["event"] for line in said] == ["repartition topics not purged"]
+    assert [line["event"] for line in message] == ["repartition topics not purged"]
     kafka.away = False
     purger.committed({MADE: CommittedOffset(8)})
     asyncio.run(purger.purge())

@@ -20,7 +20,7 @@ def test_keys_are_found_where_they_are_after_a_topic_has_got_partitions(
     monkeypatch.setattr("penstock.cluster.queries.queries._OLD_S", 0.0)
 
     async def found(queries: StateQueries) -> int:
-        return sum([await queries.one("counts", KeyQuery(word)) is not None for word in WORDS])
+        return sum([await queries.find_row("counts", KeyQuery(word)) is not None for word in WORDS])
 
     async def question(queries: StateQueries) -> None:
         assert await found(queries) == len(WORDS)

@@ -28,7 +28,7 @@ def test_the_examples_of_the_page_are_answered_as_it_says(tmp_path: Path, monkey
     it.close()
 
 
-def test_every_route_to_stores_stands_on_the_page() -> None:
+def test_every_route_to_stores_is_on_the_page() -> None:
     from fastapi.routing import APIRoute
 
     from penstock.api.app import create_app

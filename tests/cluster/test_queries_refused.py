@@ -27,7 +27,7 @@ def test_a_kind_of_question_that_the_store_does_not_answer_is_an_error_of_its_ow
     assert (error.value.query, error.value.answered) == ("CountQuery", ("KeyQuery",))
 
 
-def test_a_page_goes_on_where_a_store_has_passed_over_very_many_rows(coordinator: FakeCoordinator) -> None:
+def test_a_page_continues_where_a_store_has_passed_over_very_many_rows(coordinator: FakeCoordinator) -> None:
     """Each actor answers once that it has found nothing yet, and how far it has come."""
     passed: set[tuple[int, bytes | None]] = set()
 
@@ -58,7 +58,7 @@ def test_so_many_may_wait_for_a_position_and_no_more(
     async def crowd(queries: StateQueries) -> None:
         bound = PositionBound.at(Position.from_map({"in": {0: 7}}))
         asking = [
-            asyncio.create_task(queries.one("counts", KeyQuery("a"), Reading(bound=bound, wait_s=10.0)))
+            asyncio.create_task(queries.find_row("counts", KeyQuery("a"), Reading(bound=bound, wait_s=10.0)))
             for _ in range(10)
         ]
         refused, waiting = await asyncio.wait(asking, timeout=1.0)

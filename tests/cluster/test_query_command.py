@@ -87,7 +87,7 @@ def test_a_range_goes_backwards_and_by_prefix(
 
 
 @pytest.mark.parametrize(
-    ("store", "asked", "said"),
+    ("store", "asked", "message"),
     [
         ("all", {"time_from": "1"}, "'all' is a timestamped key-value store, which is not asked with --time-from"),
         ("all", {"key": "a", "history": True}, "not asked with --history"),
@@ -102,14 +102,14 @@ def test_a_range_goes_backwards_and_by_prefix(
     ],
 )
 def test_options_that_say_nothing_of_a_store_are_refused_with_its_kind(
-    application: LocalApplication, store: str, asked: dict[str, Any], said: str
+    application: LocalApplication, store: str, asked: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
         asyncio.run(command.answer(StateQueries(APPLICATION), store, command.Asked(**asked)))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_standby_answers_where_a_task_moves_if_that_is_wanted_and_it_is_said(
+def test_a_standby_answers_for_a_moving_task_if_stale_answers_are_allowed_and_the_answer_is_marked(
     application: LocalApplication, capsys: pytest.CaptureFixture[str]
 ) -> None:
     application.write("in", "a", "A", BASE)
@@ -117,14 +117,14 @@ def test_a_standby_answers_where_a_task_moves_if_that_is_wanted_and_it_is_said(
     assert printed(capsys, "all", key="a", stale=True) == ["A"]
     assert capsys.readouterr().err == "", "the tasks themselves have answered"
     whole = application._metadata()
-    copies: dict[TaskId, tuple[str, ...]] = {task: (name,) for task, name in whole.placement.items()}
-    moving = replace(whole, placement={}, standbys=copies)
+    standbys: dict[TaskId, tuple[str, ...]] = {task: (name,) for task, name in whole.placement.items()}
+    moving = replace(whole, placement={}, standbys=standbys)
     application.metadata._function = lambda: moving
     with pytest.raises(TaskNotReadyError):
         printed(capsys, "all", key="a")
     for key, line in (("a", "A"), (None, "a\tA")):
         asked = command.Asked(key, stale=True)
         assert asyncio.run(command.answer(StateQueries(APPLICATION), "all", asked))
-        said = capsys.readouterr()
-        assert said.out.splitlines() == [line]
-        assert said.err == "a standby has answered, or a task that restores: the newest may be missing\n"
+        message = capsys.readouterr()
+        assert message.out.splitlines() == [line]
+        assert message.err == "a standby has answered, or a task that restores: the newest may be missing\n"

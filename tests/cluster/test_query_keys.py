@@ -29,7 +29,7 @@ def test_a_key_that_the_serde_refuses_names_store_and_serde(coordinator: FakeCoo
     with pytest.raises(
         SerializationError, match=r"store 'counts': key: the serde string cannot write 7 \(int\): a str"
     ):
-        ask(lambda queries: queries.one("counts", KeyQuery(7)))
+        ask(lambda queries: queries.find_row("counts", KeyQuery(7)))
 
 
 def test_a_key_is_read_where_the_program_cannot_be(coordinator: FakeCoordinator) -> None:
@@ -38,7 +38,7 @@ def test_a_key_is_read_where_the_program_cannot_be(coordinator: FakeCoordinator)
     assert ask(lambda queries: queries.key_serde("counts")) is Serdes.string()
 
 
-def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
+def test_a_key_serde_whose_code_is_not_here_is_reported(
     coordinator: FakeCoordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "far_away.py").write_text("def read(data):\n    return data\n")
@@ -48,7 +48,7 @@ def test_a_key_serde_whose_code_is_not_here_is_said_to_be_so(
     monkeypatch.delitem(sys.modules, "far_away")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
     with pytest.raises(ConfigError, match=r"store 'counts' cannot be used here.*No module named 'far_away'"):
-        ask(lambda queries: queries.one("counts", KeyQuery(b"x")))
+        ask(lambda queries: queries.find_row("counts", KeyQuery(b"x")))
 
 
 class OfItsTopic(Serde[str]):
@@ -65,7 +65,7 @@ def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topi
     """Producers of the source topic have placed the key by the bytes that it has there, as in Kafka Streams."""
     coordinator.pickled_serdes["counts"] = pickled(OfItsTopic("of its topic", str.encode, bytes.decode))
     for word in WORDS:
-        ask(lambda queries, word=word: queries.one("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default
+        ask(lambda queries, word=word: queries.find_row("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
     assert {(query.query, query.task_id.partition) for query in asked} == {
         (KeyQuery(f"app-counts-changelog key {word}".encode()), partition_for(f"in key {word}".encode(), PARTITIONS))
@@ -86,7 +86,7 @@ def test_a_key_is_looked_up_where_the_serde_of_its_source_topic_puts_it(
 ) -> None:
     coordinator.pickled_serdes["counts"] = pickled(Serdes.string(), produced)
     for word in WORDS:
-        ask(lambda queries, word=word: queries.one("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default
+        ask(lambda queries, word=word: queries.find_row("counts", KeyQuery(word)))  # type: ignore[misc]  # mypy infers no default
     asked = [query for actor in coordinator.actors.values() for call in actor.calls for query in call]
     assert {(query.query, query.task_id.partition) for query in asked} == {
         (KeyQuery(word.encode()), partition_for(placed(word), PARTITIONS)) for word in WORDS
@@ -115,7 +115,7 @@ def test_keys_are_written_as_the_program_of_another_coordinator_has_them(
     ask(redeploy)
 
 
-def test_a_store_without_a_key_serde_is_said_to_be_so(coordinator: FakeCoordinator) -> None:
+def test_a_store_without_a_key_serde_is_reported(coordinator: FakeCoordinator) -> None:
     coordinator.pickled_serdes["counts"] = pickled(None)
     with pytest.raises(ConfigError, match=r"store 'counts' has no key serde, and default\.key\.serde is not set"):
-        ask(lambda queries: queries.one("counts", KeyQuery("x")))
+        ask(lambda queries: queries.find_row("counts", KeyQuery("x")))

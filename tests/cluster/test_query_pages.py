@@ -48,7 +48,7 @@ def test_a_page_ends_early_where_its_rows_are_large(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
-def test_rows_that_two_tasks_have_of_one_key_stand_on_one_page(coordinator: FakeCoordinator, limit: int) -> None:
+def test_rows_that_two_tasks_have_of_one_key_are_on_one_page(coordinator: FakeCoordinator, limit: int) -> None:
     for actor in coordinator.actors.values():
         actor.has_every_key = True
     pages: list[list[Any]] = []

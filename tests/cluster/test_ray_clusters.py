@@ -121,7 +121,7 @@ def test_ray_address_is_the_only_cluster_that_is_looked_into(two: dict[str, str]
     )
 
 
-def test_an_application_that_runs_nowhere_is_told_with_those_that_do(two: dict[str, str], home: Path) -> None:
+def test_an_error_about_an_application_that_does_not_run_lists_those_that_do(two: dict[str, str], home: Path) -> None:
     absent = penstock(home, "stop", "three")
     assert absent.returncode == 1
     assert "'three' does not run" in absent.stderr
@@ -129,7 +129,7 @@ def test_an_application_that_runs_nowhere_is_told_with_those_that_do(two: dict[s
     assert "Traceback" not in absent.stderr
 
 
-def test_who_has_not_the_token_reads_what_to_set(two: dict[str, str], tmp_path: Path) -> None:
+def test_a_command_without_the_token_prints_what_to_set(two: dict[str, str], tmp_path: Path) -> None:
     refused = penstock(tmp_path, "status", "one", RAY_ADDRESS=two["one"])
     assert refused.returncode == 1
     assert refused.stderr.startswith(
@@ -208,7 +208,7 @@ def test_an_application_id_that_runs_twice_is_not_guessed(disconnected: Callable
         disconnected("app", RayCluster("h:1", ("app",)), RayCluster("h:2", ("app",)))
 
 
-def test_no_cluster_at_all_is_said_to_be_so(disconnected: Callable[..., list[str]]) -> None:
+def test_no_cluster_at_all_is_reported(disconnected: Callable[..., list[str]]) -> None:
     with pytest.raises(ApplicationStateError, match="no Ray cluster runs on this machine"):
         disconnected("app")
 
@@ -351,10 +351,10 @@ def test_one_that_is_taken_over_need_not_stop_in_good_order(
     monkeypatch.setattr(starting, "stop_application", stop_application)
     monkeypatch.setattr(connections, "clusters", lambda: [RayCluster("h:2", ("app",))])
     starting.connect("app", take_over=True)
-    said = capsys.readouterr().err
-    assert "stopped where it runs" in said
-    assert ("warning" in said) == bool(warned)
-    assert warned in said
+    message = capsys.readouterr().err
+    assert "stopped where it runs" in message
+    assert ("warning" in message) == bool(warned)
+    assert warned in message
 
 
 def test_an_application_that_has_ended_in_another_cluster_is_cleared_away_and_started(

@@ -58,13 +58,13 @@ def test_the_machine_hears_of_a_rebalance_before_what_comes_of_it() -> None:
         await app.begin(2)
         heard, loop = fed(app.dispatcher), asyncio.get_running_loop()
 
-        def as_the_seat() -> None:
+        def as_static_member() -> None:
             done = app.dispatcher.suspend_soon()
             loop.call_soon_threadsafe(app.dispatcher.feed, GroupAssigned(frozenset()))
             done.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
 
         ended = asyncio.Event()
-        await asyncio.to_thread(as_the_seat)
+        await asyncio.to_thread(as_static_member)
         await ended.wait()
         assert [type(event) for event in heard[:2]] == [GroupRebalances, GroupAssigned]
 

@@ -40,7 +40,7 @@ def refusal(result: Result) -> str:
 
 
 @pytest.mark.submission
-def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
+def test_a_reset_application_processes_its_input_again_and_counts_nothing_twice(
     word_count: Callable[[], WordCount], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = word_count()
@@ -58,9 +58,9 @@ def test_a_reset_application_processes_its_input_anew_and_counts_nothing_twice(
     with pytest.raises(ApplicationStateError, match=r"is not closed: clean_up\(\) is for before start\(\) and after"):
         app.clean_up()
     assert app.close()
-    said = refusal(reset("--yes"))
-    assert re.search(rf"{name}-[0-9a-f]{{8}} of 127.0.0.1", said)
-    assert "has passed (45 s): wait, or remove it now by --force" in said
+    message = refusal(reset("--yes"))
+    assert re.search(rf"{name}-[0-9a-f]{{8}} of 127.0.0.1", message)
+    assert "has passed (45 s): wait, or remove it now by --force" in message
     looked = reset("--dry-run")
     assert "Members that are removed" not in looked.output
     assert f"Now it would be refused: group '{name}' has 1 member" in looked.output

@@ -79,7 +79,7 @@ ps.run(app)
 
 
 @pytest.mark.long
-def test_the_cause_of_an_error_stands_there_in_full(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
+def test_the_cause_of_an_error_is_shown_in_full(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
     it = word_count()
     write_program(tmp_path, it)
     text = (tmp_path / "program.py").read_text()

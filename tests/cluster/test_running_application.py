@@ -85,7 +85,7 @@ def test_what_is_no_application_is_refused_by_connect(elsewhere: Elsewhere) -> N
         ps.KafkaStreams.connect("another")
 
 
-def test_an_application_that_has_ended_tells_its_end(elsewhere: Elsewhere) -> None:
+def test_an_application_that_has_ended_reports_its_end(elsewhere: Elsewhere) -> None:
     with ps.KafkaStreams.connect(APPLICATION) as running:
         elsewhere.state, elsewhere.error = ps.ApplicationState.ERROR, "ProcessingError: division by zero"
         with pytest.raises(ps.ApplicationStateError, match="in state ERROR: ProcessingError: division by zero"):

@@ -52,13 +52,13 @@ def test_a_second_start_is_refused_while_the_first_runs_and_names_its_cluster(tm
     with running(home):
         with pytest.raises(ApplicationStateError) as refusal:
             refuse_running_elsewhere(home)
-        told = str(refusal.value)
+        reported = str(refusal.value)
         for part in (
             "'orders' already runs in the Ray cluster at 10.0.0.7:6379",
             "penstock stop orders",
             "--take-over",
         ):
-            assert part in told
+            assert part in reported
     refuse_running_elsewhere(home)
 
 
@@ -121,12 +121,12 @@ def of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_lock_file_of_another_user_is_named_with_its_owner_and_the_way_out(of_another_user: Path) -> None:
     with pytest.raises(ConfigError) as refusal:
         RunningLock(of_another_user, "here").take()
-    told = str(refusal.value)
+    reported = str(refusal.value)
     owner = (of_another_user / "coordinator.lock").stat().st_uid
-    assert "may not write it. Run all processes of the application as one user" in told
-    assert "delete the file: " in told
-    assert f"{of_another_user}/coordinator.lock" in told
-    assert owner != 4711 or "belongs to user 4711" in told
+    assert "may not write it. Run all processes of the application as one user" in reported
+    assert "delete the file: " in reported
+    assert f"{of_another_user}/coordinator.lock" in reported
+    assert owner != 4711 or "belongs to user 4711" in reported
     refuse_running_elsewhere(of_another_user)
 
 

@@ -15,7 +15,7 @@ from penstock.cluster.scaling.scaling import (
     DOWN_WINDOWS,
     Advice,
     Scaling,
-    Seen,
+    Situation,
     even_counts,
 )
 from penstock.common.ids import TaskId
@@ -44,7 +44,7 @@ class Application:
     now_s: float = 0.0
     restoring: bool = False
     arrivals: dict[int, float] = field(default_factory=dict)
-    said: list[tuple[float, int, str]] = field(default_factory=list)
+    message: list[tuple[float, int, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lags = [0.0] * self.tasks
@@ -94,7 +94,7 @@ class Application:
             done = self._second()
             advice = self.look(done)
             if advice.actors != len(self.names):
-                self.said.append((self.now_s, advice.actors, advice.reason))
+                self.message.append((self.now_s, advice.actors, advice.reason))
                 self._become(advice.actors)
 
     def _become(self, actors: int) -> None:
@@ -123,13 +123,13 @@ class Application:
             self._measured_since = self.now_s
         starting = max(0, len(self.names) - self.places)
         hindrance = "task 0_0 restores" if self.restoring else None
-        self.last = self.scaling.look(Seen(self.now_s, len(self.names), self.tasks, loads, starting, hindrance))
+        self.last = self.scaling.look(Situation(self.now_s, len(self.names), self.tasks, loads, starting, hindrance))
         return self.last
 
     @property
     def changes(self) -> list[int]:
         """Every number of actors that was advised, one after the other."""
-        return [actors for _, actors, _ in self.said]
+        return [actors for _, actors, _ in self.message]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_same_lag_is_too_much_where_little_capacity_is_left_to_work_it_off()
     app.run(300)
     app.lags = [1500.0] * app.tasks  # with 100 records/s to spare: 180 s
     app.run(WINDOW_S)
-    ((_, actors, reason),) = app.said
+    ((_, actors, reason),) = app.message
     assert actors == 3
     assert reason == (
         "the busiest actor would need 179 s to catch up (lag 17,904 in all); with 3 actors it would need 16 s"
@@ -192,7 +192,7 @@ def test_load_that_grows_gets_actors_and_when_it_is_gone_for_long_they_go() -> N
     calm_since = app.now_s
     app.comes(500)
     app.run(600)
-    (gone_s, actors, reason) = app.said[1]
+    (gone_s, actors, reason) = app.message[1]
     assert actors == 1
     assert gone_s - calm_since >= DOWN_WINDOWS * WINDOW_S
     assert reason == "1 actor would be enough: the busiest would be busy 50% at most"
@@ -213,11 +213,11 @@ def test_a_sink_that_is_too_slow_gets_one_try_that_is_undone_and_not_repeated_fo
     app = Application(actors=2, sink_rate=1500.0)
     app.comes(1800)
     app.run(WINDOW_S * (BARRED_WINDOWS - 2))
-    assert app.changes[1:] == [2], app.said
-    tried_s, undone_s = app.said[0][0], app.said[1][0]
+    assert app.changes[1:] == [2], app.message
+    tried_s, undone_s = app.message[0][0], app.message[1][0]
     assert undone_s - tried_s >= WINDOW_S
     assert (
-        app.said[1][2]
+        app.message[1][2]
         == f"more actors brought nothing: {app.changes[0]} actors processed 1,500 records/s, 2 before 1,500"
     )
     assert "which is not tried again for" in app.last.reason
@@ -303,15 +303,15 @@ def test_with_nothing_to_do_at_all_the_minimum_is_enough() -> None:
     app = Application(actors=6, minimum=2)
     app.run(DOWN_WINDOWS * WINDOW_S + 2 * WINDOW_S)
     assert app.changes == [2]
-    assert app.said[0][0] >= DOWN_WINDOWS * WINDOW_S, "so short a calm says nothing"
+    assert app.message[0][0] >= DOWN_WINDOWS * WINDOW_S, "so short a calm says nothing"
 
 
-def test_whatever_is_measured_nothing_is_decided_while_something_stands_against_it() -> None:
+def test_nothing_is_decided_while_there_is_an_obstacle_whatever_is_measured() -> None:
     scaling = Scaling(1, None, WINDOW_S, frozenset())
     loads = {TaskId(0, number): TaskLoad("stream/1", 5000.0, 1000.0, 10**6, 0.001) for number in range(4)}
     why = "actors leave a node that is drained"
-    assert scaling.look(Seen(100.0, 1, 4, loads, hindrance=why)) == Advice(1, why)
-    assert scaling.look(Seen(101.0, 1, 4, loads)).actors == 4
+    assert scaling.look(Situation(100.0, 1, 4, loads, hindrance=why)) == Advice(1, why)
+    assert scaling.look(Situation(101.0, 1, 4, loads)).actors == 4
 
 
 def test_what_is_advised_comes_with_what_each_number_would_come_to() -> None:
@@ -325,10 +325,10 @@ def test_what_is_advised_comes_with_what_each_number_would_come_to() -> None:
 def test_a_number_that_somebody_else_has_chosen_is_no_try_of_ours() -> None:
     app = Application(actors=2, sink_rate=1500.0)
     app.comes(1800)
-    app.run(600, until=lambda: bool(app.said))
+    app.run(600, until=lambda: bool(app.message))
     app._become(4)
     app.run(2 * WINDOW_S)
-    assert not any("brought nothing" in reason for _, _, reason in app.said)
+    assert not any("brought nothing" in reason for _, _, reason in app.message)
 
 
 @pytest.mark.parametrize("seed", sampled(range(20), every=3))
@@ -352,7 +352,7 @@ def test_whatever_load_comes_the_number_stays_within_its_bounds_and_settles_when
     app.run(300)
     settled = len(app.changes)
     app.run(1000)
-    assert len(app.changes) == settled, app.said
+    assert len(app.changes) == settled, app.message
     assert len(app.names) == min(allowed)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import structlog
 
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, TaskState, TaskStatus
 from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.rollout import Rollout
@@ -57,11 +57,11 @@ class Handle:
         await self.stopped.wait()
         return ActorEnd()
 
-    async def status(self, word: Word) -> ActorStatus | None:
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
         tasks = tuple(TaskStatus(task, TaskState.RUNNING) for task in self.tasks)
         return ActorStatus(self.actor_id, "node", 1, self.epoch, tasks)
 
-    async def heartbeat(self, word: Word) -> bool:
+    async def heartbeat(self, question_id: QuestionId) -> bool:
         return True
 
     def kill(self) -> None:
@@ -233,7 +233,7 @@ def test_tasks_per_actor_and_bounds_contradict_each_other() -> None:
         StreamsConfig.of({"application.id": "a", "min.stream.actors": 3, "max.stream.actors": 2})
 
 
-def test_nodes_that_are_drained_are_told_while_they_are_and_once_more_when_they_are_not() -> None:
+def test_draining_nodes_are_reported_while_they_drain_and_once_more_when_they_do_not() -> None:
     draining: dict[str, int] = {}
     watch = DrainWatch("app", lambda: draining, lambda: 100_000.0)
     assert watch.check() is None

@@ -58,8 +58,8 @@ def test_a_file_without_a_token_is_refused_for_nobody_wants_one_that_lets_everyb
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    said = refusal({"application.server.tokens.location": tmp_path / "none"})
-    assert f"'application.server.tokens.location': cannot read {tmp_path}/none" in said
+    message = refusal({"application.server.tokens.location": tmp_path / "none"})
+    assert f"'application.server.tokens.location': cannot read {tmp_path}/none" in message
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_wrong_is_named_by_its_number_and_its_token_is_not_shown(line: str, why: str) -> None:
-    said = refusal(PENSTOCK_API_TOKENS=f"operate {OPERATE}\n{line}")
-    assert said.startswith("the variable PENSTOCK_API_TOKENS, line 2: ")
-    assert why in said
-    assert READ not in said
-    assert OPERATE not in said
-    assert "12345678901234" not in said.replace("0123456789abcdef", "")
+    message = refusal(PENSTOCK_API_TOKENS=f"operate {OPERATE}\n{line}")
+    assert message.startswith("the variable PENSTOCK_API_TOKENS, line 2: ")
+    assert why in message
+    assert READ not in message
+    assert OPERATE not in message
+    assert "12345678901234" not in message.replace("0123456789abcdef", "")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "10.1.2.3", "[2001:db8::1]", "[::ffff:127.0.0.1]"])

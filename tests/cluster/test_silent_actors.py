@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import ActorStatus, ApplicationState
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S
@@ -36,11 +36,11 @@ STANDS_STILL = "its process is unresponsive; the actor is replaced after 45 s"
 
 
 class Nodes(Environment):
-    """Each actor has a node of its own, named like the actor; ``told`` has each state, with its time."""
+    """Each actor has a node of its own, named like the actor; ``states`` has each state, with its time."""
 
     def __init__(self) -> None:
         self.answers: dict[str, NodeAnswer] = {}
-        self.told: list[tuple[ApplicationState, float]] = []
+        self.states: list[tuple[ApplicationState, float]] = []
         self.fences: list[float] = []
         self.handles: dict[str, Mute] = {}
 
@@ -55,7 +55,7 @@ class Nodes(Environment):
         self.fences.append(asyncio.get_running_loop().time())
 
     def entered(self, state: ApplicationState, error: str | None) -> None:
-        self.told.append((state, asyncio.get_running_loop().time()))
+        self.states.append((state, asyncio.get_running_loop().time()))
 
 
 class Mute(Handle):
@@ -66,17 +66,17 @@ class Mute(Handle):
     async def start(self, slot: int) -> str:
         return self.actor_id
 
-    async def status(self, word: Word) -> ActorStatus | None:
+    async def status(self, question_id: QuestionId) -> ActorStatus | None:
         if self.dead:
             return None
         if self.frozen or self.busy:
             await asyncio.sleep(10)
             return None
-        said = await super().status(word)
-        assert said is not None
-        return replace(said, node_id=self.actor_id)
+        message = await super().status(question_id)
+        assert message is not None
+        return replace(message, node_id=self.actor_id)
 
-    async def heartbeat(self, word: Word) -> bool:
+    async def heartbeat(self, question_id: QuestionId) -> bool:
         if self.frozen:
             await asyncio.sleep(5)
         return not self.frozen and not self.dead
@@ -167,10 +167,10 @@ def test_an_actor_whose_thread_alone_is_busy_is_not_silent_but_named_after_30_s(
         it.actor(1).busy = True
         took_s = await it.until(lambda: it.app.dispatcher.silent)
         assert BUSY_AFTER_S <= took_s < BUSY_AFTER_S + 3
-        said = it.app.dispatcher.silent or ""
+        message = it.app.dispatcher.silent or ""
         mine = ", ".join(str(task) for task in sorted(it.actor(1).tasks))
-        assert said.startswith("stream/1 has not answered for 3")
-        assert f"(its tasks: {mine}): {BUSY}" in said
+        assert message.startswith("stream/1 has not answered for 3")
+        assert f"(its tasks: {mine}): {BUSY}" in message
         assert it.app.machine.state is ApplicationState.RUNNING
         assert HUNG_S <= took_s + await it.until(lambda: it.actor(1).killed) < HUNG_S + 15
 
@@ -183,9 +183,9 @@ def test_one_frozen_actor_does_not_delay_the_reports_of_others() -> None:
         heard: list[float] = []
         loop, status = asyncio.get_running_loop(), it.actor(2).status
 
-        async def counted(word: Word) -> ActorStatus | None:
+        async def counted(question_id: QuestionId) -> ActorStatus | None:
             heard.append(loop.time())
-            return await status(word)
+            return await status(question_id)
 
         it.actor(2).status = counted  # type: ignore[method-assign]
         await it.for_s(20)
@@ -269,7 +269,7 @@ def test_a_node_that_cannot_be_reached_is_lost_if_its_actors_are_fenced_and_othe
 def test_one_refused_connection_alone_ends_no_actor() -> None:
     clock = [0.0]
     silence = Silence(lambda: clock[0], fenced=True)
-    silence.broken("stream/1")
+    silence.status_received("stream/1")
     assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.REFUSES) is None
     clock[0] += 2 * REFUSED_FENCED_S
     assert silence.continues("stream/1", heartbeat=True) is None
@@ -284,7 +284,7 @@ def test_one_refused_connection_alone_ends_no_actor() -> None:
 def test_refusals_are_believed_later_if_nothing_fences_the_actor() -> None:
     clock = [0.0]
     silence = Silence(lambda: clock[0], fenced=False)
-    silence.broken("stream/1")
+    silence.status_received("stream/1")
     assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.REFUSES) is None
     clock[0] += REFUSED_S
     assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.REFUSES) is None, "it was heard lately"
@@ -292,10 +292,10 @@ def test_refusals_are_believed_later_if_nothing_fences_the_actor() -> None:
     assert silence.continues("stream/1", heartbeat=False, node=NodeAnswer.REFUSES) is not None
 
 
-def test_a_coordinator_that_stood_still_itself_blames_no_actor() -> None:
+def test_a_coordinator_that_was_unresponsive_itself_blames_no_actor() -> None:
     clock = [0.0]
     silence = Silence(lambda: clock[0], fenced=True)
-    silence.broken("stream/1")
+    silence.status_received("stream/1")
     clock[0] += 10 * DEAD_S
     assert silence.continues("stream/1", heartbeat=False) is None
     assert not silence.is_silent("stream/1")
@@ -311,9 +311,9 @@ def test_the_status_says_it_as_what_the_application_waits_for(monkeypatch: pytes
         coordinator.may_begin.set()
         await coordinator._beginning
         assert (await coordinator.status()).waiting is None
-        said = "stream/1 has not answered for 40 s"
-        monkeypatch.setattr(Dispatcher, "silent", property(lambda _: said))
-        assert (await coordinator.status()).waiting == said
+        message = "stream/1 has not answered for 40 s"
+        monkeypatch.setattr(Dispatcher, "silent", property(lambda _: message))
+        assert (await coordinator.status()).waiting == message
         await coordinator.stop()
 
     run(story())
@@ -322,11 +322,11 @@ def test_the_status_says_it_as_what_the_application_waits_for(monkeypatch: pytes
 def test_the_time_since_an_actor_gave_its_status_is_known() -> None:
     now = 100.0
     silence = Silence(lambda: now, fenced=False)
-    silence.broken("stream/1")
-    silence.broken("stream/2")
+    silence.status_received("stream/1")
+    silence.status_received("stream/2")
     now = 103.0
     silence.continues("stream/1", heartbeat=True)
-    silence.broken("stream/2")
+    silence.status_received("stream/2")
     assert silence.report_ages_s() == {"stream/1": 3.0, "stream/2": 0.0}
     silence.forget_all_but(["stream/2"])
     assert silence.report_ages_s() == {"stream/2": 0.0}

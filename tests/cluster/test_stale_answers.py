@@ -36,7 +36,7 @@ def stands_still(actor: FakeActor) -> None:
 
 
 def read(queries: StateQueries, reading: Reading) -> Any:
-    return asyncio.wait_for(queries.one("counts", KeyQuery(WORDS[3]), reading), SOON_S)
+    return asyncio.wait_for(queries.find_row("counts", KeyQuery(WORDS[3]), reading), SOON_S)
 
 
 def answer(reading: Reading) -> Any:
@@ -52,7 +52,9 @@ def test_an_active_task_that_answers_is_the_only_one_that_is_asked(
     assert not coordinator.actors["b"].calls + coordinator.actors["c"].calls
 
 
-def test_for_an_actor_that_stands_still_a_standby_answers_soon(coordinator: FakeCoordinator, active: FakeActor) -> None:
+def test_for_an_actor_that_is_unresponsive_a_standby_answers_soon(
+    coordinator: FakeCoordinator, active: FakeActor
+) -> None:
     stands_still(active)
     reading = Reading(stale=True)
     assert answer(reading).value == 7
@@ -60,7 +62,7 @@ def test_for_an_actor_that_stands_still_a_standby_answers_soon(coordinator: Fake
     assert not coordinator.actors["c"].calls, "one standby is enough"
 
 
-def test_so_it_is_when_a_standby_stands_still_as_well(coordinator: FakeCoordinator, active: FakeActor) -> None:
+def test_so_it_is_when_a_standby_is_unresponsive_as_well(coordinator: FakeCoordinator, active: FakeActor) -> None:
     stands_still(active)
     stands_still(coordinator.actors["b"])
     reading = Reading(stale=True)
@@ -87,7 +89,7 @@ def test_an_active_task_that_answers_late_but_first_counts(coordinator: FakeCoor
     assert not reading.was_stale
 
 
-def test_of_an_actor_that_is_known_to_stand_still_the_standby_is_asked_at_once(
+def test_of_an_actor_that_is_known_to_be_unresponsive_the_standby_is_asked_at_once(
     coordinator: FakeCoordinator, active: FakeActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
@@ -124,7 +126,7 @@ def test_where_no_standby_has_an_answer_a_task_that_restores_gives_what_it_has(
     assert reading.was_stale
 
 
-def test_where_all_stand_still_the_active_task_is_said_to_be_busy(
+def test_if_all_are_unresponsive_the_active_task_is_reported_as_busy(
     coordinator: FakeCoordinator, active: FakeActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
@@ -146,7 +148,7 @@ def test_a_store_that_cannot_be_read_is_an_error_whatever_standbys_say(
 @pytest.mark.parametrize(
     "reading", [Reading, lambda: Reading(stale=True, bound=PositionBound.at(Position({"in": {0: 1}})))]
 )
-def test_who_takes_no_stale_answer_or_demands_a_position_waits_for_the_active_task_alone(
+def test_a_query_that_takes_no_stale_answer_or_demands_a_position_waits_for_the_active_task_alone(
     coordinator: FakeCoordinator, active: FakeActor, reading: Callable[[], Reading], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.cluster.queries.actor_calls.CALL_S", 0.05)
@@ -156,7 +158,7 @@ def test_who_takes_no_stale_answer_or_demands_a_position_waits_for_the_active_ta
     assert not coordinator.actors["b"].calls
 
 
-def test_a_range_goes_past_an_actor_that_stands_still(coordinator: FakeCoordinator, active: FakeActor) -> None:
+def test_a_range_goes_past_an_actor_that_is_unresponsive(coordinator: FakeCoordinator, active: FakeActor) -> None:
     stands_still(active)
     reading = Reading(stale=True)
     page = ask(lambda queries: queries.page("counts", RangeQuery(None, None), 100, None, reading))

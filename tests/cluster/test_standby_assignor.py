@@ -70,7 +70,7 @@ def test_8_tasks_on_3_nodes_are_spread_evenly_though_two_nodes_had_all_standbys(
     assert assign_standbys(active, 1, places, standbys) == standbys
 
 
-def test_a_copy_moves_on_to_make_room_for_another() -> None:
+def test_a_standby_moves_on_to_make_room_for_another() -> None:
     """The standbys of the tasks in the west may only be on the one actor in the middle, or in the east."""
     places = {"w": Place("w", ("1",)), "m": Place("m", ("2",)), "e": Place("e", ("3",)), "x": Place("x", ("2",))}
     active = {TASKS[0]: "x", TASKS[1]: "w", TASKS[2]: "w", TASKS[3]: "x"}
@@ -103,7 +103,7 @@ def test_wherever_standbys_were_they_are_spread_and_stay(
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=8), st.integers(1, 3))
-def test_no_two_copies_are_on_one_actor_and_nothing_moves_when_asked_again(nodes: list[str], replicas: int) -> None:
+def test_no_two_standbys_are_on_one_actor_and_nothing_moves_when_asked_again(nodes: list[str], replicas: int) -> None:
     places = on(*nodes)
     names = sorted(places)
     active = {task: names[number % len(names)] for number, task in enumerate(TASKS)}

@@ -70,7 +70,7 @@ def test_a_program_that_can_start_passes(broker: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entries", "told"),
+    ("entries", "reported"),
     [
         ({"topic.cleanup.policy": "shred"}, r"refuse to create topic 'checked-counts-changelog': .*shred"),
         ({"topic.segment.bytes": "much"}, r"refuse to create topic 'checked-counts-changelog'.*prefix 'topic\.'"),
@@ -83,9 +83,9 @@ def test_a_program_that_can_start_passes(broker: str, tmp_path: Path) -> None:
     ids=["cleanup policy", "segment size", "replication factor", "session time-out"],
 )
 def test_settings_that_the_brokers_refuse_are_found(
-    broker: str, tmp_path: Path, entries: dict[str, Any], told: str
+    broker: str, tmp_path: Path, entries: dict[str, Any], reported: str
 ) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=reported):
         application(broker, tmp_path, **entries).check()
 
 

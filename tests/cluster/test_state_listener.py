@@ -75,9 +75,9 @@ def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
     assert heard.started()
     app.close()
     assert heard.changes.qsize() == 2
-    said = capsys.readouterr().err
-    assert "state listener failed" in said
-    assert "Empty" not in said, "only the listener's own error is shown"
+    message = capsys.readouterr().err
+    assert "state listener failed" in message
+    assert "Empty" not in message, "only the listener's own error is shown"
 
 
 def test_a_state_listener_may_close_the_application(app: KafkaStreams, cluster: FakeCluster) -> None:

@@ -104,7 +104,7 @@ def coordinator_named(name: str) -> Any:
     return SimpleNamespace(_actor_id=SimpleNamespace(hex=lambda: name), status=None)
 
 
-def test_what_is_left_of_an_application_is_ended_with_what_its_coordinator_would_still_say(
+def test_leftover_actors_of_an_application_end_and_the_coordinators_last_answer_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names, coordinator = Names(monkeypatch), coordinator_named("a1")
@@ -117,7 +117,7 @@ def test_what_is_left_of_an_application_is_ended_with_what_its_coordinator_would
     assert names.ended == ["http", "actor"], "its coordinator is gone"
 
 
-def test_an_application_that_is_started_anew_meanwhile_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_that_is_started_again_meanwhile_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     names, before, after = Names(monkeypatch), coordinator_named("a1"), coordinator_named("a2")
     monkeypatch.setattr(control, "status_of", lambda _: STOPPED)
     names.coordinators = [before, after]
@@ -131,7 +131,7 @@ def test_the_last_status_is_what_the_coordinator_answers(stop: Callable[..., Any
     assert stop(Coordinator(STOPPED)) is STOPPED
 
 
-def test_only_a_time_out_is_told_as_one(stop: Callable[..., Any]) -> None:
+def test_only_a_timeout_is_reported_as_one(stop: Callable[..., Any]) -> None:
     assert stop(Coordinator(GetTimeoutError())) is None
 
 
@@ -252,7 +252,7 @@ async def _serve(*_: object) -> None:
     raise AssertionError("nothing is served here")
 
 
-def test_a_second_start_is_told_that_a_new_version_can_be_deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_start_is_refused_and_points_to_deploy(monkeypatch: pytest.MonkeyPatch) -> None:
     running = ApplicationStatus("app", ApplicationState.RUNNING, 1, (), {})
     monkeypatch.setattr(control, "find_coordinator", lambda _: object())
     monkeypatch.setattr(control, "status_of", lambda _: running)

@@ -103,7 +103,7 @@ def test_a_global_store_has_a_position_in_all_partitions(application: LocalAppli
     assert committed["position"] == {"users": {"0": 0, "1": 0, "2": 1}}
 
 
-def test_views_may_demand_a_position_and_questions_tell_theirs(
+def test_views_may_demand_a_position_and_answers_carry_theirs(
     application: LocalApplication, reader: StoreReader
 ) -> None:
     application.write("in", "a", "x", 1000, partition=0)

@@ -397,7 +397,7 @@ WRONG = [
 ]
 
 
-def test_what_is_no_position_is_told_how_one_is_written(client: httpx.Client) -> None:
+def test_a_malformed_position_is_an_error_that_shows_the_form(client: httpx.Client) -> None:
     detail = client.get("all/keys/a?not_older_than=7").json()["detail"]
     assert 'Not a position, such as {"orders":{"0":17}}' in detail
 

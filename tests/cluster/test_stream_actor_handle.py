@@ -16,7 +16,7 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from penstock.actors.loop.lease import Word
+from penstock.actors.loop.lease import QuestionId
 from penstock.actors.orders import Pause, Stop, Suspend
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.environment import (
@@ -127,16 +127,16 @@ def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_wo
 
 
 @pytest.mark.parametrize(
-    ("said", "has_ended"),
+    ("message", "has_ended"),
     [
         ("The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR", True),
         ("The actor is dead because it was killed by `ray.kill`.", False),
         ("The actor died because its node has died. Node Id: 1", False),
     ],
 )
-def test_only_its_own_node_can_tell_that_the_process_of_an_actor_has_ended(said: str, has_ended: bool) -> None:
+def test_only_its_own_node_can_report_that_the_process_of_an_actor_has_ended(message: str, has_ended: bool) -> None:
     error = ActorDiedError()
-    error.error_msg = said
+    error.error_msg = message
 
     class Actor:
         wait = Failing(error)
@@ -160,12 +160,12 @@ class Silent:
     tell = heartbeat = NeverAnswered()
 
 
-def test_a_process_that_stands_still_has_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_unresponsive_has_no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.cluster.coordinator_shell.stream_actor_handle.HEARTBEAT_S", 0.01)
-    assert not asyncio.run(StreamActorHandle("app", "stream/1", Silent()).heartbeat(Word(1, 1, 0)))
+    assert not asyncio.run(StreamActorHandle("app", "stream/1", Silent()).heartbeat(QuestionId(1, 1, 0)))
 
 
-def test_an_order_that_is_only_told_leaves_an_actor_that_does_not_answer_alone(
+def test_an_order_that_is_not_insisted_on_does_not_kill_an_unresponsive_actor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("penstock.cluster.coordinator_shell.stream_actor_handle.STATUS_S", 0.01)

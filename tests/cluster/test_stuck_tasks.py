@@ -25,7 +25,7 @@ def actor(*tasks: TaskStatus, name: str = "actor-1") -> ActorStatus:
     return ActorStatus(name, "node", 1, 1, tasks)
 
 
-def test_a_task_that_lags_and_comes_no_further_is_stuck_after_its_time_and_is_told_with_its_place() -> None:
+def test_a_task_that_lags_and_comes_no_further_is_stuck_after_its_time_and_is_reported_with_its_place() -> None:
     tasks = StuckTasks(60)
     assert tasks.look(0, [actor(TASK)], True) == ()
     assert tasks.look(59.9, [actor(TASK)], True) == ()
@@ -45,7 +45,7 @@ def test_a_task_that_lags_and_comes_no_further_is_stuck_after_its_time_and_is_to
     ],
     ids=["a record", "a position"],
 )
-def test_whatever_brings_it_further_begins_its_time_anew(further: TaskStatus) -> None:
+def test_any_progress_begins_its_time_again(further: TaskStatus) -> None:
     tasks = StuckTasks(60)
     tasks.look(0, [actor(TASK)], True)
     assert tasks.look(50, [actor(further)], True) == ()
@@ -88,7 +88,7 @@ def test_while_nobody_may_work_nobody_is_stuck_and_all_time_begins_afterwards() 
     assert len(tasks.look(161, [actor(TASK)], True)) == 1
 
 
-def test_on_another_actor_it_is_given_its_time_anew() -> None:
+def test_on_another_actor_its_time_begins_again() -> None:
     tasks = StuckTasks(60)
     tasks.look(0, [actor(TASK)], True)
     assert tasks.look(59, [actor(TASK, name="actor-2")], True) == ()
@@ -96,7 +96,7 @@ def test_on_another_actor_it_is_given_its_time_anew() -> None:
     assert len(tasks.look(119, [actor(TASK, name="actor-2")], True)) == 1
 
 
-def test_only_the_one_that_stands_still_is_stuck() -> None:
+def test_only_the_one_that_is_unresponsive_is_stuck() -> None:
     tasks, other = StuckTasks(60), replace(TASK, task_id=TaskId(0, 0))
     for second in range(0, 120, 10):
         moving = replace(other, records_processed=second)
@@ -113,7 +113,7 @@ def test_its_time_is_that_of_a_silent_actor_after_the_longest_wait_for_an_empty_
     assert patience_s(config(max_task_idle_ms=-1)) == HUNG_S
 
 
-def test_the_log_says_once_that_a_task_is_stuck_and_once_that_it_goes_on() -> None:
+def test_the_log_says_once_that_a_task_is_stuck_and_once_that_it_continues() -> None:
     seconds = iter((0.0, HUNG_S, HUNG_S + 2, HUNG_S + 4, HUNG_S + 6))
     config = StreamsConfig.of({"application.id": "app"})
     with capture_logs() as lines:

@@ -167,7 +167,7 @@ def test_a_named_topic_that_is_gone_is_not_planned_away() -> None:
         kafka.now += 10
 
 
-def test_a_named_topic_that_is_gone_is_told_at_the_first_look_and_until_it_is_there_again() -> None:
+def test_a_named_topic_that_is_gone_is_reported_at_the_first_look_and_until_it_is_there_again() -> None:
     kafka = Kafka(by_pattern("a"), {"a": 1, "x-1": 1})
     kafka.counts |= {"app-counts-repartition": 1, "app-counts-changelog": 1}
     kafka.look()
@@ -188,7 +188,7 @@ def test_a_named_topic_that_is_gone_is_told_at_the_first_look_and_until_it_is_th
     assert kafka.watch.missing is None
 
 
-def test_a_changelog_that_is_deleted_is_told_at_the_next_look_with_the_ways_out() -> None:
+def test_a_deleted_changelog_is_reported_at_the_next_check_with_the_ways_out() -> None:
     kafka = Kafka(WORD_COUNT, {"lines": 1, "out": 1, "app-words-repartition": 1})
     kafka.look()
     assert kafka.watch.missing is None, "one that has never been there is not lost"
@@ -196,10 +196,12 @@ def test_a_changelog_that_is_deleted_is_told_at_the_next_look_with_the_ways_out(
     kafka.look()
     del kafka.counts["app-counts-changelog"]
     kafka.look()
-    said = kafka.watch.missing or ""
-    assert said.startswith("topic 'app-counts-changelog' does not exist any more; stop the application; do not create")
-    assert "backup" in said
-    assert "penstock reset" in said
+    message = kafka.watch.missing or ""
+    assert message.startswith(
+        "topic 'app-counts-changelog' does not exist any more; stop the application; do not create"
+    )
+    assert "backup" in message
+    assert "penstock reset" in message
     kafka.look(**{"app-counts-changelog": 1})
     assert kafka.watch.missing is None
 

@@ -88,7 +88,7 @@ class ByHand(WordCount):
 
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.long
-def test_it_counts_and_goes_on_after_a_restart(broker: str, topic_name: Callable[[str], str], tmp_path: Path) -> None:
+def test_it_counts_and_continues_after_a_restart(broker: str, topic_name: Callable[[str], str], tmp_path: Path) -> None:
     it = ByHand(broker, topic_name("hand"), tmp_path)
     try:
         for _ in range(2):

@@ -153,7 +153,7 @@ def test_a_disk_that_fails_again_is_tried_ever_more_seldom_and_a_node_that_is_go
     nodes.failed("a", FULL)
     assert (nodes.nodes, nodes.cpus) == (frozenset("a"), 2)
     nodes.resized({"b": 1})
-    assert (nodes.nodes, nodes.cpus, nodes.told) == (frozenset(), 0, None)
+    assert (nodes.nodes, nodes.cpus, nodes.notice) == (frozenset(), 0, None)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_the_last_byte_says_what_there_is(change: tuple[Any, Any], data: str) ->
     ("data", "change"),
     [("6f0003", (None, "o")), ("6e0104", ("n", None)), ("026e6f0105", ("n", "o")), ("026e6f0005", ("n", "o"))],
 )
-def test_the_forms_that_tell_whether_they_are_the_latest_are_read_too(data: str, change: tuple[Any, Any]) -> None:
+def test_the_forms_that_report_whether_they_are_the_latest_are_read_too(data: str, change: tuple[Any, Any]) -> None:
     assert TEXTS.deserialize(bytes.fromhex(data)) == change
 
 

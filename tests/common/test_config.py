@@ -132,10 +132,10 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("rocksdb.config.setter", "'statestore.memory.max.bytes'"),
     ],
 )
-def test_a_key_of_java_that_has_its_place_elsewhere_is_told_where(key: str, advice: str) -> None:
-    said = refusal(key, 1)
-    assert advice in said
-    assert "did you mean" not in said
+def test_a_key_that_java_would_place_elsewhere_is_reported_with_its_partition(key: str, advice: str) -> None:
+    record = refusal(key, 1)
+    assert advice in record
+    assert "did you mean" not in record
 
 
 @pytest.mark.parametrize("tags", ["zone,cluster", " zone , cluster,", ["zone", "cluster"], ("zone", "cluster")])
@@ -152,15 +152,17 @@ def test_an_empty_text_names_no_rack_tags() -> None:
 
 @pytest.mark.parametrize("key", ["zzz", "clients", 3, "Producer."])
 def test_a_key_like_none_that_is_known_is_refused_and_all_of_them_named(key: Any) -> None:
-    said = refusal(key, {})
-    assert said.startswith(f"unknown configuration key {key!r}; known keys: acceptable.recovery.lag, application.id, ")
-    assert said.endswith("windowstore.changelog.additional.retention.ms")
+    record = refusal(key, {})
+    assert record.startswith(
+        f"unknown configuration key {key!r}; known keys: acceptable.recovery.lag, application.id, "
+    )
+    assert record.endswith("windowstore.changelog.additional.retention.ms")
 
 
 @pytest.mark.parametrize("kind", ["main.consumer.", "restore.consumer.", "global.consumer."])
 def test_the_prefixes_of_kafka_streams_three_consumers_are_refused_with_the_one_there_is(kind: str) -> None:
-    said = refusal(f"{kind}fetch.max.bytes", 1)
-    assert said.endswith("penstock has one kind of consumer: write 'consumer.fetch.max.bytes'")
+    record = refusal(f"{kind}fetch.max.bytes", 1)
+    assert record.endswith("penstock has one kind of consumer: write 'consumer.fetch.max.bytes'")
 
 
 @pytest.mark.parametrize(
@@ -222,10 +224,10 @@ def test_a_value_within_the_limits_is_taken_as_it_is(key: str, value: object) ->
     ],
 )
 def test_a_value_that_is_wrong_is_named_with_its_key_and_the_reason(key: str, value: object, why: str) -> None:
-    said = refusal(key, value)
-    assert said.startswith(f"configuration key {key!r}: ")
-    assert why in said
-    assert said.endswith(f"(got {value!r})")
+    record = refusal(key, value)
+    assert record.startswith(f"configuration key {key!r}: ")
+    assert why in record
+    assert record.endswith(f"(got {value!r})")
 
 
 def test_a_number_may_come_as_text_as_from_a_properties_file() -> None:
@@ -269,8 +271,10 @@ def test_what_is_called_per_record_may_be_a_function(key: str) -> None:
 @pytest.mark.parametrize("key", CALLED_PER_RECORD)
 @pytest.mark.parametrize("kind", [LogAndContinue, LogAndSkipOnInvalidTimestamp])
 def test_a_class_in_place_of_its_object_is_refused_before_the_first_bad_record(key: str, kind: type) -> None:
-    said = refusal(key, kind)
-    assert said.startswith(f"configuration key {key!r}: an object is expected, not its class: write {kind.__name__}()")
+    record = refusal(key, kind)
+    assert record.startswith(
+        f"configuration key {key!r}: an object is expected, not its class: write {kind.__name__}()"
+    )
 
 
 @pytest.mark.parametrize("key", CALLED_PER_RECORD)
@@ -298,8 +302,8 @@ def test_optimisations_are_none_all_or_names_with_commas(value: object, meant: o
 @pytest.mark.parametrize("value", ["fastest", "merge.repartition.topics,fastest", frozenset({"fastest"})])
 def test_an_optimisation_that_there_is_not_is_refused_and_those_there_are_named(value: object) -> None:
     allowed = "none, all, merge.repartition.topics, reuse.ktable.source.topics, single.store.self.join"
-    said = f"configuration key 'topology.optimization': fastest: allowed are {allowed} (got {value!r})"
-    assert refusal("topology.optimization", value) == said
+    record = f"configuration key 'topology.optimization': fastest: allowed are {allowed} (got {value!r})"
+    assert refusal("topology.optimization", value) == record
 
 
 @pytest.mark.parametrize(
@@ -324,11 +328,11 @@ SECRETS = {
 def test_a_configuration_is_shown_without_its_secrets(shown: Any) -> None:
     given = config({**SECRETS, "sasl.username": "alice", "consumer.fetch.max.bytes": 1000})
     for copy in (given, pickle.loads(pickle.dumps(given)), pickler.loads(pickler.dumps(given))):
-        said = shown(copy)
-        assert "hidden" not in said
-        assert said.count("****") == len(SECRETS)
-        assert "alice" in said
-        assert "1000" in said
+        record = shown(copy)
+        assert "hidden" not in record
+        assert record.count("****") == len(SECRETS)
+        assert "alice" in record
+        assert "1000" in record
     assert given.entries()["sasl.password"] == "hidden-1", "a program is given what it has written"
 
 

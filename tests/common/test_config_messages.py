@@ -15,7 +15,7 @@ from penstock.common.records import Record
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "reported"),
     [
         ("bootstrap.servers", ["a:1", "b:1"], "one text is expected, with commas: 'host:port,host:port' .got "),
         ("bootstrap.servers", 9092, "one text is expected, with commas: 'host:port,host:port' .got 9092."),
@@ -24,8 +24,8 @@ from penstock.common.records import Record
         ("default.key.serde", ps.Serde, r"an object is expected, not its class: write Serde\(\)"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_refused_with_the_right_one(key: str, value: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{key}': {told}"):
+def test_a_value_of_the_wrong_kind_is_refused_with_the_right_one(key: str, value: Any, reported: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{key}': {reported}"):
         StreamsConfig.of({"application.id": "a", key: value})
 
 

@@ -58,7 +58,7 @@ def test_an_error_can_be_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "message"),
     [
         ({}, "it failed"),
         ({"operator": "op"}, "it failed [operator op]"),
@@ -71,8 +71,8 @@ def test_an_error_can_be_copied() -> None:
          "it failed [operator op; topic in, partition 1, offset 2; key 'k']"),
     ],
 )  # fmt: skip
-def test_the_message_names_all_that_is_known_of_the_record(place: dict[str, Any], said: str) -> None:
-    assert str(RecordError("it failed", **place)) == said
+def test_the_message_names_all_that_is_known_of_the_record(place: dict[str, Any], message: str) -> None:
+    assert str(RecordError("it failed", **place)) == message
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)

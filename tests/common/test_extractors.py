@@ -49,7 +49,7 @@ def test_fail_on_invalid_timestamp_refuses_a_negative_one_whatever_came_before(p
 
 
 @pytest.mark.parametrize("timestamp", [-1, -5])
-def test_log_and_skip_answers_with_the_negative_one_and_says_where_it_stood(timestamp: int) -> None:
+def test_log_and_skip_returns_the_negative_timestamp_and_logs_the_records_offset(timestamp: int) -> None:
     with capture_logs() as lines:
         assert extract(LogAndSkipOnInvalidTimestamp(), timestamp, 7) == timestamp
     (line,) = lines

@@ -24,7 +24,7 @@ def test_the_answer_is_that_of_the_name(handler: ExceptionHandler, answer: Handl
     assert handler(error) is answer
 
 
-def test_log_and_continue_logs_where_the_record_stood_and_what_was_wrong() -> None:
+def test_log_and_continue_logs_the_records_offset_and_the_error() -> None:
     error = ProcessingError("KeyError: 'x'", operator="op", topic="in", partition=1, offset=2, key="k")
     error.__cause__ = KeyError("x")
     with capture_logs() as lines:
@@ -40,7 +40,7 @@ def test_log_and_continue_logs_where_the_record_stood_and_what_was_wrong() -> No
     ]
 
 
-def test_log_and_fail_leaves_the_log_line_to_whoever_raises_the_error() -> None:
+def test_log_and_fail_leaves_the_log_line_to_the_code_that_raises_the_error() -> None:
     with capture_logs() as lines:
         LogAndFail()(ERRORS[0])
     assert lines == []

@@ -64,7 +64,7 @@ def test_a_table_grows_and_does_not_shrink() -> None:
     assert slots_for(3, 64) == 64
 
 
-def test_a_tree_set_is_sorted_while_the_order_stands_still() -> None:
+def test_a_tree_set_is_sorted_while_the_order_does_not_change() -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     elements = random.Random(seed).sample(range(1000), 300)

@@ -271,13 +271,13 @@ def test_deeper_json_is_neither_read_nor_written(kind: Any, levels: int, innermo
         serde.serialize(value)
 
 
-def test_the_depth_is_told_from_the_length_and_from_brackets_in_text() -> None:
+def test_the_depth_is_distinguished_from_the_length_and_from_brackets_in_text() -> None:
     values: list[Any] = [["["] * 300, [[]] * 300, [{"a": "{"}] * 300, "[" * 1000]
     for value in values:
         assert JSON.deserialize(JSON.serialize(value)) == value
 
 
-def test_a_record_that_is_nested_too_deep_is_dropped_where_the_handler_says_so() -> None:
+def test_a_record_that_is_nested_too_deep_is_dropped_if_the_handler_decides_so() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", ps.Consumed.with_(Serdes.string(), JSON)).to("out", ps.Produced.with_(Serdes.string(), JSON))
     config = {"deserialization.exception.handler": ps.LogAndContinue()}

@@ -29,14 +29,14 @@ def test_lines_go_to_standard_error_which_commands_do_not_print_their_results_on
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logger("penstock.here").warning("it rains", litres=3)
-    said = capsys.readouterr()
-    assert said.out == ""
+    message = capsys.readouterr()
+    assert message.out == ""
     for part in ("warning", "it rains", "litres", "3", "source", "penstock.here"):
-        assert part in said.err
+        assert part in message.err
 
 
 @pytest.mark.usefixtures("unconfigured")
-def test_whoever_configures_structlog_decides() -> None:
+def test_a_program_that_configures_structlog_decides() -> None:
     lines: list[dict[str, object]] = []
 
     def keep(_: object, __: str, line: dict[str, object]) -> str:
@@ -100,7 +100,7 @@ def test_the_format_may_change_and_change_back(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.usefixtures("unconfigured")
-def test_the_format_of_whoever_configures_structlog_stays() -> None:
+def test_the_format_of_a_program_that_configures_structlog_is_kept() -> None:
     lines: list[str] = []
 
     class Keeping:

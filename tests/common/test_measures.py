@@ -19,7 +19,7 @@ def test_the_first_look_sees_nothing_for_nobody_knows_since_when() -> None:
     assert Window().look(100.0, 5000, 12.0, 3.0) == Look()
 
 
-def test_a_look_tells_of_what_was_since_the_one_before() -> None:
+def test_a_check_reports_what_has_happened_since_the_last_one() -> None:
     window = Window()
     window.look(100.0, 1000, 10.0)
     seen = window.look(110.0, 1200, 15.0, 0.25, 0.125)
@@ -40,7 +40,7 @@ def test_after_half_a_minute_what_was_before_is_forgotten() -> None:
     assert seen.rate == pytest.approx(1 / 3)
 
 
-def test_what_stands_still_has_rate_zero_and_no_average() -> None:
+def test_a_meter_without_events_has_rate_zero_and_no_average() -> None:
     window = Window()
     for second in range(0, 60, 3):
         seen = window.look(float(second), 7, 7.0)
@@ -73,7 +73,7 @@ def test_what_is_above_all_ends_has_a_bucket_of_its_own() -> None:
     assert counts.take(1, 0).latency.counts == (0,) * len(LATENCY_BOUNDS_MS) + (1,)
 
 
-def test_extremes_are_those_since_the_last_call_and_counts_go_on() -> None:
+def test_extremes_are_those_since_the_last_call_and_counts_continue() -> None:
     counts = LatencyCounts()
     counts.add(7)
     counts.add(900)
@@ -82,7 +82,7 @@ def test_extremes_are_those_since_the_last_call_and_counts_go_on() -> None:
     assert (sent.latency_min_ms, sent.latency_max_ms) == (None, None)
 
 
-def test_what_a_sink_sent_before_it_was_made_anew_is_added_to_what_it_sent_since() -> None:
+def test_records_sent_before_a_sink_was_renewed_are_added_to_those_sent_since() -> None:
     one, other = LatencyCounts(), LatencyCounts()
     one.add(7)
     other.add(3)

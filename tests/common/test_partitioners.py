@@ -75,7 +75,7 @@ def test_after_the_first_keys_two_of_a_batch_are_looked_at() -> None:
     assert sample.partitioner is Partitioner.UNKNOWN, "several partitioners"
 
 
-def test_null_and_empty_keys_and_a_topic_of_one_partition_tell_nothing() -> None:
+def test_null_and_empty_keys_and_a_topic_of_one_partition_report_nothing() -> None:
     sample = KeySample(1, 4)
     sample.look([None, b"", None])
     assert (sample.partitioner, sample.misplaced) == (None, 0)

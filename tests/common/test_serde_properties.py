@@ -184,7 +184,9 @@ class TestRows:
         assert subscriptions.row_key(foreign_key, subscription) == subscriptions.prefix(foreign_key) + primary_key
 
     @given(st.binary(), st.binary(), st.binary())
-    def test_a_subscription_stands_under_its_own_foreign_key_alone(self, one: bytes, other: bytes, key: bytes) -> None:
+    def test_a_subscription_is_stored_under_its_own_foreign_key_alone(
+        self, one: bytes, other: bytes, key: bytes
+    ) -> None:
         assert (subscriptions.prefix(one) + key).startswith(subscriptions.prefix(other)) == (one == other)
 
     @given(st.none() | texts, st.none() | texts)

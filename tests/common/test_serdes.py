@@ -227,7 +227,7 @@ def test_text_that_is_no_key_is_refused(serde: str, text: str) -> None:
         of_text(text)
 
 
-def test_no_text_stands_for_null() -> None:
+def test_no_text_means_null() -> None:
     assert Serdes.void().from_text is None
 
 
@@ -280,7 +280,7 @@ def test_a_serde_of_the_users_is_not_taken_for_the_built_in_of_that_name() -> No
 
 @pytest.mark.parametrize("place", [0, 63, 64, 199])
 @pytest.mark.parametrize("of", [list, tuple, iter])
-def test_one_text_of_many_that_is_not_utf_8_is_found_wherever_it_stands(of: Any, place: int) -> None:
+def test_one_text_of_many_that_is_not_utf_8_is_found_at_any_place(of: Any, place: int) -> None:
     check = Serdes.string().check
     assert check is not None
     texts = ["ë".encode()] * 200

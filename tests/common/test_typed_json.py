@@ -173,7 +173,7 @@ def test_a_key_given_as_text_is_read_as_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "data", "said"),
+    ("kind", "data", "message"),
     [
         (Item, b'{"name":1}', "json(Item): Expected `str`, got `int` - at `$.name`"),
         (Item, b'{"price":1.5}', "json(Item): Object missing required field `name`"),
@@ -187,10 +187,10 @@ def test_a_key_given_as_text_is_read_as_json() -> None:
         (User, b"{", "json(User): Invalid JSON"),
     ],
 )
-def test_data_that_does_not_fit_is_refused_with_what_and_where(kind: Any, data: bytes, said: str) -> None:
+def test_data_that_does_not_fit_is_refused_with_what_and_where(kind: Any, data: bytes, message: str) -> None:
     with pytest.raises(SerializationError) as refused:
         Serdes.json(kind).deserialize(data)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @dataclass
@@ -199,7 +199,7 @@ class SpecialItem(Item):
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "said"),
+    ("kind", "value", "message"),
     [
         (Item, {"name": "tea"}, "json(Item): {'name': 'tea'} is of type dict"),
         (Item, SpecialItem("tea"), "is of type SpecialItem"),
@@ -219,10 +219,10 @@ class SpecialItem(Item):
         (User, USER.model_copy(update={"score": float("inf")}), "inf, which JSON does not have"),
     ],
 )
-def test_a_value_that_could_not_be_read_again_is_refused(kind: Any, value: Any, said: str) -> None:
+def test_a_value_that_could_not_be_read_again_is_refused(kind: Any, value: Any, message: str) -> None:
     with pytest.raises(SerializationError) as refused:
         Serdes.json(kind).serialize(value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_numbers_of_numpy_are_written_as_pythons() -> None:

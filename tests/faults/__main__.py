@@ -37,7 +37,7 @@ def rows(collected: str) -> list[tuple[int, str]]:
     return sorted([(int(_ROW.findall(test)[-1]), test) for test in here] + named_by_the_page(r"`(tests/[^`]+)`"))
 
 
-def told(test: str) -> str:
+def reported(test: str) -> str:
     """Returns what happens in a test, in words; a test of another folder is shown with its file."""
     file, _, name = test.partition("::")
     if _ROW.search(name):
@@ -75,11 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row, test in tests:
         if asked and row not in asked:
             continue
-        held, took_s, said = play(test)
-        print(f"{row:3}  {held:9} {took_s:5.0f}  {told(test)}", flush=True)
+        held, took_s, message = play(test)
+        print(f"{row:3}  {held:9} {took_s:5.0f}  {reported(test)}", flush=True)
         if held != "held":
             wrong += 1
-            print(said)
+            print(message)
     return 1 if wrong else 0
 
 

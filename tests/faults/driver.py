@@ -21,7 +21,7 @@ from tests.elastic.cluster import SlowCount
 from tests.faults.planted import gigabytes, once
 
 
-def said(app: Any) -> dict[str, Any]:
+def message(app: Any) -> dict[str, Any]:
     """Returns what a user sees of the application."""
     try:
         status = app.status()
@@ -38,12 +38,12 @@ def main(address: str, name: str, folder: Path, config: dict[str, Any], work: st
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     it.app.start()
     it.app.wait_until_running()
-    print(json.dumps(said(it.app)), flush=True)
+    print(json.dumps(message(it.app)), flush=True)
     for line in sys.stdin:
         answer: dict[str, Any] = {}
         match line.strip():
             case "status":
-                answer = said(it.app)
+                answer = message(it.app)
             case "close":
                 answer = {"closed": it.app.close()}
         print(json.dumps(answer), flush=True)

@@ -76,7 +76,7 @@ class Counting(SlowCount):
         self.send(100)
         eventually(lambda: self.processed() == sum(self.sent.values()), "the first records are counted")
 
-    def goes_on(self, records: int = 100, timeout_s: float = 120.0) -> None:
+    def assert_continues(self, records: int = 100, timeout_s: float = 120.0) -> None:
         """Returns when ``records`` more have been counted."""
         before = self.processed()
         self._eventually(lambda: self.processed() >= before + records, f"{records} more are counted", timeout_s)

@@ -81,9 +81,9 @@ def test_rows_10_and_11_a_broker_of_three_is_killed(
             victim.kill()
             victim.wait(30)
             eventually(lambda: victim_of(it, three_nodes.address) not in {node, -1}, "another has taken over", 60)
-            it.goes_on(200, timeout_s=200)  # a commit may be given up first
+            it.assert_continues(200, timeout_s=200)  # a commit may be given up first
             three_nodes.broker.start()
-            it.goes_on(200)
+            it.assert_continues(200)
         it.all_is_counted_once()
     finally:
         if not three_nodes.broker.status().running:
@@ -117,7 +117,7 @@ def test_row_25_the_disk_of_the_broker_is_full(
                 eventually(lambda: "no broker answers" in (it.app.status().waiting or ""), "it is said so")
                 kafka.broker.start()
                 producer.close()
-                it.goes_on()
+                it.assert_continues()
             it.nothing_is_lost()
         finally:
             it.app.close()

@@ -19,7 +19,7 @@ SILENT_S = 12.0
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_row_14_the_coordinator_stands_still_and_no_commit_is_lost(counting: MakeCounting, guarantee: str) -> None:
+def test_row_14_the_coordinator_is_unresponsive_and_no_commit_is_lost(counting: MakeCounting, guarantee: str) -> None:
     it = counting(**{"processing.guarantee": guarantee, "consumer.session.timeout.ms": 30_000})
     before = [actor.pid for actor in it.actors()]
     frozen = coordinator()
@@ -29,22 +29,22 @@ def test_row_14_the_coordinator_stands_still_and_no_commit_is_lost(counting: Mak
             lasts(5)  # less than its session: the group knows nothing of it
         finally:
             frozen.resume()
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
     assert [actor.pid for actor in it.actors()] == before, "actors were replaced"
 
 
-def test_row_14_a_coordinator_that_stands_still_for_good_is_ended_and_restarted(counting: MakeCounting) -> None:
+def test_row_14_a_coordinator_that_is_unresponsive_for_good_is_ended_and_restarted(counting: MakeCounting) -> None:
     it = counting(Planted(Watchful(SILENT_S)))
     frozen = coordinator()
     with it.fed():
         frozen.suspend()
         eventually(lambda: has_ended(frozen), "it is ended", 90)
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
 
 
-def test_row_14_an_http_server_that_stands_still_for_good_is_ended_and_restarted(counting: MakeCounting) -> None:
+def test_row_14_an_http_server_that_is_unresponsive_for_good_is_ended_and_restarted(counting: MakeCounting) -> None:
     it = counting(Planted(Watchful(SILENT_S)), **{"application.server": f"{HOST}:{free_port()}"})
     assert answers_http(it)
     (frozen,) = called("ray::HttpActor", psutil.Process())
@@ -60,7 +60,7 @@ def answers_http(it: Counting) -> bool:
         return False
 
 
-def test_row_17_an_actor_that_was_replaced_while_it_stood_still_writes_nothing_when_it_goes_on(
+def test_row_17_an_actor_that_was_replaced_while_it_was_unresponsive_writes_nothing_when_it_continues(
     counting: MakeCounting,
 ) -> None:
     it = counting(Planted(Impatient(SILENT_S)))
@@ -74,6 +74,6 @@ def test_row_17_an_actor_that_was_replaced_while_it_stood_still_writes_nothing_w
         finally:
             if not has_ended(zombie):
                 zombie.resume()
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
     eventually(lambda: has_ended(zombie), "the zombie has ended", 60)

@@ -81,7 +81,7 @@ def test_row_19_the_group_rebalances_between_the_offsets_of_a_transaction_and_it
             eventually(lambda: len(it.app.status().placement) < 8, "a stranger has partitions")
             kafka.proxy.heal()
             lasts(2)
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
 
 
@@ -96,7 +96,7 @@ def test_row_20_a_storm_of_rebalances(kafka: Kafka, counting: MakeCounting) -> N
             assert len([many for many in given if many]) >= 5, f"there was no storm: {given}"
             assert it.processed() > before, "nothing was counted in all the storm"
         eventually(lambda: it.app.status().state is ApplicationState.RUNNING, "it has come to rest", 60)
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
     assert process.is_running()
     eventually(lambda: process.num_fds() < files + 20, "what it opened in the storm is closed again")
@@ -115,11 +115,11 @@ def test_row_21_a_record_takes_longer_than_its_transaction_lives(
             (armed / each).touch()
         eventually(lambda: not any(armed.iterdir()), "a record takes long")
         eventually(lambda: it.aborted() > 0, "the transaction is given up, and the metric says so")
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
 
 
-def test_row_22_the_broker_forgets_who_has_written_nothing_for_long(
+def test_row_22_the_broker_forgets_a_producer_that_has_written_nothing_for_long(
     tmp_path: Path, topic_name: Callable[[str], str], ray_cluster: None
 ) -> None:
     forgetful = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import __main__ as command
-from tests.faults.__main__ import HERE, ROOT, main, named_by_the_page, rows, told
+from tests.faults.__main__ import HERE, ROOT, main, named_by_the_page, reported, rows
 
 pytestmark = pytest.mark.cheap
 
@@ -19,8 +19,11 @@ def test_a_test_belongs_to_the_row_in_its_name_and_to_that_of_its_parameters_whe
     found = rows(f"{one}\n{two}\n\n2 tests collected")
     assert {(17, one), (11, two)} <= set(found)
     assert [row for row, _ in found] == sorted(row for row, _ in found)
-    assert told(one) == "an actor stands still"
-    assert told("tests/elastic/test_elastic.py::test_a_node_is_lost") == "tests/elastic/test_elastic.py: a node is lost"
+    assert reported(one) == "an actor stands still"
+    assert (
+        reported("tests/elastic/test_elastic.py::test_a_node_is_lost")
+        == "tests/elastic/test_elastic.py: a node is lost"
+    )
 
 
 def test_what_the_page_names_of_other_folders_is_there() -> None:
@@ -38,14 +41,14 @@ def test_the_page_names_for_each_row_the_files_of_this_folder_that_play_it() -> 
 
 
 @pytest.mark.parametrize(
-    ("only", "said"),
+    ("only", "message"),
     [("x", "--only 'x' is no list of rows, such as 12,13"), ("30,999", "no test plays row 999")],
 )
 def test_rows_that_there_are_not_are_refused_and_not_taken_for_held(
-    only: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    only: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "play", lambda test: pytest.fail(f"{test} is played"))
     with pytest.raises(SystemExit) as ended:
         main(["--only", only])
     assert ended.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_row_12_an_actor_is_cut_off_for_less_than_its_transaction_lives(kafka: K
         kafka.proxy.black_hole(of_processes([it.actors()[0].pid]))
         lasts(TRANSACTION_S / 3)
         kafka.proxy.heal()
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
 
 
@@ -44,7 +44,7 @@ def test_row_12_actors_are_cut_off_for_longer_than_its_transaction_lives(kafka: 
         lasts(TRANSACTION_S * 3)
         kafka.proxy.heal()
         eventually(lambda: it.aborted() > 0, "the actor hears that its transaction was aborted")
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
     assert {actor.actor_id for actor in it.actors()} == actors, "it was replaced"
 
@@ -56,7 +56,7 @@ def test_row_12_connections_are_reset_again_and_again(kafka: Kafka, counting: Ma
         for _ in range(10):
             dropped += kafka.proxy.reset(of_processes([actor.pid for actor in it.actors()]))
             lasts(0.5)
-        it.goes_on()
+        it.assert_continues()
     assert dropped > 10
     it.all_is_counted_once()
 
@@ -73,7 +73,7 @@ def test_row_13_the_coordinator_alone_is_cut_off_for_longer_than_its_session(
         lasts(SESSION_S)
         kafka.proxy.heal()
         eventually(lambda: it.app.status().state is ApplicationState.RUNNING, "it is in the group again", 120)
-        it.goes_on()
+        it.assert_continues()
     assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"
     if guarantee == "exactly_once_v2":
         it.all_is_counted_once()
@@ -96,7 +96,7 @@ def test_row_15_a_slow_network_makes_it_slow_and_nothing_else(
     it = counting()
     with it.fed():
         kafka.proxy.shape(up, down)
-        it.goes_on(400, timeout_s=180)
+        it.assert_continues(400, timeout_s=180)
     it.all_is_counted_once(timeout_s=180)
     kafka.proxy.heal()
 
@@ -109,5 +109,5 @@ def test_row_16_the_end_of_a_transaction_comes_late(kafka: Kafka, counting: Make
         assert held.wait(30), "no transaction was ended"
         lasts(TRANSACTION_S * 2)
         kafka.proxy.heal()
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()

@@ -45,7 +45,7 @@ def test_row_4_the_coordinator_dies_between_writing_down_what_is_wanted_and_doin
         assert not any(armed.iterdir()), "it did not die"
         assert coordinator().pid != first
         eventually(lambda: len(it.actors()) == 3, "one more, once")
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
     assert len(it.actors()) == 3
 
@@ -57,9 +57,9 @@ def test_row_7_the_head_of_ray_is_killed_and_comes_back_with_what_it_had_stored(
         before = {each.pid for each in ray.processes("ray::StreamActor")}
         with it.fed():
             ray.cluster.head_node.kill_gcs_server()
-            it.goes_on(200)
+            it.assert_continues(200)
             ray.cluster.head_node.start_gcs_server()
-            it.goes_on(200)
+            it.assert_continues(200)
             eventually(lambda: driver.ask("status").get("state") == "RUNNING", "its status can be asked again", 60)
         it.all_is_counted_once()
         assert {each.pid for each in ray.processes("ray::StreamActor")} == before, "actors were replaced"
@@ -74,9 +74,9 @@ def test_row_7_the_head_of_ray_is_killed_for_good_and_the_application_starts_on_
         driver = ray.start(it, tmp_path)
         with it.fed():
             ray.cluster.head_node.kill_gcs_server()
-            it.goes_on(20)  # a working actor needs no head
-            said = driver.ask("status")
-            print(said)
+            it.assert_continues(20)  # a working actor needs no head
+            message = driver.ask("status")
+            print(message)
             eventually(lambda: not ray.processes("ray::StreamActor"), "Ray ends what has no head", 120)
             print(driver.ask("status"))
     with ray_cluster([1, 1]) as ray:
@@ -94,7 +94,7 @@ def test_row_8_ray_loses_calls_and_answers(it: Counting, tmp_path: Path) -> None
     with ray_cluster([1, 1], RAY_testing_rpc_failure=json.dumps(losing)) as ray:
         driver = ray.start(it, tmp_path)
         with it.fed():
-            it.goes_on(400)
+            it.assert_continues(400)
         it.all_is_counted_once()
         assert driver.ask("close") == {"closed": True}
 
@@ -113,11 +113,11 @@ def test_row_18_a_node_that_ray_takes_for_dead_works_on(it: Counting, tmp_path: 
                     lambda: zombie.pid not in driver.ask("status").get("actors", actors).values(), "it is given up", 90
                 )
                 assert not has_ended(zombie), "there is no zombie"
-                it.goes_on(200)
+                it.assert_continues(200)
             finally:
                 raylet.resume()
             raylet.wait(60)  # it is our child: until its exit code is collected, its own children take it for living
-            it.goes_on()
+            it.assert_continues()
         it.all_is_counted_once()
         eventually(lambda: has_ended(zombie), "the zombie has ended", 60)
         assert driver.ask("close") == {"closed": True}
@@ -133,7 +133,7 @@ def test_row_31_an_actor_takes_more_memory_than_there_is(it: Counting, tmp_path:
         with it.fed():
             (tmp_path / "armed" / "one").touch()
             eventually(lambda: set(driver.ask("status").get("actors", {}).values()) - before != set(), "one is new", 90)
-            it.goes_on()
+            it.assert_continues()
         it.all_is_counted_once()
         assert driver.ask("close") == {"closed": True}
 
@@ -145,7 +145,7 @@ def test_row_33_the_driver_is_killed(it: Counting, tmp_path: Path) -> None:
             driver.process.send_signal(signal.SIGKILL)
             driver.process.wait(10)
             lasts(3)
-            it.goes_on(200)
+            it.assert_continues(200)
         it.all_is_counted_once()
         ended = ray.penstock("stop", it.application_id)
         assert ended.returncode == 0, ended.stderr

@@ -56,6 +56,6 @@ def test_row_28_a_slow_sink_holds_up_what_is_read_and_nothing_is_lost(kafka: Kaf
         # Transactions that do not come through in time are begun again: tasks may restore meanwhile.
         assert it.app.status().state in (ApplicationState.RUNNING, ApplicationState.REBALANCING)
         kafka.proxy.heal()
-        it.goes_on()
+        it.assert_continues()
     it.all_is_counted_once()
     assert {actor.pid for actor in it.actors()} == actors, "actors were replaced"

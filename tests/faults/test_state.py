@@ -53,7 +53,7 @@ def test_row_27_a_note_that_was_lost_with_the_power_names_no_other_task(tmp_path
     assert note.read_text() == "0_0\n"
 
 
-def test_row_27_a_store_that_is_ahead_of_a_changelog_made_anew_is_what_the_changelog_says(tmp_path: Path) -> None:
+def test_row_27_a_store_ahead_of_a_recreated_changelog_is_restored_from_the_changelog(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     for _ in range(5):
         rig.write("in", ("of 0", "x", 1))

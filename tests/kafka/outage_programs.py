@@ -17,16 +17,16 @@ from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.group_tools import GroupTools
-from tests.cluster.seats import seat_for
+from tests.cluster.static_members import static_member_for
 
 SESSION_MS = 1_000
 SETTINGS = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}
 
 
-def seat(address: str, group: str, topic: str) -> None:
+def instance_id(address: str, group: str, topic: str) -> None:
     """Keeps a static member as a coordinator does, and commits one offset after the other."""
     clients, here = ConfluentClients(address, group, SETTINGS), TopicPartition(topic, 0)
-    with seat_for(clients, topic) as it:
+    with static_member_for(clients, topic) as it:
         for offset in itertools.count(1):
             try:
                 it.membership.commit({here: CommittedOffset(offset)}).result()
@@ -75,7 +75,7 @@ def main(program: str, *arguments: str) -> None:
         os._exit(0)  # whatever waits for a broker just now
 
     threading.Thread(target=end, daemon=True).start()
-    {"seat": seat, "questions": questions}[program](*arguments)
+    {"member": instance_id, "questions": questions}[program](*arguments)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_an_application_that_was_never_backfilled_may_start(broker: FakeBroker) 
 
 
 @pytest.mark.parametrize("committed", [None, 5])
-def test_a_start_is_refused_while_rows_of_an_unfinished_backfill_stand_in_a_changelog(
+def test_a_start_is_refused_while_a_changelog_has_rows_of_an_unfinished_backfill(
     broker: FakeBroker, committed: int | None
 ) -> None:
     append(broker, 2)

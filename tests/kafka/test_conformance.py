@@ -106,7 +106,7 @@ def test_headers_come_back_and_records_without_have_none(rig: Rig, eventually: E
     assert [h and list(h) for h in headers] == [[("trace", b"x"), ("trace", None)], None]
 
 
-def test_a_counting_sender_sends_as_its_producer_does_and_tells_what_and_how_old_it_was(
+def test_a_counting_sender_sends_as_its_producer_does_and_reports_what_and_how_old_it_was(
     rig: Rig, eventually: Eventually
 ) -> None:
     topic, now = rig.topic(), _now_ms()
@@ -138,7 +138,7 @@ def test_a_counting_sender_sends_as_its_producer_does_and_tells_what_and_how_old
     assert (sink.take().latency_min_ms, other.take().records) == (None, 0)
 
 
-def test_a_batch_tells_the_bytes_of_its_keys_and_values(real: Rig, eventually: Eventually) -> None:
+def test_a_batch_reports_the_bytes_of_its_keys_and_values(real: Rig, eventually: Eventually) -> None:
     topic = real.topic()
     write(real, topic, (b"key", b"value", 1), (None, b"x", 2), (b"k", None, 3))
     with reading(real, {TopicPartition(topic, 0): BEGINNING}) as consumer:
@@ -247,7 +247,7 @@ def test_what_is_sent_after_a_mark_does_not_move_its_end(rig: Rig, eventually: E
         assert [mark.ends() for mark in marks] == [{tp: 3}, {tp: 7}, {}, {tp: 8}]
 
 
-def test_a_record_whose_partition_the_client_chooses_is_waited_for_and_tells_no_end(
+def test_a_record_whose_partition_the_client_chooses_is_waited_for_and_reports_no_offset(
     rig: Rig, eventually: Eventually
 ) -> None:
     topic = rig.topic(partitions=3)
@@ -304,7 +304,7 @@ def test_topics_are_created_listed_and_deleted(rig: Rig) -> None:
     assert topic not in admin.topics()
 
 
-def test_the_settings_of_topics_are_told(rig: Rig) -> None:
+def test_the_settings_of_topics_are_reported(rig: Rig) -> None:
     admin = rig.clients.admin()
     topic, plain = rig.topic(cleanup_policy="compact,delete", retention_ms="1234"), rig.topic()
     configs = admin.topic_configs([topic, plain])
@@ -313,7 +313,7 @@ def test_the_settings_of_topics_are_told(rig: Rig) -> None:
     assert admin.topic_configs([]) == {}
 
 
-def test_how_long_compacted_topics_keep_deletions_is_told_and_others_are_left_out(rig: Rig) -> None:
+def test_how_long_compacted_topics_keep_deletions_is_reported_and_others_are_left_out(rig: Rig) -> None:
     short = rig.topic(cleanup_policy="compact", delete_retention_ms="1234")
     usual = rig.topic(cleanup_policy="compact,delete")
     plain = rig.topic(cleanup_policy="delete")

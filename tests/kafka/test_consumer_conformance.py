@@ -115,7 +115,9 @@ def test_beginnings_and_ends_are_those_of_now(rig: Rig) -> None:
     assert rig.clients.admin().end_offsets([first, second]) == {first: 5, second: 0}
 
 
-def test_an_offset_that_is_gone_is_told_and_reading_goes_on_where_one_says(rig: Rig, eventually: Eventually) -> None:
+def test_a_deleted_offset_is_reported_and_reading_continues_where_the_caller_decides(
+    rig: Rig, eventually: Eventually
+) -> None:
     topic = rig.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     write(rig, topic, *((None, b"a%d" % n, 1) for n in range(5)), partition=0)
@@ -124,13 +126,13 @@ def test_an_offset_that_is_gone_is_told_and_reading_goes_on_where_one_says(rig: 
     lost: dict[TopicPartition, int] = {}
     others: list[RecordBatch] = []
 
-    def told() -> bool:
+    def reported() -> bool:
         others.extend(consumer.poll(10, 0.05))
         lost.update(consumer.lost_positions())
         return bool(lost) and sum(map(len, others)) == 5
 
     with reading(rig, {first: 1, second: 0}) as consumer:
-        eventually(told, "the lost position")
+        eventually(reported, "the lost position")
         assert lost == {first: 1}
         assert {tp for tp, *_ in rows_of(others)} == {second}, "the other partition is read all the same"
         assert consumer.lost_positions() == {}

@@ -116,7 +116,7 @@ def failure(code: int) -> Message:
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE | UNREACHABLE))
-def test_reading_goes_on_after_an_error_that_passes_by_itself(
+def test_reading_continues_after_an_error_that_passes_by_itself(
     client: Client, consumer: ConfluentConsumer, code: int
 ) -> None:
     client.ready = [failure(code), record(0)]
@@ -124,7 +124,7 @@ def test_reading_goes_on_after_an_error_that_passes_by_itself(
 
 
 @pytest.mark.parametrize("code", sorted(POSITION_LOST))
-def test_a_lost_position_is_told_once_and_the_records_beside_it_are_not_lost(
+def test_a_lost_position_is_reported_once_and_the_records_beside_it_are_not_lost(
     client: Client, consumer: ConfluentConsumer, code: int
 ) -> None:
     other = TopicPartition("t", 1)
@@ -175,7 +175,7 @@ def test_a_broker_that_is_away_when_an_unknown_topic_is_asked_for_is_waited_for(
     assert [list(batch.offsets) for batch in consumer.poll(10, 0)] == [[1]]
 
 
-def test_an_outage_in_which_a_topic_is_unknown_is_one_line_in_the_log_however_often_it_is_said(
+def test_an_outage_in_which_a_topic_is_unknown_is_one_log_line_however_often_it_is_noticed(
     client: Client, consumer: ConfluentConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.kafka.missing_topics._PATIENCE_S", 0.0)
@@ -284,7 +284,7 @@ def test_a_lost_position_is_not_suspected_before_a_seek_but_others_are(
     assert set(ends.asked_about[-1]) == {TP, other}
 
 
-def test_pausing_and_resuming_begins_the_time_anew(client: Client, consumer: ConfluentConsumer, ends: Ends) -> None:
+def test_pausing_and_resuming_begins_the_time_again(client: Client, consumer: ConfluentConsumer, ends: Ends) -> None:
     consumer.poll(10, 0)
     consumer.pause([TP])
     for _ in range(3):

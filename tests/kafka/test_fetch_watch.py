@@ -163,7 +163,7 @@ def catch_up(partitions: int, each_s: float, for_s: float = 3600) -> tuple[int, 
         ("one large answer after the other", 1, 45, 3, 75),
     ],
 )
-def test_who_catches_up_over_a_busy_line_is_let_alone_before_long(
+def test_a_standby_that_catches_up_over_a_busy_line_is_left_alone_before_long(
     case: str, partitions: int, each_s: float, most_restarts: int, least: int
 ) -> None:
     restarts, got = catch_up(partitions, each_s)
@@ -171,7 +171,7 @@ def test_who_catches_up_over_a_busy_line_is_let_alone_before_long(
     assert got >= least, case
 
 
-def test_what_was_moved_by_something_else_than_records_is_looked_at_anew() -> None:
+def test_what_was_moved_by_something_else_than_records_is_looked_at_again() -> None:
     watch = FetchWatch()
     looks(watch, (0, 5, 9), (N, 5, 9))
     watch.forget([TP])
@@ -240,7 +240,7 @@ def stop_giving(consumer: ConfluentConsumer, tp: TopicPartition) -> None:
 
 
 @pytest.mark.long
-def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_repetition(
+def test_a_stalled_partition_is_fetched_again_without_loss_or_repetition(
     real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None]
 ) -> None:
     topic = real.topic(partitions=3)
@@ -254,10 +254,10 @@ def test_a_partition_that_has_stopped_giving_is_fetched_anew_without_loss_or_rep
     stop_giving(consumer, stuck)
     for tp in (stuck, busy, paused):
         write(real, topic, 4, tp.partition)
-    with capture_logs() as said:
+    with capture_logs() as message:
         read = poll_until(consumer, {stuck: 7, busy: 7})
     assert read == {stuck: [3, 4, 5, 6], busy: [3, 4, 5, 6]}
-    [line] = [line for line in said if line["event"] == "partition gave nothing, fetching again"]
+    [line] = [line for line in message if line["event"] == "partition gave nothing, fetching again"]
     assert line["log_level"] == "warning"
     assert (line["topic"], line["partition"], line["position"], line["end"]) == (topic, 0, 3, 7)
     assert line["silent_s"] >= 1.0

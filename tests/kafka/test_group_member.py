@@ -26,7 +26,7 @@ from penstock.kafka.settings import MISSING_TOPIC
 
 @pytest.fixture
 def member() -> Iterator[ConfluentGroupMember]:
-    it = ConfluentGroupMember("127.0.0.1:1", "group", "seat", {})
+    it = ConfluentGroupMember("127.0.0.1:1", "group", "member", {})
     yield it
     it.close()
 
@@ -45,7 +45,7 @@ def member() -> Iterator[ConfluentGroupMember]:
         (KafkaError.REBALANCE_IN_PROGRESS, StreamsError),
     ],
 )
-def test_what_no_waiting_mends_is_final_and_says_so_in_kafkas_words(
+def test_a_permanent_error_is_final_and_reported_in_kafkas_words(
     member: ConfluentGroupMember, code: int, expected: type[StreamsError]
 ) -> None:
     detail = KafkaError(code)
@@ -55,12 +55,12 @@ def test_what_no_waiting_mends_is_final_and_says_so_in_kafkas_words(
 
 
 @pytest.mark.parametrize(
-    ("after", "expected"), [("", SessionLostError), ("seat-1", ApplicationStateError)], ids=["lost", "taken"]
+    ("after", "expected"), [("", SessionLostError), ("member-1", ApplicationStateError)], ids=["lost", "taken"]
 )
-def test_a_fenced_commit_means_another_process_only_if_the_session_still_stands(
+def test_a_fenced_commit_means_another_process_only_if_the_session_has_not_ended(
     member: ConfluentGroupMember, monkeypatch: pytest.MonkeyPatch, after: str, expected: type[StreamsError]
 ) -> None:
-    ids = ["seat-1", after]
+    ids = ["member-1", after]
 
     def commit(**_: object) -> None:
         raise KafkaException(KafkaError(KafkaError.FENCED_INSTANCE_ID))
@@ -73,7 +73,7 @@ def test_a_fenced_commit_means_another_process_only_if_the_session_still_stands(
 
 
 def test_without_a_session_nothing_is_sent(member: ConfluentGroupMember) -> None:
-    with pytest.raises(StreamsError, match="'seat' has no session in group 'group'") as refused:
+    with pytest.raises(StreamsError, match="'member' has no session in group 'group'") as refused:
         member.commit({TopicPartition("lines", 0): CommittedOffset(1)})
     assert type(refused.value) is StreamsError
 
@@ -82,7 +82,7 @@ class Client:
     """Reports once that the topic is unknown, like librdkafka."""
 
     def __init__(self, code: int, topic: str | None) -> None:
-        self.said: list[Message] = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
+        self.message: list[Message] = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
         self.exists = True
         self.asked: list[str] = []
 
@@ -90,7 +90,7 @@ class Client:
         pass
 
     def poll(self, timeout_s: float) -> Message | None:
-        return self.said.pop() if self.said else None
+        return self.message.pop() if self.message else None
 
     def list_topics(self, topic: str, timeout_s: float) -> ClusterMetadata:
         self.asked.append(topic)
@@ -100,7 +100,7 @@ class Client:
         return found
 
 
-def seated(member: ConfluentGroupMember, code: int, topic: str | None) -> Client:
+def joined_member(member: ConfluentGroupMember, code: int, topic: str | None) -> Client:
     member.close()
     client = Client(code, topic)
     member._client = client  # type: ignore[assignment]  # all of it that is used here
@@ -112,7 +112,7 @@ def seated(member: ConfluentGroupMember, code: int, topic: str | None) -> Client
 def test_a_topic_that_is_unknown_is_not_asked_for_before_its_broker_had_time(
     member: ConfluentGroupMember, code: int
 ) -> None:
-    client = seated(member, code, "lines")
+    client = joined_member(member, code, "lines")
     client.exists = False
     member.poll(0)
     member.poll(0)
@@ -121,23 +121,23 @@ def test_a_topic_that_is_unknown_is_not_asked_for_before_its_broker_had_time(
 
 @pytest.mark.parametrize("topic", ["lines", None])
 @pytest.mark.parametrize("code", sorted(MISSING_TOPIC))
-def test_a_topic_that_is_unknown_for_a_moment_keeps_the_seat_and_one_that_is_gone_gives_it_up(
+def test_a_topic_unknown_for_a_moment_keeps_the_member_and_a_deleted_one_ends_it(
     member: ConfluentGroupMember, code: int, topic: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.kafka.missing_topics._PATIENCE_S", 0.0)
-    client = seated(member, code, topic)
+    client = joined_member(member, code, topic)
     member.poll(0)
     assert client.asked == ["lines"]
     client.exists = False
-    client.said = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
+    client.message = [Message(topic=topic, partition=-1, offset=-1, error=KafkaError(code))]
     with pytest.raises(MissingTopicError, match="topic 'lines' does not exist any more"):
         member.poll(0)
 
 
-def test_a_topic_that_the_seat_is_for_no_more_may_stay_away(
+def test_a_topic_that_is_no_longer_subscribed_may_be_missing(
     member: ConfluentGroupMember, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = seated(member, KafkaError.UNKNOWN_TOPIC_OR_PART, "lines")
+    client = joined_member(member, KafkaError.UNKNOWN_TOPIC_OR_PART, "lines")
     client.exists = False
     member.poll(0)
     member.subscribe(["others"], lambda partitions: None)
@@ -173,7 +173,7 @@ class Group:
 
 
 @pytest.mark.parametrize("before", [[], ["on_assign", "on_revoke"], ["on_assign", "on_lost"]], ids=str)
-def test_who_gets_no_seat_for_a_minute_makes_room_for_another_client(
+def test_a_client_that_cannot_join_for_a_minute_is_replaced(
     member: ConfluentGroupMember, monkeypatch: pytest.MonkeyPatch, before: list[str]
 ) -> None:
     clock, group = Clock(), Group()
@@ -188,7 +188,7 @@ def test_who_gets_no_seat_for_a_minute_makes_room_for_another_client(
     clock.now += 60
     member.poll(0)
     clock.now += 0.1
-    with pytest.raises(SessionLostError, match="'seat' has no session in group 'group' for 60 s: join again"):
+    with pytest.raises(SessionLostError, match="'member' has no session in group 'group' for 60 s: join again"):
         member.poll(0)
     group.on["on_assign"](group, [])
     clock.now += 1000
@@ -203,7 +203,7 @@ class Stuck:
         self.waiting: list[str] = []
 
     def memberid(self) -> str:
-        return "seat-1"
+        return "member-1"
 
     def commit(self, **_: object) -> None:
         self._wait("commit")
@@ -226,7 +226,7 @@ def test_a_commit_that_is_never_answered_makes_room_for_another_client_and_so_do
     stuck = Stuck()
     member._client = stuck  # type: ignore[assignment]  # all of it that is used here
     try:
-        with pytest.raises(SessionLostError, match="a commit of member 'seat' in group 'group' has no answer after"):
+        with pytest.raises(SessionLostError, match="a commit of member 'member' in group 'group' has no answer after"):
             member.commit({TopicPartition("lines", 0): CommittedOffset(5)})
         member.close()
         assert stuck.waiting == ["commit", "close"]
@@ -234,7 +234,7 @@ def test_a_commit_that_is_never_answered_makes_room_for_another_client_and_so_do
         stuck.returned.set()
 
 
-def test_a_client_that_does_not_end_in_good_order_is_told_of(member: ConfluentGroupMember) -> None:
+def test_a_client_that_does_not_close_cleanly_is_reported(member: ConfluentGroupMember) -> None:
     member._client.close()
 
     def close() -> None:

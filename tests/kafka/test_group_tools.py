@@ -14,7 +14,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka import group_tools
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import GroupMember
-from penstock.kafka.group_members import seat_of
+from penstock.kafka.group_members import instance_id_of
 from penstock.kafka.group_tools import GroupTools
 
 Eventually = Callable[[Callable[[], bool], str], None]
@@ -25,21 +25,21 @@ def tools(broker: str) -> GroupTools:
     return GroupTools(broker)
 
 
-def seated(broker: str, group: str, topic: str, eventually: Eventually) -> GroupMember:
+def joined_member(broker: str, group: str, topic: str, eventually: Eventually) -> GroupMember:
     """Returns a member that has joined."""
-    member = ConfluentClients(broker, group).group_member("seat")
-    told: list[object] = []
-    member.subscribe([topic], told.append)
+    member = ConfluentClients(broker, group).group_member("instance_id")
+    reported: list[object] = []
+    member.subscribe([topic], reported.append)
 
     def joined() -> bool:
         member.poll(0.05)
-        return bool(told)
+        return bool(reported)
 
     eventually(joined, "the member has joined")
     return member
 
 
-def test_the_seat_of_one_that_has_gone_is_freed_at_once_and_then_offsets_can_be_committed(
+def test_a_static_member_whose_process_is_gone_is_removed_at_once_and_then_offsets_can_be_committed(
     broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -47,16 +47,16 @@ def test_the_seat_of_one_that_has_gone_is_freed_at_once_and_then_offsets_can_be_
     topic = group = topic_name("left")
     tools.create_topics([NewTopic(topic, 1)])
     assert tools.members(group) == ()
-    tools.free_seats(group)  # there is none
+    tools.free_static_members(group)  # there is none
     assert group not in tools.groups()
-    seated(broker, group, topic, eventually).close()
+    joined_member(broker, group, topic, eventually).close()
     [member] = tools.members(group)
-    assert (member.seat, str(member)) == ("seat", "seat of 127.0.0.1")
+    assert (member.instance_id, str(member)) == ("instance_id", "member of 127.0.0.1")
     assert group in tools.groups()
     offsets = {TopicPartition(topic, 0): CommittedOffset(0)}
     with pytest.raises(ApplicationStateError, match="has members"):
         tools.commit(group, offsets)
-    tools.free_seats(group)
+    tools.free_static_members(group)
     assert tools.members(group) == ()
     tools.commit(group, offsets)
 
@@ -68,7 +68,7 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
     monkeypatch.setattr(group_tools, "_BACK_S", 60.0)  # it is seen as soon as it is back, however busy the machine
     topic = group = topic_name("lives")
     tools.create_topics([NewTopic(topic, 1)])
-    member = seated(broker, group, topic, eventually)
+    member = joined_member(broker, group, topic, eventually)
     ended = threading.Event()
 
     def live() -> None:
@@ -78,15 +78,15 @@ def test_a_member_that_lives_comes_back_and_that_is_noticed(
     living = threading.Thread(target=live)
     living.start()
     try:
-        with pytest.raises(ApplicationStateError, match=r"has joined it again, so it lives: seat of 127\.0\.0\.1"):
-            tools.free_seats(group)
+        with pytest.raises(ApplicationStateError, match=r"has joined it again, so it lives: member of 127\.0\.0\.1"):
+            tools.free_static_members(group)
     finally:
         ended.set()
         living.join()
         member.close()
 
 
-def test_a_member_without_a_seat_can_only_leave_by_itself(
+def test_a_member_without_a_static_id_can_only_leave_by_itself(
     broker: str, tools: GroupTools, topic_name: Callable[[str], str], eventually: Eventually
 ) -> None:
     topic = group = topic_name("dynamic")
@@ -102,13 +102,13 @@ def test_a_member_without_a_seat_can_only_leave_by_itself(
     with pytest.raises(
         ApplicationStateError, match=r"they have no group\.instance\.id: rdkafka-.* of 127\.0\.0\.1\. Stop"
     ):
-        tools.free_seats(group)
+        tools.free_static_members(group)
     consumer.close()
     assert tools.members(group) == ()
 
 
 @pytest.mark.parametrize(
-    ("member_id", "client_id", "seat"),
+    ("member_id", "client_id", "instance_id"),
     [
         ("app-1-14401d05-998b-4c02-806e-7f460ccddf56", "rdkafka", "app-1"),
         ("rdkafka-14401d05-998b-4c02-806e-7f460ccddf56", "rdkafka", None),
@@ -116,7 +116,7 @@ def test_a_member_without_a_seat_can_only_leave_by_itself(
         ("", "", None),
     ],
 )
-def test_the_id_of_a_static_member_stands_in_front_of_its_members_id(
-    member_id: str, client_id: str, seat: str | None
+def test_the_id_of_a_static_member_is_the_prefix_of_its_member_id(
+    member_id: str, client_id: str, instance_id: str | None
 ) -> None:
-    assert seat_of(member_id, client_id) == seat
+    assert instance_id_of(member_id, client_id) == instance_id

@@ -50,10 +50,10 @@ def test_a_topic_that_the_application_had_is_missed_once_offsets_are_committed(
     broker.delete_topic(lost)
     with pytest.raises(InternalTopicError) as refusal:
         start(broker, *INTERNAL)
-    said = str(refusal.value)
-    assert said.startswith(f"application 'app': internal topic '{lost}' is gone")
+    message = str(refusal.value)
+    assert message.startswith(f"application 'app': internal topic '{lost}' is gone")
     for part in (held, "No local state was deleted", "backup", "'penstock reset'"):
-        assert part in said
+        assert part in message
     assert lost not in FakeClients("app", broker).admin().topics(), "nothing was created"
 
 

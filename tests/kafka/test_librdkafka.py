@@ -121,12 +121,12 @@ def test_what_is_not_bytes_is_refused_with_the_topic_and_the_type(real: Rig, par
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "message"),
     [(("h", "text"), "the header for topic 't' is of type str"), ((b"h", b"v"), "name of a header for topic 't'")],
 )
-def test_a_header_of_other_types_is_refused(real: Rig, header: Any, said: str) -> None:
+def test_a_header_of_other_types_is_refused(real: Rig, header: Any, message: str) -> None:
     producer = real.clients.producer()
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         producer.send("t", b"k", b"v", 1, [header])
     producer.close()
 
@@ -210,7 +210,7 @@ def test_a_topic_that_librdkafka_gives_up_is_nothing_to_die_of(real: Rig, reques
 
 @pytest.mark.parametrize("sent_before", [False, True])
 @pytest.mark.parametrize("call", ["poll", "send", "flush"])
-def test_a_producer_that_came_to_its_end_says_why(real: Rig, call: str, sent_before: bool) -> None:
+def test_a_producer_that_came_to_its_end_reports_why(real: Rig, call: str, sent_before: bool) -> None:
     producer = producer_with(real, bootstrap_servers=NOWHERE)
     if sent_before:
         producer.send("t", b"k", b"v", 1)
@@ -372,11 +372,11 @@ def test_another_version_of_confluent_kafka_is_left_alone(
         producer.close()
     finally:
         consumer.close()
-    said = capsys.readouterr()
-    assert "confluent-kafka is 9.9.9; the binding supports" in said.out + said.err
+    message = capsys.readouterr()
+    assert "confluent-kafka is 9.9.9; the binding supports" in message.out + message.err
 
 
-def test_without_a_compiler_the_reason_is_said(
+def test_without_a_compiler_the_reason_is_reported(
     fresh_binding: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def missing(name: str) -> None:
@@ -384,8 +384,8 @@ def test_without_a_compiler_the_reason_is_said(
 
     monkeypatch.setattr("penstock.kafka.binding.import_module", missing)
     assert binding() is None
-    said = capsys.readouterr()
-    assert "install penstock again where there is a C compiler" in said.out + said.err
+    message = capsys.readouterr()
+    assert "install penstock again where there is a C compiler" in message.out + message.err
 
 
 @pytest.mark.parametrize(

@@ -53,17 +53,17 @@ def outages(request: pytest.FixtureRequest) -> list[float]:
 
 
 class Program:
-    """A program of ``outage_programs.py``; ``said`` is the last line that it has printed."""
+    """A program of ``outage_programs.py``; ``message`` is the last line that it has printed."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self._said, self._errors = folder / "said", folder / "errors"
-        with self._said.open("w") as said, self._errors.open("w") as errors:
+        self._messages, self._errors = folder / "message", folder / "errors"
+        with self._messages.open("w") as message, self._errors.open("w") as errors:
             command = [sys.executable, "-m", "tests.kafka.outage_programs", *arguments]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=errors)
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=message, stderr=errors)
 
     @property
-    def said(self) -> str:
-        lines = self._said.read_text().rpartition("\n")[0].splitlines()
+    def message(self) -> str:
+        lines = self._messages.read_text().rpartition("\n")[0].splitlines()
         return lines[-1] if lines else ""
 
     def await_more(self, than: int, progress: Callable[[], int], what: str) -> None:
@@ -106,17 +106,17 @@ def topic_on(kafka: Kafka, name: str) -> Admin:
 
 
 @pytest.mark.submission
-def test_a_seat_is_kept_or_taken_again_after_every_outage(
+def test_a_static_member_remains_or_joins_again_after_every_outage(
     kafka: Kafka, outages: list[float], topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    topic = group = topic_name("seat")
+    topic = group = topic_name("member")
     admin, here = topic_on(kafka, topic), TopicPartition(topic, 0)
 
     def committed() -> int:
         found = admin.committed(group)
         return found[here].offset if found else 0
 
-    with program(tmp_path, "seat", kafka.proxy.address, group, topic) as it:
+    with program(tmp_path, "member", kafka.proxy.address, group, topic) as it:
         play(kafka, outages, it, committed)
 
 
@@ -129,7 +129,7 @@ def test_no_question_to_a_broker_that_goes_away_ends_the_process(
     topic_on(kafka, topic)
 
     def least_answered() -> int:
-        answers: dict[str, int] = json.loads(it.said or "{}")
+        answers: dict[str, int] = json.loads(it.message or "{}")
         return min(answers.values()) if len(answers) == 8 else 0
 
     with program(tmp_path, "questions", kafka.proxy.address, group, topic) as it:

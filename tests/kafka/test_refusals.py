@@ -17,7 +17,7 @@ def test_a_producer_with_a_record_of_which_nobody_knows_whether_it_is_written_is
 
 
 @pytest.mark.parametrize("code", [KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError.NOT_ENOUGH_REPLICAS])
-def test_one_whose_record_is_certainly_not_written_aborts_the_transaction_and_goes_on(code: int) -> None:
+def test_a_producer_whose_record_is_certainly_not_written_aborts_the_transaction_and_continues(code: int) -> None:
     error = refused_in_transaction(code, None, "out", 0, b"k")
     assert isinstance(error, TransactionAbortedError)
     assert not error.producer_is_spent

@@ -89,20 +89,20 @@ def test_a_client_setting_that_librdkafka_does_not_know_is_refused_at_once_and_t
     ],
 )
 def test_a_value_that_librdkafka_refuses_is_refused_at_once_in_its_words(key: str, value: object, why: str) -> None:
-    said = refusal(key, value)
-    assert said.startswith(f"configuration key {key!r}: ")
-    assert why in said
-    assert said.endswith(f"(got {value!r})")
+    message = refusal(key, value)
+    assert message.startswith(f"configuration key {key!r}: ")
+    assert why in message
+    assert message.endswith(f"(got {value!r})")
 
 
 def test_a_setting_of_the_other_client_is_refused_since_it_would_do_nothing() -> None:
     assert refusal("producer.fetch.max.bytes", 1).endswith("for the other client: 'consumer.fetch.max.bytes'")
 
 
-def test_where_reading_begins_is_said_topic_by_topic() -> None:
-    said = refusal("consumer.auto.offset.reset", "latest")
-    assert "offset_reset='latest'" in said
-    assert "Consumed.with_offset_reset_policy" in said
+def test_the_first_offset_is_configured_topic_by_topic() -> None:
+    message = refusal("consumer.auto.offset.reset", "latest")
+    assert "offset_reset='latest'" in message
+    assert "Consumed.with_offset_reset_policy" in message
 
 
 @pytest.mark.parametrize(
@@ -151,10 +151,10 @@ def test_a_heartbeat_that_is_no_whole_number_is_refused(heartbeat_ms: str) -> No
 def test_overrides_reach_the_clients_they_are_meant_for() -> None:
     overrides = {"fetch.wait.max.ms": 7, "session.timeout.ms": 9000}
     reading = consumer_settings("b:1", "g", overrides)
-    seated = member_settings("b:1", "g", "seat", overrides)
+    settings = member_settings("b:1", "g", "member", overrides)
     assert reading["fetch.wait.max.ms"] == 7
     assert "session.timeout.ms" not in reading, "a reader has no session"
-    assert seated["session.timeout.ms"] == 9000
+    assert settings["session.timeout.ms"] == 9000
     assert producer_settings("b:1", {"linger.ms": 0})["linger.ms"] == 0
 
 
@@ -200,7 +200,7 @@ SCRAM = {
 }
 
 
-def test_how_to_come_in_is_said_once_for_all_clients() -> None:
+def test_credentials_are_configured_once_for_all_clients() -> None:
     made = ConfluentClients.of(StreamsConfig.of({"application.id": "app", **SCRAM}))
     known = {key: value for key, value in SCRAM.items() if key != "sasl.mechanism"} | {
         "sasl.mechanisms": "SCRAM-SHA-256"  # librdkafka's other name of the same
@@ -217,7 +217,7 @@ def test_a_client_may_come_in_by_another_way_than_the_others() -> None:
     assert made.consumer_overrides["sasl.mechanisms"] == "SCRAM-SHA-256"
 
 
-def test_what_all_clients_are_told_is_no_setting_of_internal_topics() -> None:
+def test_settings_of_all_clients_are_no_settings_of_internal_topics() -> None:
     assert StreamsConfig.of({"application.id": "app", **SCRAM}).client_entries("topic.") == {}
 
 
@@ -241,23 +241,23 @@ def test_clients_are_shown_without_their_secrets(shown: Callable[[object], str])
     ],
 )
 def test_a_security_setting_of_java_is_refused_with_what_takes_its_place(key: str, instead: str) -> None:
-    said = refusal(key, 'ScramLoginModule required username="alice" password="secret-of-alice";')
-    assert said.startswith(f"configuration key {key!r} is for Java's clients: ")
-    assert instead in said
-    assert "secret-of-alice" not in said
+    message = refusal(key, 'ScramLoginModule required username="alice" password="secret-of-alice";')
+    assert message.startswith(f"configuration key {key!r} is for Java's clients: ")
+    assert instead in message
+    assert "secret-of-alice" not in message
 
 
 def test_a_mistyped_security_setting_names_the_nearest_and_no_secret() -> None:
-    said = refusal("sasl.pasword", "secret-of-alice")
-    assert said == "unknown configuration key 'sasl.pasword'; did you mean 'sasl.password'?"
-    said = refusal("security.protocol", "secret")
-    assert "Invalid value" in said
+    message = refusal("sasl.pasword", "secret-of-alice")
+    assert message == "unknown configuration key 'sasl.pasword'; did you mean 'sasl.password'?"
+    message = refusal("security.protocol", "secret")
+    assert "Invalid value" in message
 
 
 def test_librdkafkas_refusal_of_a_secret_does_not_say_it() -> None:
-    said = refusal("sasl.oauthbearer.assertion.algorithm", "secret-of-alice")
-    assert said.endswith("(got ****)")
-    assert "secret-of-alice" not in said
+    message = refusal("sasl.oauthbearer.assertion.algorithm", "secret-of-alice")
+    assert message.endswith("(got ****)")
+    assert "secret-of-alice" not in message
 
 
 @pytest.mark.parametrize("question", ["topics", "reach"])
@@ -326,8 +326,8 @@ def test_a_refusal_for_good_is_not() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE | UNREACHABLE))
-def test_a_seat_in_the_group_outlives_what_passes_by_itself(code: int) -> None:
-    member = clients(bootstrap__servers="127.0.0.1:1").group_member("seat")
+def test_a_static_member_survives_temporary_errors(code: int) -> None:
+    member = clients(bootstrap__servers="127.0.0.1:1").group_member("member")
     member._refused(KafkaError(code), "lines")  # type: ignore[attr-defined]  # what a poll of librdkafka's may bring
     member.close()
 

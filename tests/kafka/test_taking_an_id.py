@@ -41,7 +41,7 @@ NOBODY = KafkaError(KafkaError._TIMED_OUT, "nobody answers", retriable=True)
 NOT_ALLOWED = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "not allowed", fatal=True)
 
 
-def test_who_takes_an_id_asks_again_as_soon_as_the_open_transaction_may_be_ended() -> None:
+def test_a_producer_that_takes_an_id_asks_again_as_soon_as_the_open_transaction_may_have_ended() -> None:
     client = Librdkafka(NOBODY, ENDING, ENDING)
     Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)
     assert not client.answers

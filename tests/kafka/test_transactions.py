@@ -48,16 +48,16 @@ def producing(rig: Rig, name: str = "0") -> Iterator[TransactionalProducer]:
 
 
 @contextmanager
-def seated(rig: Rig, topic: str, eventually: Eventually, instance: str = "seat") -> Iterator[GroupMember]:
+def joined_member(rig: Rig, topic: str, eventually: Eventually, instance: str = "member") -> Iterator[GroupMember]:
     assigned: list[frozenset[TopicPartition] | None] = []
     with closing(rig.clients.group_member(instance)) as member:
         member.subscribe([topic], assigned.append)
 
-        def has_a_seat() -> bool:
+        def has_joined() -> bool:
             member.poll(0.1)
             return bool(assigned)
 
-        eventually(has_a_seat, "membership in the group")
+        eventually(has_joined, "membership in the group")
         yield member
 
 
@@ -142,7 +142,7 @@ def test_offsets_are_committed_with_the_records(rig: Rig, eventually: Eventually
     topic = rig.topic(2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     offsets = {first: CommittedOffset(1, "note"), second: CommittedOffset(7, "")}
-    with seated(rig, topic, eventually) as member, producing(rig) as producer:
+    with joined_member(rig, topic, eventually) as member, producing(rig) as producer:
         producer.send(topic, b"k", b"1", 1, None, 0)
         producer.commit_transaction(offsets, member.group_metadata()).result(40)
         with closing(committed_only(rig.clients).consumer()) as consumer:
@@ -159,7 +159,7 @@ def test_offsets_are_committed_with_the_records(rig: Rig, eventually: Eventually
 def test_offsets_of_a_transaction_that_is_aborted_do_not_count(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
-    with seated(rig, topic, eventually) as member, producing(rig) as producer:
+    with joined_member(rig, topic, eventually) as member, producing(rig) as producer:
         producer.commit_transaction({tp: CommittedOffset(5, "")}, member.group_metadata()).result(40)
         producer.begin_transaction()
         producer.send(topic, b"k", b"1", 1, None, 0)
@@ -184,7 +184,7 @@ def test_the_last_to_take_an_id_has_it(rig: Rig, eventually: Eventually, reader:
         eventually(it.comes_to(b"of the successor"), "the successor's record alone")
 
 
-def test_a_fenced_producer_says_so_when_it_sends(rig: Rig, eventually: Eventually) -> None:
+def test_a_fenced_producer_raises_when_it_sends(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic()
     with producing(rig) as zombie, producing(rig):
 
@@ -199,16 +199,16 @@ def test_a_fenced_producer_says_so_when_it_sends(rig: Rig, eventually: Eventuall
         eventually(refused, "the refusal")
 
 
-def test_offsets_of_a_member_that_has_lost_its_seat_are_refused_and_the_producer_goes_on(
+def test_offsets_of_a_replaced_member_are_refused_and_the_producer_continues(
     rig: Rig, eventually: Eventually, reader: Callable[[str], Reader]
 ) -> None:
     topic = rig.topic()
     it = reader(topic)
     tp = TopicPartition(topic, 0)
     with producing(rig) as producer:
-        with seated(rig, topic, eventually) as member:
+        with joined_member(rig, topic, eventually) as member:
             old = member.group_metadata()
-        with seated(rig, topic, eventually) as member:
+        with joined_member(rig, topic, eventually) as member:
             producer.send(topic, b"k", b"refused", 1, None, 0)
             with pytest.raises(TransactionAbortedError) as refused:
                 producer.commit_transaction({tp: CommittedOffset(1, "")}, old).result(40)

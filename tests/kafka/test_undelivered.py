@@ -44,25 +44,25 @@ def native(address: str, settings: Mapping[str, Any]) -> RecordProducer:
 
 
 @pytest.mark.parametrize("make", [confluent, compiled])
-def test_records_that_no_broker_takes_are_told_to_be_undelivered(
+def test_records_that_no_broker_takes_are_reported_as_undelivered(
     make: Callable[[str], RecordProducer], eventually: Callable[[Callable[[], bool], str], None]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody, closing(make(f"127.0.0.1:{nobody.getsockname()[1]}")) as it:
         it.send("t", b"k", b"v", 1, None, 0)
-        told: list[UndeliveredError] = []
+        reported: list[UndeliveredError] = []
 
-        def is_told() -> bool:
+        def is_explained() -> bool:
             try:
                 it.flush(0.05)
             except UndeliveredError as error:
-                told.append(error)
-            return bool(told)
+                reported.append(error)
+            return bool(reported)
 
-        eventually(is_told, "it is told")
-        check(told[0], it)
+        eventually(is_explained, "it is told")
+        check(reported[0], it)
 
 
-def test_the_fake_producer_tells_it_likewise() -> None:
+def test_the_fake_producer_reports_it_likewise() -> None:
     broker = FakeBroker()
     FakeClients("g", broker).admin().create_topics([NewTopic("t", 1)])
     producer = FakeProducer(broker)
@@ -70,16 +70,16 @@ def test_the_fake_producer_tells_it_likewise() -> None:
     producer.send("t", b"k", b"v", 1, None, 0)
     producer.poll()
     producer.expire()
-    with pytest.raises(UndeliveredError) as told:
+    with pytest.raises(UndeliveredError) as reported:
         producer.poll()
-    check(told.value, producer)
+    check(reported.value, producer)
 
 
-def check(told: UndeliveredError, producer: RecordProducer) -> None:
+def check(reported: UndeliveredError, producer: RecordProducer) -> None:
     """Asserts that the error names the topic, and that each further call raises it again until ``give_up``."""
-    assert "topic 't' within message.timeout.ms" in str(told)
-    assert not isinstance(told, TransactionAbortedError)
-    assert not told.producer_is_spent
+    assert "topic 't' within message.timeout.ms" in str(reported)
+    assert not isinstance(reported, TransactionAbortedError)
+    assert not reported.producer_is_spent
     mark = producer.mark()
     for ask in (producer.poll, lambda: producer.flush(0.01)):
         with pytest.raises(UndeliveredError):
@@ -137,7 +137,7 @@ def test_a_send_that_waits_in_a_full_queue_ends_when_another_thread_withholds_th
                 producer.send("t", b"k", b"later", 1, None, 0)
 
 
-def test_a_producer_that_is_withheld_refuses_records_and_tells_of_each_loss_until_it_resumes(rig: Rig) -> None:
+def test_a_producer_that_is_withheld_refuses_records_and_reports_each_loss_until_it_resumes(rig: Rig) -> None:
     topic = rig.topic()
     with closing(rig.clients.producer()) as producer:
         producer.send(topic, b"k", b"before", 1, None, 0)

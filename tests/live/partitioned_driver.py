@@ -137,7 +137,7 @@ class _Hosted:
     def _begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         rows = open_task_stores(None, self._program.stores.values())
         self.state_manager = StateManager(self.id, self._program, rows, self._collector)
-        self.state_manager.goes_on_from(offsets)
+        self.state_manager.continue_from(offsets)
         for name, log in self._program.changelogs.items():
             written = self._driver.topics[log.topic][self.id.partition]
             if log.is_source_topic:
@@ -146,7 +146,7 @@ class _Hosted:
             times, headers = [record.timestamp for record in written], [record.headers or None for record in written]
             self.state_manager.restore(name, keys, values, times, len(written), headers)
         stores = self._driver.global_stores
-        self._task = Task(self.state_manager, self._collector, stores, clock_stands=True)
+        self._task = Task(self.state_manager, self._collector, stores, clock_is_frozen=True)
         for topic in self._read:
             self._task.set_caught_up(TopicPartition(topic, self.id.partition), True)
         self._task.resume(offsets)

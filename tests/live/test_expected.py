@@ -29,8 +29,8 @@ def is_another_in_a_bunch(case: Case) -> bool:
     """Returns True for punctuators (in Kafka Streams' driver, records of other sub-topologies move their time, too),
     values with names of topics, nodes or tasks, and buffers bounded in bytes, in which a topic's name counts."""
     functions = {step.get("fn", "").partition(":")[0] for step in case["topology"]}
-    told = functions & {"tick_stream", "ticks", "each_child", "meta"}
-    return bool(told) or any("max_bytes" in step for step in case["topology"])
+    reported = functions & {"tick_stream", "ticks", "each_child", "meta"}
+    return bool(reported) or any("max_bytes" in step for step in case["topology"])
 
 
 CASES = [
@@ -75,7 +75,7 @@ OWN = [
 
 
 @pytest.mark.parametrize("case", OWN, ids=lambda case: case["name"])
-def test_of_what_kafka_streams_has_not_it_does_what_the_model_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_that_kafka_streams_lacks_agree_with_the_model(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bunches, "BASE_MS", 0)
     assert on_one_partition(case) == model(case)["output"]
 

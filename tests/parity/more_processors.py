@@ -70,7 +70,7 @@ def _keep(context: Context, record: AnyRecord, argument: str, store: str) -> Non
 def meta(context: Context, headers: Headers) -> str:
     """Returns what a context reports about itself, as text."""
     at = context.record_metadata()
-    said = [
+    message = [
         "none" if at is None else f"{at.topic}-{at.partition}@{at.offset}",
         str(context.current_stream_time_ms()),
         str(context.current_system_time_ms()),
@@ -78,7 +78,7 @@ def meta(context: Context, headers: Headers) -> str:
         str(context.task_id),
         context.application_id,
     ]
-    return " ".join(said)
+    return " ".join(message)
 
 
 STEPS: dict[str, Step] = {
@@ -119,8 +119,8 @@ class Ticks(Processor[Any, Any, Any, Any]):
 
         def tick(now: int) -> None:
             nonlocal calls
-            said = f"{now}:{self._seen}:{meta(self._context, [])}"
-            self._context.forward(Record(schedule, said, now))
+            message = f"{now}:{self._seen}:{meta(self._context, [])}"
+            self._context.forward(Record(schedule, message, now))
             calls += 1
             if most and calls >= int(most):
                 begun.cancel()

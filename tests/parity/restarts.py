@@ -98,7 +98,7 @@ class RestartingDriver(TopologyTestDriver):
 
     def _restart(self, offsets: Mapping[TopicPartition, CommittedOffset], killed: bool) -> None:
         self._open(open_task_stores(self._state, self._program.stores.values()))
-        self._state_manager.goes_on_from(offsets)
+        self._state_manager.continue_from(offsets)
         if self._kills is not None:
             self._kills.aim() if killed else self._kills.spare()
         for name, log in self._program.changelogs.items():

@@ -172,11 +172,11 @@ def main(
         KafkaStreams() as oracle,
         Restorer(broker.bootstrap_servers) as restorer,
     ):
-        wrong = _told(check(cases, oracle, restorer))
+        wrong = _reported(check(cases, oracle, restorer))
     raise typer.Exit(1 if wrong else 0)
 
 
-def _told(results: Iterable[tuple[Case, Case, Case]]) -> int:
+def _reported(results: Iterable[tuple[Case, Case, Case]]) -> int:
     """Prints what was found; returns the number of cases and stores that were wrong."""
     cases = failed = 0
     same, other, unread = Counter[str](), Counter[str](), Counter[str]()

@@ -44,22 +44,22 @@ def case_of(steps: list[dict[str, Any]], *times: int) -> Case:
 
 
 def held(case: Case) -> tuple[BackfillReport, list[str]]:
-    told: list[str] = []
-    return hold_against_tasks([case], 60, told.append), told
+    reported: list[str] = []
+    return hold_against_tasks([case], 60, reported.append), reported
 
 
 def test_the_backfills_of_a_program_do_what_its_tasks_do() -> None:
-    report, told = held(case_of(COUNTS, 1, 5, 3))
+    report, reported = held(case_of(COUNTS, 1, 5, 3))
     assert (report.cases, report.backfills, report.refused, report.differences) == (1, 2, 0, {})
-    assert told == []
+    assert reported == []
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES.keys() - {"idle"}))
 def test_every_fifth_case_of_the_corpus_is_in_backfills_what_its_tasks_make_of_it(shape: str) -> None:
-    told: list[str] = []
-    report = hold_against_tasks(SHAPES[shape][::5], 600, told.append)
+    reported: list[str] = []
+    report = hold_against_tasks(SHAPES[shape][::5], 600, reported.append)
     assert report.cases > 0
-    assert told == []
+    assert reported == []
 
 
 def _result_more(clients: FakeClients, name: str) -> None:
@@ -90,7 +90,7 @@ def _offset_behind(clients: FakeClients, name: str) -> None:
         (_offset_behind, "offset of"),
     ],
 )
-def test_what_one_does_wrong_is_told(plant: Plant, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_reported(plant: Plant, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of(COUNTS, 1, 5, 3)
     done = []
 

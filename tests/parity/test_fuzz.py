@@ -15,7 +15,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.parity.compare import FIELDS, GIVEN, REFUSED, differing, first_difference, signature
-from tests.parity.fuzz.__main__ import told as summary
+from tests.parity.fuzz.__main__ import reported as summary
 from tests.parity.fuzz.generate import generate
 from tests.parity.fuzz.known import kafka_streams_own
 from tests.parity.fuzz.run import fuzz, numbered
@@ -198,12 +198,12 @@ class FakeKafkaStreams:
             yield {**result, "output": {"more": []}} if differs else result
 
 
-def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() -> None:
+def test_every_case_of_a_seed_is_played_once_and_differences_are_reported_minimised() -> None:
     cases = [generate(SEED, number) for number in range(120)]
     wrong = [case["name"] for case in cases if counts_twice(case) and "error" not in played(case)][:2]
     assert len(wrong) == 2
-    oracle, told = FakeKafkaStreams(wrong), list[str]()
-    report = fuzz(cast(KafkaStreams, oracle), islice(numbered(SEED), len(cases)), 600, told.append)
+    oracle, reported = FakeKafkaStreams(wrong), list[str]()
+    report = fuzz(cast(KafkaStreams, oracle), islice(numbered(SEED), len(cases)), 600, reported.append)
     assert report.cases == len(cases)
     assert set(oracle.asked) == {case["name"] for case in cases}
     assert [difference.found for difference in report.differences] == wrong
@@ -212,7 +212,7 @@ def test_every_case_of_a_seed_is_played_once_and_what_differs_is_told_small() ->
         assert len(difference.case["topology"]) <= 6
         assert len(difference.case["input"]) == 2
         assert difference.case["output"] == {"more": []}
-    assert [line.split()[0] for line in told] == wrong
+    assert [line.split()[0] for line in reported] == wrong
 
 
 TICKS: list[dict[str, Any]] = [
@@ -258,14 +258,14 @@ def test_an_error_of_kafka_streams_own_is_counted_apart_where_its_cause_is_there
 
 
 @pytest.mark.parametrize(("words", "known"), [(NO_TOPIC, 1), ("NullPointerException: null", 0)])
-def test_a_run_tells_such_errors_apart_from_differences(words: str, known: int) -> None:
+def test_a_run_distinguishes_such_errors_from_differences(words: str, known: int) -> None:
     class Refuses:
         def play(self, cases: Sequence[Case]) -> Iterator[Case]:
             return iter([{"name": "n", "error": words} for _ in cases])
 
     case = {"name": "n", "config": {}, "topology": SUPPRESSED, "input": []}
     assert "error" not in played(case)
-    report = fuzz(cast(KafkaStreams, Refuses()), iter([case]), 600, lambda told: None)
+    report = fuzz(cast(KafkaStreams, Refuses()), iter([case]), 600, lambda reported: None)
     assert (report.known.total(), len(report.differences)) == (known, 1 - known)
     assert ("Kafka Streams' own: 1 times" in summary(report)) == bool(known)
 
@@ -277,6 +277,6 @@ def test_a_case_that_is_too_large_for_the_jvm_is_not_played_on_penstock(monkeypa
                 yield {"name": case["name"], "error": "OutOfMemoryError: Java heap space"}
 
     monkeypatch.setattr("tests.parity.fuzz.run.on_penstock", lambda case: pytest.fail("it was played"))
-    report = fuzz(cast(KafkaStreams, Overflows()), islice(numbered(SEED), 3), 600, lambda told: None)
+    report = fuzz(cast(KafkaStreams, Overflows()), islice(numbered(SEED), 3), 600, lambda reported: None)
     assert (report.cases, report.too_large, report.differences) == (0, 3, [])
     assert "3 cases more are too large" in summary(report)

@@ -36,11 +36,11 @@ def test_a_case_that_is_refused_now_is_a_change() -> None:
 
 def test_changes_are_counted_by_field_and_named_up_to_a_number() -> None:
     changes = {f"case-{number}": ["output", "metrics"] if number % 2 else [] for number in range(60)}
-    said = summary("more.jsonl.gz", changes, 60)
-    assert said[0] == "more.jsonl.gz: 60 cases, 30 changed (output 30, metrics 30)"
-    assert said[1] == "  case-1: output, metrics"
-    assert said[-1] == "  and 10 more"
-    assert len(said) == 22
+    message = summary("more.jsonl.gz", changes, 60)
+    assert message[0] == "more.jsonl.gz: 60 cases, 30 changed (output 30, metrics 30)"
+    assert message[1] == "  case-1: output, metrics"
+    assert message[-1] == "  and 10 more"
+    assert len(message) == 22
 
 
 def test_what_is_written_is_read_again_and_is_the_same_bytes_each_time(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_stores_and_changelogs_have_the_headers_of_kafka_streams(case: dict[str,
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not forgets(case)], ids=_name)
-def test_a_task_with_headers_goes_on_after_a_restart(case: dict[str, Any]) -> None:
+def test_a_task_with_headers_continues_after_a_restart(case: dict[str, Any]) -> None:
     number = Random(case["name"]).randrange(1, len(case["input"]))
 
     def restart(driver: TopologyTestDriver, record: int) -> None:

@@ -57,8 +57,8 @@ def test_an_oracle_that_cannot_work_is_an_error_which_names_the_case_and_the_cau
 
 
 @pytest.mark.parametrize(
-    ("program", "said"), [(CANNOT_WORK, "could not work"), (ENDS_AFTER_ONE, r"JVM ended \(exit 3\) instead")]
+    ("program", "message"), [(CANNOT_WORK, "could not work"), (ENDS_AFTER_ONE, r"JVM ended \(exit 3\) instead")]
 )
-def test_a_run_of_random_cases_stops_there(program: str, said: str, tmp_path: Path) -> None:
-    with Scripted(program, tmp_path) as oracle, pytest.raises(OracleError, match=said):
+def test_a_run_of_random_cases_stops_there(program: str, message: str, tmp_path: Path) -> None:
+    with Scripted(program, tmp_path) as oracle, pytest.raises(OracleError, match=message):
         fuzz(oracle, numbered(1), 600, lambda line: None)

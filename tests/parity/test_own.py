@@ -24,7 +24,7 @@ Case = dict[str, Any]
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case["name"])
-def test_penstock_does_what_the_model_says(case: Case, way: str) -> None:
+def test_penstock_agrees_with_the_model(case: Case, way: str) -> None:
     assert differing_from_model(case, way) is None
 
 
@@ -60,18 +60,20 @@ def _longer(case: Case) -> Case:
 
 
 @pytest.mark.parametrize("shape", sorted(set(SHAPES)))
-def test_another_interval_is_a_difference_that_is_told_small(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_interval_is_a_difference_that_is_reported_minimised(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(against_model, "play", lambda case: play(_longer(case)))
-    report, told = ModelReport(), list[str]()
+    report, reported = ModelReport(), list[str]()
     cases = (case for case in CASES if case["name"].startswith(shape))
-    hold_against_model(islice(cases, 20), 0, told.append, report)
+    hold_against_model(islice(cases, 20), 0, reported.append, report)
     while not report.differences:
-        hold_against_model(islice(cases, 1), 0, told.append, report)
+        hold_against_model(islice(cases, 1), 0, reported.append, report)
     (difference,) = report.differences
     assert difference.way == "whole"
     assert len(difference.case["topology"]) <= 8
     assert len(difference.case["input"]) <= 4
-    assert told[0].startswith(f"{difference.found} differs from the model, whole\n")
+    assert reported[0].startswith(f"{difference.found} differs from the model, whole\n")
     assert f"{report.cases} cases against the model" in told_of_model(report)
     assert "1 differ" in told_of_model(report)
 
@@ -89,7 +91,7 @@ def test_a_restart_that_forgets_is_a_difference(monkeypatch: pytest.MonkeyPatch)
         assert "the model" in str(differing_from_model(case, way))
 
 
-def test_what_differs_from_the_model_is_kept_in_no_file_and_who_asks_for_that_is_told() -> None:
+def test_a_difference_from_the_model_is_kept_in_no_file_and_a_request_for_that_is_refused() -> None:
     with pytest.raises(BadParameter, match="what differs from it is shown"):
         main(seconds=0, seed=SEED, model=True, keep=True)
 

@@ -77,11 +77,11 @@ def answers() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("number", range(len(UNPLAYABLE)), ids=UNPLAYABLE.keys())
 def test_what_cannot_be_played_is_answered_by_its_name_and_an_error(answers: list[dict[str, Any]], number: int) -> None:
-    _, name, said = list(UNPLAYABLE.values())[number]
+    _, name, message = list(UNPLAYABLE.values())[number]
     answer = answers[2 * number]
     assert answer.keys() == {"name", "error"}
     assert answer["name"] == name
-    assert said in answer["error"]
+    assert message in answer["error"]
 
 
 def test_the_cases_behind_are_played(answers: list[dict[str, Any]]) -> None:

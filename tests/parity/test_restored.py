@@ -62,7 +62,7 @@ def restored(expected: list[list[str]], entries: list[list[str]], **windows: Any
     return list(differing_stores(given, {"all_stores": {"s": expected}}, {"stores": {"s": entries}}))
 
 
-def test_entries_that_are_missing_or_too_many_or_in_another_order_are_told() -> None:
+def test_entries_that_are_missing_or_too_many_or_in_another_order_are_reported() -> None:
     a, b = ["a", "1 at 5"], ["b", "2 at 6"]
     assert restored([a, b], [a, b]) == []
     assert restored([a, b], [a]) == [("s", "missing [['b', '2 at 6']], more []")]

@@ -111,7 +111,7 @@ def pairs(results: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tuple[Any
 
 @pytest.mark.parametrize("how", ["memory", "disk", "another disk"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_a_join_goes_on_where_it_was(case: dict[str, Any], how: str, tmp_path: Path) -> None:
+def test_a_join_continues_where_it_was(case: dict[str, Any], how: str, tmp_path: Path) -> None:
     rng = random.Random(f"{case['name']} {how}")
     at, every = rng.randrange(len(list(records(case)))), rng.choice((1, 5, 1000))
     whole = played(case, None, None, False, 1000)

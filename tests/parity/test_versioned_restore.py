@@ -99,7 +99,7 @@ def shown(case: dict[str, Any]) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("where", ["memory", "another disk", "the same disk"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_a_task_that_is_restored_goes_on_as_if_nothing_had_happened(
+def test_a_task_that_is_restored_continues_as_if_nothing_had_happened(
     case: dict[str, Any], where: str, tmp_path: Path
 ) -> None:
     life = Life(case)

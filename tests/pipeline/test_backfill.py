@@ -196,8 +196,8 @@ def test_an_error_of_a_user_function_names_operator_and_record(broker: str, topi
     assert producer.flush(30)
     with pytest.raises(StreamsError) as raised:
         backfill(failing(lines, out), config)
-    said = str(raised.value)
-    assert "ProcessingError: ValueError: this line is bad" in said
-    assert f"operator refuses-bad; topic {lines}, partition 1, offset 1" in said
+    message = str(raised.value)
+    assert "ProcessingError: ValueError: this line is bad" in message
+    assert f"operator refuses-bad; topic {lines}, partition 1, offset 1" in message
     assert "_refuse_bad" in str(raised.value.__cause__)
     assert clients.admin().committed(config.application_id) == {}

@@ -120,7 +120,7 @@ def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[]
     assert last_values(written(results, SINK)["out"]) == last_values(driver.topics["out"]) != {}
 
 
-def test_it_goes_on_from_the_state_that_an_earlier_half_has_left() -> None:
+def test_it_continues_from_the_state_that_an_earlier_half_has_left() -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     rng, topology = random.Random(seed), foreign_key_join()

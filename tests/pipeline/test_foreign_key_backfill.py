@@ -72,7 +72,7 @@ class Joined:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("shared_spark")
-def test_every_result_is_there_and_the_second_part_goes_on_from_the_subscriptions_of_the_first(
+def test_every_result_is_there_and_the_second_part_continues_from_the_subscriptions_of_the_first(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     seed = random.randrange(2**32)

@@ -98,7 +98,7 @@ def test_a_store_in_pkcs12_stays_one() -> None:
         ("ssl.ca.location", "/certificates/nowhere.pem"),
     ],
 )
-def test_what_spark_cannot_be_told_is_refused_by_its_name(key: str, value: object) -> None:
+def test_a_setting_that_spark_cannot_take_is_refused_by_its_name(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"configuration key '{key}'"):
         options({"security.protocol": "SASL_SSL", key: value})
 

@@ -12,7 +12,7 @@ class Spark:
     def __init__(self) -> None:
         self.now = (0, 0)
         self.gone = False
-        self.told: list[tuple[str, int, int]] = []
+        self.reported: list[tuple[str, int, int]] = []
 
     def tasks(self) -> tuple[int, int]:
         if self.gone:
@@ -20,7 +20,7 @@ class Spark:
         return self.now
 
     def tell(self, step: str, done: int, total: int) -> None:
-        self.told.append((step, done, total))
+        self.reported.append((step, done, total))
 
 
 def test_a_step_is_reported_at_its_beginning_and_when_spark_has_come_further() -> None:
@@ -32,7 +32,7 @@ def test_a_step_is_reported_at_its_beginning_and_when_spark_has_come_further() -
         spark.now = now
         progress.look()
     progress.begin("writing results")
-    assert spark.told == [
+    assert spark.reported == [
         ("stage 1 of 1", 0, 0),
         ("stage 1 of 1", 1, 6),
         ("stage 1 of 1", 5, 6),
@@ -45,6 +45,6 @@ def test_a_thread_asks_until_the_end_and_a_jvm_that_has_ended_ends_it() -> None:
     spark.now = (2, 8)
     with SparkProgress(spark.tasks, spark.tell) as progress:
         progress.begin("writing state")
-        eventually(lambda: spark.told[-1] == ("writing state", 2, 8), "asked", 30)
+        eventually(lambda: spark.reported[-1] == ("writing state", 2, 8), "asked", 30)
         spark.gone = True
         eventually(lambda: not progress._thread.is_alive(), "ended", 30)

@@ -86,7 +86,7 @@ def test_a_task_reports_what_it_read_and_what_to_commit() -> None:
     assert [(row["topic"], row["partition"], row["sequence"]) for row in results[READ]] == [("lines", 1, 3)]
 
 
-def test_state_goes_on_from_what_was_committed_and_ends_as_one_row_per_key() -> None:
+def test_state_continues_from_what_was_committed_and_ends_as_one_row_per_key() -> None:
     rows = [
         restore(0, "latest", 0, "kept", b"old", 5),
         restore(0, "latest", 1, "changed", b"old", 5),
@@ -202,7 +202,7 @@ def test_what_a_failed_backfill_wrote_is_written_over_by_what_holds_without_it()
     assert written == {b"kept": (b"true", 5), b"never-was": (None, 0), b"changed": (b"true", 10)}
 
 
-def test_partition_times_go_on_from_what_was_committed() -> None:
+def test_partition_times_continue_from_what_was_committed() -> None:
     topology = latest_words()
     first = output(host(topology).run(batches([process(0, "lines", 0, "k", "v", 500)], 1)))[OFFSET][0]
     committed = {TopicPartition("lines", 0): CommittedOffset(first["sequence"], first["value"].decode())}

@@ -68,7 +68,7 @@ def test_exactly_once_it_reads_what_is_committed_up_to_the_first_transaction_tha
     assert history.broker.committed("app")[LINES].offset == history.broker.log(LINES).end
 
 
-def test_at_least_once_it_reads_all_that_stands_there_as_live_consumers_do() -> None:
+def test_at_least_once_it_reads_all_that_is_there_as_live_consumers_do() -> None:
     history = History("at_least_once")
     history.write("lines", "a")
     history.write("lines", "b", end="abort")

@@ -39,8 +39,8 @@ def backfill_without_spark(topology: Topology, config: StreamsConfig, clients: F
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()] or None
         record = FakeRecord(row["key"], row["value"], row["timestamp"], headers)
         clients.broker.append(row["topic"], record, row["partition"])
-    told = {TopicPartition(row["topic"], row["partition"]): row["value"].decode() for row in results[OFFSET]}
-    admin.commit(config.application_id, plan.offsets(told))
+    reported = {TopicPartition(row["topic"], row["partition"]): row["value"].decode() for row in results[OFFSET]}
+    admin.commit(config.application_id, plan.offsets(reported))
 
 
 def _run(

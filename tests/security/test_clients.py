@@ -38,16 +38,16 @@ def all_is_done(clients: ConfluentClients, topic: str) -> None:
     ends = BrokerEnds(clients.bootstrap_servers, clients.consumer_overrides)
     ends.ask([here])
     assert take(ends.take) == {here: 1}, "the watch of partitions that give nothing asks by a client of its own"
-    with closing(clients.group_member("seat")) as member:
-        seats: list[object] = []
-        member.subscribe([topic], seats.append)
+    with closing(clients.group_member("member")) as member:
+        assignments: list[object] = []
+        member.subscribe([topic], assignments.append)
 
-        def seated() -> list[object]:
+        def has_assignment() -> list[object]:
             member.poll(0.2)
-            return seats
+            return assignments
 
-        take(seated)
-        assert seats == [frozenset({here})]
+        take(has_assignment)
+        assert assignments == [frozenset({here})]
         member.commit({here: CommittedOffset(1)})
     assert admin.committed(clients.group)[here].offset == 1
 

@@ -29,7 +29,7 @@ def written(folder: Path, demands: Demands, **entries: str) -> str:
     return str(file)
 
 
-def test_topics_are_made_filled_and_read_through_a_file_that_says_how_to_come_in(
+def test_topics_are_created_filled_and_read_with_a_file_of_client_settings(
     tmp_path: Path, secured: SecuredBroker, topic_name: Callable[[str], str]
 ) -> None:
     name, demands = topic_name("secured"), secured.tls
@@ -46,7 +46,7 @@ def test_topics_are_made_filled_and_read_through_a_file_that_says_how_to_come_in
 
 
 @pytest.mark.parametrize("command", [["create", "t"], ["list"]])
-def test_wrong_credentials_in_it_are_said_and_not_shown(
+def test_wrong_credentials_in_it_are_reported_and_not_shown(
     command: list[str], tmp_path: Path, secured: SecuredBroker
 ) -> None:
     file = written(tmp_path, secured.scram, sasl__password="wrong-secret")
@@ -56,7 +56,7 @@ def test_wrong_credentials_in_it_are_said_and_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (f"sasl.password {PASSWORD}", "line 1 is not KEY=VALUE"),
         (f"consumer.sasl.password={PASSWORD}", "line 1: 'consumer.sasl.password' is not of"),
@@ -66,13 +66,13 @@ def test_wrong_credentials_in_it_are_said_and_not_shown(
     ],
 )
 def test_a_file_that_is_wrong_is_refused_before_anything_is_asked_and_no_secret_is_shown(
-    line: str, said: str, tmp_path: Path
+    line: str, message: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(line)
     with pytest.raises(ConfigError) as refused:
         penstock("topic", "list", "-b", "127.0.0.1:1", "--command-config", str(file))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert PASSWORD not in str(refused.value)
 
 

@@ -41,11 +41,11 @@ def test_wrong_credentials_are_an_error_within_seconds_that_says_what_to_do(
     with pytest.raises(KafkaRefusedError) as refused:
         clients(demands.config(**wrong)).admin().topics()
     assert time.monotonic() - begun < QUICKLY_S
-    said = str(refused.value)
-    assert f"the broker at {demands.address} does not let this client in: " in said
-    assert advice in said
-    assert PASSWORD not in said
-    assert "wrong-secret" not in said
+    message = str(refused.value)
+    assert f"the broker at {demands.address} does not let this client in: " in message
+    assert advice in message
+    assert PASSWORD not in message
+    assert "wrong-secret" not in message
 
 
 def test_a_certificate_of_another_authority_is_refused_in_the_same_way(secured: SecuredBroker) -> None:
@@ -57,15 +57,15 @@ def test_a_certificate_of_another_authority_is_refused_in_the_same_way(secured: 
         clients(config).admin().topics()
 
 
-def test_a_client_without_security_is_told_that_something_listens_and_may_want_another_protocol(
+def test_a_client_without_security_learns_that_the_port_is_open_and_may_expect_another_protocol(
     secured: SecuredBroker,
 ) -> None:
     config = {"application.id": "app", "bootstrap.servers": secured.scram.address}
     with pytest.raises(BrokerUnreachableError) as refused:
         clients(config).admin().reach()
-    said = str(refused.value)
-    assert f"Something listens at {secured.scram.address}" in said
-    assert "another security.protocol than PLAINTEXT" in said
+    message = str(refused.value)
+    assert f"Something listens at {secured.scram.address}" in message
+    assert "another security.protocol than PLAINTEXT" in message
 
 
 @pytest.mark.parametrize("client", ["consumer", "producer"])
@@ -89,7 +89,7 @@ def test_an_application_with_wrong_credentials_does_not_start(secured: SecuredBr
     assert app.state() is ps.ApplicationState.CREATED
 
 
-def test_who_asks_again_is_told_again(secured: SecuredBroker) -> None:
+def test_a_repeated_question_is_answered_again(secured: SecuredBroker) -> None:
     admin = clients(secured.scram.config(sasl__password="wrong-secret")).admin()
     for ask in (admin.topics, admin.reach):
         with pytest.raises(KafkaRefusedError, match=LOGIN):

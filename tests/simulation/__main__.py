@@ -118,14 +118,14 @@ def _find(pool: ProcessPoolExecutor, mistake: str, first: int, seeds: int) -> bo
 
 
 def _play_all(pool: ProcessPoolExecutor, choice: Choice, first: int, seeds: int, seconds: float, processes: int) -> int:
-    begun_s, totals, broken = time.monotonic(), Counter[str](), 0
+    begun_s, totals, failures = time.monotonic(), Counter[str](), 0
     at_once = processes * 5
     for begin in range(first, first + seeds, at_once):
         numbers = range(begin, min(begin + at_once, first + seeds))
         for result, cpu_s in pool.map(partial(play_one, mistake=None, choice=choice), numbers):
             totals.update(runs=1, virtual_ms=round(result.virtual_s * 1000), cpu_ms=round(cpu_s * 1000))
             if result.violation is not None:
-                broken += 1
+                failures += 1
                 typer.echo(f"seed {result.seed}: {result.violation[:1000]}")
                 typer.echo("\n".join(f"    {line[:200]}" for line in result.trace[-_TRACE_LINES:]))
         if time.monotonic() - begun_s >= seconds:
@@ -135,9 +135,9 @@ def _play_all(pool: ProcessPoolExecutor, choice: Choice, first: int, seeds: int,
         f"{totals['runs']:,} seeds in {spent_s:.0f} s, {totals['runs'] / spent_s * 60:.0f} a minute, "
         f"{totals['runs'] / cpu_s * 60:.0f} a minute of one core; "
         f"{totals['virtual_ms'] / 60_000:.0f} minutes of cluster time, "
-        f"{totals['virtual_ms'] / totals['cpu_ms']:.0f} s in a second of CPU; {broken} with a violation"
+        f"{totals['virtual_ms'] / totals['cpu_ms']:.0f} s in a second of CPU; {failures} with a violation"
     )
-    return 1 if broken else 0
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

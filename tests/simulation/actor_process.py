@@ -202,7 +202,7 @@ class ActorProcess:
         """Acts as the thread of the production shell, which runs also while the loop waits within a step."""
         while True:
             await self.sleep(_LOOK_AT_LEASE_EACH_S)
-            loop.standstill.watch()
+            loop.standstill.end_if_over()
 
     async def _belong(self, coordinator: Any) -> None:
         belonging = Belonging(self.name, QUIET, self._leave)
@@ -252,8 +252,8 @@ class ActorProcess:
 
     def _loop_ended(self, finished: Future[str | None]) -> None:
         error = None if finished.cancelled() else finished.result()
-        told = self.taken_for_dead or self.generation in self.cluster.bad_generations
-        if error is not None and self.exists and not told and self.now() > self.troubled_until:
+        reported = self.taken_for_dead or self.generation in self.cluster.bad_generations
+        if error is not None and self.exists and not reported and self.now() > self.troubled_until:
             self.world.violation(f"{self.name} ended itself: {error}")
 
     def end(self) -> None:

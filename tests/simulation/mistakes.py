@@ -48,12 +48,12 @@ def call_it_fenced_when_no_broker_answers(plant: Plant) -> None:
     plant(Dispatcher, "_fence", fence)
 
 
-def give_a_seat_for_the_partitions_of_others(plant: Plant) -> None:
+def accept_partitions_of_other_members(plant: Plant) -> None:
     """The coordinator does not check if the group has given an actor's partitions to another member."""
     plant(CommitRequests, "_may_be_member", lambda self, _: bool(self._owned.group_metadata))
 
 
-def give_a_seat_under_an_old_assignment(plant: Plant) -> None:
+def accept_an_old_assignment(plant: Plant) -> None:
     """A task on its way to the actor may be another member's by now."""
 
     def may_be_member(self: Any, request: CommitRequest) -> bool:
@@ -68,16 +68,16 @@ def go_on_after_an_abort(plant: Plant) -> None:
     """The actor does not read again the records behind the last commit."""
 
     def renew(self: Any) -> Steps[None]:
-        yield from self._find_seat()
+        yield from self._find_group_metadata()
 
     plant(HostedTasks, "_renew", renew)
 
 
-def take_the_id_after_asking(plant: Plant) -> None:
+def take_the_id_after_finding_the_group(plant: Plant) -> None:
     """The coordinator may have fenced the actor since it has answered."""
 
     def go_back(self: Any, error: UndeliveredError) -> Steps[None]:
-        self._seat = None
+        self._group_metadata = None
         yield self._pauses.next_s()
         if not error.producer_is_spent:
             try:
@@ -92,7 +92,7 @@ def take_the_id_after_asking(plant: Plant) -> None:
         asked = self._ask({})
         while not (asked.done() or self._is_awaited()):
             yield ANSWER_SLICE_S
-        self._seat = asked.result().group_metadata if asked.done() and asked.result().accepted else None
+        self._group_metadata = asked.result().group_metadata if asked.done() and asked.result().accepted else None
         yield from self._take_id()
 
     plant(ExactlyOnce, "go_back", go_back)
@@ -116,7 +116,7 @@ def hold_no_standby_back(plant: Plant) -> None:
     def init(self: StandbyTask, *args: Any) -> None:
         initialize(self, *args)
         self.held = self.source_changelogs & self.changelogs.keys()
-        self._told_by_metadata = set()
+        self._reported_by_metadata = set()
 
     plant(StandbyTask, "__init__", init)
 
@@ -141,7 +141,7 @@ def ask_for_a_commit_to_take_an_id(plant: Plant) -> None:
         if not answer.accepted:
             raise RefusedError(answer.reason)
 
-    plant(ExactlyOnce, "_hear_whether_it_may", hear)
+    plant(ExactlyOnce, "_refuse_if_expelled", hear)
 
 
 def end_whoever_waits_for_a_broker(plant: Plant) -> None:
@@ -228,10 +228,10 @@ MISTAKES: dict[str, Mistake] = {
     for mistake in (
         Mistake(forget_without_a_fence, _exactly_once),
         Mistake(call_it_fenced_when_no_broker_answers, choice=BESIDE_A_FENCE),
-        Mistake(give_a_seat_for_the_partitions_of_others, _shared),
-        Mistake(give_a_seat_under_an_old_assignment, _shared),
+        Mistake(accept_partitions_of_other_members, _shared),
+        Mistake(accept_an_old_assignment, _shared),
         Mistake(go_on_after_an_abort, _exactly_once),
-        Mistake(take_the_id_after_asking, _exactly_once),
+        Mistake(take_the_id_after_finding_the_group, _exactly_once),
         Mistake(touch_a_directory_before_it_is_locked, _restored_from_files),
         Mistake(hold_no_standby_back, _at_least_once_with_standbys),
         Mistake(forget_what_a_standby_must_read_again, _at_least_once_with_standbys),

@@ -63,7 +63,7 @@ def test_what_is_gathered_is_written_at_once_over_what_was_there(stores: RocksDB
     assert rows(stores, "other") == {}
 
 
-def test_a_load_goes_on_after_each_write(stores: RocksDBTaskStores, tmp_path: Path) -> None:
+def test_a_load_continues_after_each_write(stores: RocksDBTaskStores, tmp_path: Path) -> None:
     load = stores.bulk_load(NAME)
     for offset in range(1, 6):
         load.put(NAME, b"last", b"%d" % offset)
@@ -99,7 +99,7 @@ def test_a_load_is_of_one_store(stores: RocksDBTaskStores) -> None:
         stores.bulk_load("unknown")
 
 
-def test_a_load_of_stores_that_were_closed_says_so_and_keeps_nothing_open(
+def test_a_load_of_closed_stores_raises_an_error_and_keeps_nothing_open(
     stores: RocksDBTaskStores, tmp_path: Path
 ) -> None:
     load = stores.bulk_load(NAME)
@@ -182,7 +182,7 @@ def test_a_store_that_looks_at_its_rows_while_it_is_restored_gathers_none(
     watched = Watched(stores.store(NAME))
     store = builder.open(StateStoreContext(cast(CommittedStore, watched), None, False, lambda: 0, lambda: None))
     assert store.restores_blindly is gathers
-    store.goes_on_from(0)
+    store.continue_from(0)
     watched.asked = False
     key = b"key" + WindowKeySchema(10).suffix(5, 0)
     for value in (b"v", None):
@@ -226,14 +226,14 @@ def test_a_load_that_is_killed_has_all_records_in_front_of_its_offset(tmp_path: 
         )
         assert process.stdout is not None
         for _ in range(3):
-            said = int(process.stdout.readline())
+            message = int(process.stdout.readline())
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
         stores = RocksDBTaskStores(tmp_path / "db", [KeyValueStoreBuilder(NAME, *STRINGS)])
         offset = stores.changelog_offset(NAME)
         assert offset is not None
-        assert offset >= said > reached
+        assert offset >= message > reached
         # Records behind the offset may be there: they are the next ones, of a file that was taken in.
         of_keys = {int(key): int(row) for key, row in rows(stores).items()}
         assert of_keys.keys() == set(range(100))

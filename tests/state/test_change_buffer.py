@@ -193,7 +193,7 @@ def test_a_value_that_its_serde_refuses_is_named_with_its_key() -> None:
         rig.commit()
 
 
-def test_memory_is_told_and_objects_give_way_to_their_bytes() -> None:
+def test_memory_is_reported_and_objects_give_way_to_their_bytes() -> None:
     rig = Rig()
     for number in range(100):
         rig.put(f"k{number}", number, "some text " * 20)

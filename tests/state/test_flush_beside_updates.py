@@ -83,8 +83,8 @@ def test_whatever_is_done_between_the_steps(stores: TaskStores, seed: int, cachi
             look()
             assert rows(stores) == committed, "nothing is written before the batch is"
         if caching:
-            told = dict(logged[logged_until:])
-            assert all(snapshot[key] == value for key, value in told.items()), "the changelog hears of the snapshot"
+            reported = dict(logged[logged_until:])
+            assert all(snapshot[key] == value for key, value in reported.items()), "the changelog hears of the snapshot"
         stores.write(batch, {"store": 1})
         assert rows(stores) == without_deletions(snapshot)
         update(random.choice([0, 10]))

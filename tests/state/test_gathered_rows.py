@@ -82,7 +82,7 @@ def test_so_are_many_rows_in_portions_of_any_size(form: Any, random: Any, sizes:
     assert written(form, steps, 1000) == model(steps)
 
 
-def test_decreasing_portions_never_stand_in_too_many_runs() -> None:
+def test_decreasing_portions_never_make_too_many_runs() -> None:
     steps: list[Rows | Range] = [{b"%d" % row: b"%d" % size for row in range(size)} for size in range(300, 0, -1)]
     assert written(FORMS[0], steps, 1000) == model(steps)
 

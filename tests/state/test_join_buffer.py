@@ -152,14 +152,14 @@ def test_what_an_unfinished_backfill_put_is_gone_and_what_left_behind_the_commit
     stores = InMemoryTaskStores([builder])
     live = builder.open(a_context(stores.store(NAME), lambda *record: None))
     assert isinstance(live, JoinBuffer)
-    live.goes_on_from(105)
+    live.continue_from(105)
     batch = stores.new_batch()
     live.restore(batch, [key, key], [row, deletion[0]], [1_600_000_000_000, deletion[1]])
     stores.write(batch, {NAME: 2})
     assert live.waits is not unfinished_backfill
 
 
-def test_a_changelog_of_another_kind_is_told() -> None:
+def test_a_changelog_of_another_kind_is_reported() -> None:
     buffer = a_buffer(10, [])
     stores = InMemoryTaskStores([JoinBufferBuilder(NAME)])
     with pytest.raises(StateStoreError, match="store store: its changelog has a record with the key b'key', which no"):

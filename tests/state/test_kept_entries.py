@@ -35,7 +35,7 @@ class TestKeepFlushed:
         keep.memory_was_full(misses=2015 + 100, updates=2015 + 1000)
         assert keep.begin_flush(2115, 3015), "nine of ten came again"
 
-    def test_a_store_without_updates_goes_on_keeping(self) -> None:
+    def test_a_store_without_updates_continues_to_keep_entries(self) -> None:
         keep = KeepFlushed()
         keep.memory_was_full(misses=1000, updates=0)
         assert keep.begin_flush(1000, 1)

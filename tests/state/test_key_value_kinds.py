@@ -130,7 +130,7 @@ def test_a_store_without_a_serde_cannot_be_opened(part: str) -> None:
         builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
 
 
-def test_a_range_goes_on_inside_of_its_ends_also_behind_a_key_in_front_of_them() -> None:
+def test_a_range_continues_inside_of_its_ends_also_behind_a_key_in_front_of_them() -> None:
     for kind in (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder):
         builder = kind("store", Serdes.string(), Serdes.string())
         store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))

@@ -43,7 +43,7 @@ def test_only_segments_with_rows_are_read(monkeypatch: pytest.MonkeyPatch, commi
         rig.view.put("B", "other", NOW + hour * HOUR)
     if committed:
         rig.commit_unchecked()
-    rig.store.goes_on_from(-1)
+    rig.store.continue_from(-1)
     monkeypatch.setattr(rig.store.rows.buffer, "scan", counted(rig.store.rows.buffer.scan))
     wanted = ["v0", "v1", "v7"]
     end = NOW + 8 * HOUR
@@ -79,7 +79,7 @@ def test_only_segments_with_versions_are_looked_into(monkeypatch: pytest.MonkeyP
             pass
         stores.write(batch, {"store": 3})
         store.batch_written()
-    store.goes_on_from(-1)
+    store.continue_from(-1)
     versions = store.versions
     for name in ("_history", "_peek_history"):
         monkeypatch.setattr(versions, name, counted(getattr(versions, name)))

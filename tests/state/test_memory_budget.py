@@ -65,7 +65,7 @@ def test_what_is_used_again_outlives_what_is_not() -> None:
     assert buffer.misses == 1
 
 
-def test_updates_that_are_too_many_by_themselves_are_told_and_gone_with_the_commit() -> None:
+def test_updates_that_are_too_many_by_themselves_are_reported_and_gone_with_the_commit() -> None:
     buffer, stores = buffer_of(Serdes.string())
     budget = MemoryBudget(1 << 30, 100 * ENTRY_OVERHEAD_BYTES)
     budget.add([a_store_over(buffer)])

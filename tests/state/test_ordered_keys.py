@@ -73,7 +73,7 @@ def test_a_page_of_many_uncommitted_keys_looks_at_few_of_them() -> None:
     assert Counted.comparisons < 200
 
 
-def test_who_scans_a_group_puts_no_keys_of_others_in_order() -> None:
+def test_a_scan_of_a_group_sorts_no_keys_of_others() -> None:
     builder = KeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())
     buffer = a_buffer(InMemoryTaskStores([builder]).store("store"), Serdes.string())
     keys = [Counted(b"%06d" % (number * 7919 % 100_000)) for number in range(10_000)]

@@ -101,14 +101,14 @@ def test_it_finds_what_a_list_of_all_rows_has(form: Any, steps: list[tuple[Any, 
         assert recent.count_updates() == len(model.waiting)
 
 
-def test_a_row_that_comes_late_stands_behind_those_of_its_time(form: Any) -> None:
+def test_a_row_that_comes_late_is_ordered_behind_those_of_its_time(form: Any) -> None:
     recent = form(RETENTION_MS)
     for number, time in enumerate((1, 2, 1, 2, 0)):
         recent.add(b"k", time, number, b"")
     assert [row[1] for row in recent.of_key(b"k", 0, 9)] == [4, 0, 2, 1, 3]
 
 
-def test_a_row_behind_the_last_time_there_is_stands_in_its_place(form: Any) -> None:
+def test_a_row_behind_the_last_time_has_its_place_in_the_order(form: Any) -> None:
     recent = form(LATEST)
     for number in range(3):
         recent.add(b"k", LATEST, number, b"")

@@ -140,7 +140,7 @@ def test_only_what_rocksdb_calls_corruption_is_taken_for_it(
     assert text in str(raised.value)
 
 
-def test_a_second_opener_is_told_that_the_stores_are_locked(tmp_path: Path) -> None:
+def test_a_second_opener_gets_an_error_that_the_stores_are_locked(tmp_path: Path) -> None:
     stores = opened(tmp_path, "a")
     with pytest.raises(StateStoreLockedError, match="locked"):
         opened(tmp_path, "a")

@@ -72,7 +72,7 @@ def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
     builder = KeyValueStoreBuilder("totals", Serdes.bytes(), serde)
     stores = InMemoryTaskStores([builder])
     buffer = a_buffer(stores.store("totals"), serde, lambda *_: None, caching, name="totals")
-    with capture_logs() as said:
+    with capture_logs() as message:
         for number, value in enumerate(values):
             buffer.put(b"%d" % number, value, 0, None)
             batch = stores.new_batch()
@@ -80,59 +80,59 @@ def flushed(serde: Serde[Any], values: list[Any], caching: bool = True) -> Said:
                 pass
             stores.write(batch, {})
             buffer.batch_written()
-    return said
+    return message
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_a_dataclass_that_json_gives_back_as_a_dictionary_is_told_once(caching: bool) -> None:
+def test_a_dataclass_that_json_gives_back_as_a_dictionary_is_reported_once(caching: bool) -> None:
     # JSON without the checks of the built-in serde: a user's own may accept what that refuses.
     serde: Serde[Any] = Serde("json", msgspec.json.encode, msgspec.json.decode)
-    (said,) = flushed(serde, [Total(1), Total(2), Total(3)] * 10, caching)
-    assert said["log_level"] == "warning"
-    assert "does not survive its serde" in said["event"]
-    assert (said["store"], said["part"], said["serde"]) == ("totals", "value", "json")
-    assert said["put"] == "Total(n=1) (Total)"
-    assert said["difference"] == "comes back as {'n': 1} (dict)"
-    assert "Serdes.json(Total)" in said["what_to_do"]
+    (message,) = flushed(serde, [Total(1), Total(2), Total(3)] * 10, caching)
+    assert message["log_level"] == "warning"
+    assert "does not survive its serde" in message["event"]
+    assert (message["store"], message["part"], message["serde"]) == ("totals", "value", "json")
+    assert message["put"] == "Total(n=1) (Total)"
+    assert message["difference"] == "comes back as {'n': 1} (dict)"
+    assert "Serdes.json(Total)" in message["what_to_do"]
 
 
-def test_a_dictionary_whose_numbers_come_back_as_text_is_told() -> None:
+def test_a_dictionary_whose_numbers_come_back_as_text_is_reported() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
-    (said,) = flushed(serde, [{1: "a"}])
-    assert said["difference"] == "comes back as {'1': 'a'} (dict)"
+    (message,) = flushed(serde, [{1: "a"}])
+    assert message["difference"] == "comes back as {'1': 'a'} (dict)"
 
 
-def test_a_value_that_does_not_fit_its_declared_type_is_told_by_its_field() -> None:
+def test_a_value_that_does_not_fit_its_declared_type_is_reported_by_its_field() -> None:
     ill_typed: Any = (1, 2)
-    (said,) = flushed(Serdes.json(Basket), [Basket("ann", ill_typed)])
-    assert said["difference"].endswith(": its field items was (1, 2) (tuple) and is [1, 2] (list)")
-    assert said["what_to_do"].startswith("the value does not fit what Basket declares")
-    assert "Serdes.json" not in said["what_to_do"], "it has that serde already"
+    (message,) = flushed(Serdes.json(Basket), [Basket("ann", ill_typed)])
+    assert message["difference"].endswith(": its field items was (1, 2) (tuple) and is [1, 2] (list)")
+    assert message["what_to_do"].startswith("the value does not fit what Basket declares")
+    assert "Serdes.json" not in message["what_to_do"], "it has that serde already"
 
 
-def test_a_value_that_its_declared_type_cannot_read_is_told_by_its_field() -> None:
+def test_a_value_that_its_declared_type_cannot_read_is_reported_by_its_field() -> None:
     ill_typed: Any = "three"
-    (said,) = flushed(Serdes.json(Total), [Total(ill_typed)])
-    assert "$.n" in said["difference"]
-    assert said["what_to_do"].startswith("the value does not fit what Total declares")
+    (message,) = flushed(Serdes.json(Total), [Total(ill_typed)])
+    assert "$.n" in message["difference"]
+    assert message["what_to_do"].startswith("the value does not fit what Total declares")
 
 
-def test_a_tuple_that_comes_back_as_a_list_is_told() -> None:
+def test_a_tuple_that_comes_back_as_a_list_is_reported() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
-    (said,) = flushed(serde, [(1, 2)])
-    assert said["put"] == "(1, 2) (tuple)"
+    (message,) = flushed(serde, [(1, 2)])
+    assert message["put"] == "(1, 2) (tuple)"
 
 
-def test_bytes_that_cannot_be_read_are_told_with_the_error() -> None:
+def test_bytes_that_cannot_be_read_are_reported_with_the_error() -> None:
     serde: Serde[Any] = Serde("half", lambda value: b"x", lambda data: 1 // 0)
-    (said,) = flushed(serde, ["v"])
-    assert said["difference"].startswith("cannot be read back (ZeroDivisionError")
+    (message,) = flushed(serde, ["v"])
+    assert message["difference"].startswith("cannot be read back (ZeroDivisionError")
 
 
 def test_the_tenth_value_is_looked_at_again() -> None:
     serde: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
-    (said,) = flushed(serde, [1] * 9 + [(1,)] + [(2,)] * 9)
-    assert said["put"] == "(1,) (tuple)"
+    (message,) = flushed(serde, [1] * 9 + [(1,)] + [(2,)] * 9)
+    assert message["put"] == "(1,) (tuple)"
 
 
 def test_looking_at_values_becomes_seldom() -> None:
@@ -171,10 +171,10 @@ def test_looking_at_values_becomes_seldom() -> None:
     ],
     ids=lambda each: repr(each)[:40],
 )
-def test_what_comes_back_as_something_else_is_told_though_it_be_equal(value: object, back: object) -> None:
+def test_a_value_that_comes_back_as_another_type_is_reported_even_if_it_is_equal(value: object, back: object) -> None:
     """Found wrong: Counter, IntEnum and NamedTuple passed here and were errors of the test driver."""
-    (said,) = flushed(Serde("lossy", lambda each: b"%d" % id(each), lambda _: back), [value])
-    assert said["difference"].startswith("comes back as ")
+    (message,) = flushed(Serde("lossy", lambda each: b"%d" % id(each), lambda _: back), [value])
+    assert message["difference"].startswith("comes back as ")
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,11 @@ def test_what_comes_back_as_something_else_is_told_though_it_be_equal(value: obj
     ],
     ids=lambda each: repr(each)[:40],
 )
-def test_what_comes_back_as_it_was_is_not_told(serde: Serde[Any], value: object) -> None:
+def test_a_value_that_survives_the_round_trip_is_not_reported(serde: Serde[Any], value: object) -> None:
     assert flushed(serde, [value]) == []
 
 
-def test_a_key_that_comes_back_as_another_is_told() -> None:
+def test_a_key_that_comes_back_as_another_is_reported() -> None:
     keys: Serde[Any] = Serde("own-json", lambda value: json.dumps(value).encode(), json.loads)
     builder = KeyValueStoreBuilder("visits", keys, Serdes.long())
     buffer = a_buffer(InMemoryTaskStores([builder]).store("visits"), Serdes.long(), name="visits")
@@ -212,12 +212,12 @@ def test_a_key_that_comes_back_as_another_is_told() -> None:
         store = TypedKeyValueStore(buffer, TypedKeys("visits", keys), lambda: 0)
         for number in range(20):
             store.put(("a", number), number)
-    (said,) = logs
-    assert (said["store"], said["part"]) == ("visits", "key")
-    assert said["difference"] == "comes back as ['a', 0] (list)"
+    (message,) = logs
+    assert (message["store"], message["part"]) == ("visits", "key")
+    assert message["difference"] == "comes back as ['a', 0] (list)"
 
 
-def test_what_cannot_be_serialised_is_left_to_whoever_writes_it() -> None:
+def test_a_value_that_cannot_be_serialised_is_left_to_the_code_that_writes_it() -> None:
     check = RoundTripCheck("s", "value", Serdes.long())
     with capture_logs() as logs:
         check.check("no number", 1)

@@ -34,7 +34,7 @@ def shown(found: Iterator[tuple[Windowed[Any], Any]]) -> list[str]:
     return [f"{key} {value}" for key, value in found]
 
 
-def test_a_row_stands_behind_its_segment_and_its_changelog_key_is_kafka_streams(rig: Rig) -> None:
+def test_a_row_key_begins_with_the_segment_and_the_changelog_key_is_kafka_streams(rig: Rig) -> None:
     rig.put("A", 20, 5, "v", timestamp=7)
     rig.commit()
     key = "41" + "0000000000000014" + "0000000000000005"
@@ -89,7 +89,7 @@ def test_a_put_that_is_too_late_is_counted_and_a_removal_is_not(rig: Rig) -> Non
 
 @pytest.mark.parametrize("old_values", [False, True])
 @pytest.mark.parametrize(
-    ("steps", "told"),
+    ("steps", "reported"),
     [
         ("later remove", False),
         ("later commit remove", False),
@@ -98,8 +98,8 @@ def test_a_put_that_is_too_late_is_counted_and_a_removal_is_not(rig: Rig) -> Non
         ("remove later", True),
     ],
 )
-def test_that_a_session_of_an_aggregate_goes_is_not_told_if_it_had_expired_by_what_was_flushed_before(
-    steps: str, told: bool, old_values: bool
+def test_the_end_of_a_session_is_not_forwarded_if_it_had_expired_by_the_last_flush(
+    steps: str, reported: bool, old_values: bool
 ) -> None:
     builder = builder_of(Shape(HOUR, caching=True, sessions=True))
     stores, logged, heard = open_task_stores(None, [builder]), list[tuple[bytes, bytes | None]](), list[Any]()
@@ -125,8 +125,8 @@ def test_that_a_session_of_an_aggregate_goes_is_not_told_if_it_had_expired_by_wh
                 assert list(store.flush(batch))
                 stores.write(batch, {})
                 store.batch_written()
-    assert ((b"a" + (10).to_bytes(8, "big") + bytes(8), None) in logged) is told
-    assert (None in heard) is told
+    assert ((b"a" + (10).to_bytes(8, "big") + bytes(8), None) in logged) is reported
+    assert (None in heard) is reported
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (6, 5)])

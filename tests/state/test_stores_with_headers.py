@@ -192,7 +192,7 @@ class Wrong(Write):
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("plain", "store kv keeps headers: put ValueTimestampHeaders(value, timestamp, headers), not 'v'"),
         ("timestamped", "store w keeps headers: put ValueTimestampHeaders"),
@@ -201,10 +201,10 @@ class Wrong(Write):
         ("header", "a header is (key, value), a str and bytes or None, not ('h', 'text')"),
     ],
 )
-def test_what_is_no_value_with_headers_is_refused_by_name(word: str, said: str) -> None:
+def test_what_is_no_value_with_headers_is_refused_by_name(word: str, message: str) -> None:
     with pytest.raises(RecordError) as refused:
         feed(bench(processor=Wrong), word)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_the_program_of_the_page_runs() -> None:

@@ -254,7 +254,7 @@ def test_the_number_of_entries_is_about_right(stores: TaskStores) -> None:
     assert [stores.store(name).approximate_num_entries() for name in STORES] == [50, 50]
 
 
-def test_use_after_close_is_an_error_that_says_so(stores: TaskStores) -> None:
+def test_use_after_close_is_an_error(stores: TaskStores) -> None:
     write(stores, {name: {b"k": b"v", b"l": b"v"} for name in STORES})
     held = [stores.store(name) for name in STORES]
     scans = [store.scan(None, None) for store in held]

@@ -152,18 +152,18 @@ def test_a_timestamp_that_is_no_whole_number_of_ms_is_refused(time: Any) -> None
 @pytest.mark.parametrize("given", ["rocksDB", "in_memory", "memory", None, True])
 @pytest.mark.parametrize("made", [ps.Materialized.as_("own"), ps.Deduplicated.as_("own")])
 def test_a_type_of_store_that_is_only_text_is_refused(given: Any, made: Any) -> None:
-    said = rf"{type(made).__name__}: store_type must be StoreType.ROCKS_DB or StoreType.IN_MEMORY, not {given!r}"
-    with pytest.raises(TopologyError, match=said):
+    message = rf"{type(made).__name__}: store_type must be StoreType.ROCKS_DB or StoreType.IN_MEMORY, not {given!r}"
+    with pytest.raises(TopologyError, match=message):
         made.with_store_type(given)
 
 
-def test_a_value_that_the_serde_refuses_is_told_with_its_window() -> None:
+def test_a_value_that_the_serde_refuses_is_reported_with_its_window() -> None:
     rig = Rig(Shape(HOUR, window_size_ms=60_000), None)
     with pytest.raises(SerializationError, match=r"the value of key \[a@60000/120000\] cannot be serialised"):
         rig.view.put("a", 3, 60_000)
     rig.close()
 
 
-def test_the_default_store_of_the_dsl_is_said_elsewhere() -> None:
+def test_the_default_store_of_the_dsl_is_configured_elsewhere() -> None:
     with pytest.raises(ConfigError, match=r"'default.dsl.store': set it for each table: Materialized"):
         StreamsConfig.of({"application.id": "x", "default.dsl.store": "in_memory"})

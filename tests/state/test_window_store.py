@@ -43,7 +43,7 @@ def shown(found: Iterator[tuple[Windowed[Any], Any]]) -> list[str]:
 # ---- bytes ----
 
 
-def test_a_row_stands_behind_its_segment_and_its_changelog_key_is_kafka_streams(rig: Rig) -> None:
+def test_a_row_key_begins_with_the_segment_and_the_changelog_key_is_kafka_streams(rig: Rig) -> None:
     rig.put("A", HOUR + 10, 0, "v", timestamp=7)
     rig.commit()
     assert [key.hex() for key in rig.rows()] == ["0000000000000002" + "41" + "000000000036ee8a" + "00000000"]
@@ -58,7 +58,7 @@ def test_a_timestamped_row_begins_with_the_timestamp_which_in_the_changelog_is_t
         assert rig.changelog == [(bytes.fromhex("41000000000000000a00000000"), b"v", 10)]
 
 
-def test_duplicates_are_numbered_from_one_and_go_on_after_a_restart() -> None:
+def test_duplicates_are_numbered_from_one_and_continue_after_a_restart() -> None:
     for rig in opened(Shape(HOUR, retain_duplicates=True)):
         for value in ("v", "w", None):
             rig.put("A", 10, 0, value, timestamp=0)
@@ -128,7 +128,7 @@ def test_a_fetch_of_one_window_is_one_get_and_one_of_a_key_reads_the_segments_of
 # ---- what is late ----
 
 
-def test_what_comes_too_late_for_its_segment_is_dropped_told_and_counted(rig: Rig) -> None:
+def test_a_record_too_late_for_its_segment_is_dropped_logged_and_counted(rig: Rig) -> None:
     rig.put("a", 3 * HOUR, 0, "v", timestamp=0)
     with capture_logs() as logs:
         rig.put("late", HOUR, 0, "v", timestamp=0)
@@ -229,12 +229,14 @@ def test_a_store_that_retains_duplicates_has_no_caching() -> None:
     assert logs[0]["event"] == "a store that retains duplicates has no caching"
 
 
-def test_a_listener_that_wants_no_old_values_is_told_none(tmp_path: Any) -> None:
+def test_a_listener_that_wants_no_old_values_gets_none(tmp_path: Any) -> None:
     builder = WindowStoreBuilder("store", *STRINGS, caching=True, retention_ms=HOUR, window_size_ms=10)
     stores = open_task_stores(tmp_path, [builder])
     heard: list[Any] = []
     store: Any = builder.open(StateStoreContext(stores.store("store"), None, True, lambda: 0, lambda: None))
-    store.listen(lambda row_key, *told: heard.append((store.rows.schema.topic_key(row_key), *told)), old_values=False)
+    store.listen(
+        lambda row_key, *reported: heard.append((store.rows.schema.topic_key(row_key), *reported)), old_values=False
+    )
     for value in ("v", "w"):
         store.view().put("a", value, 5)
         batch = stores.new_batch()

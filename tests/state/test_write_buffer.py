@@ -204,7 +204,7 @@ def buffer_of(caching: bool, log: list[tuple[bytes, bytes | None, int]]) -> tupl
     return a_buffer(stores.store("store"), Serdes.string(), record, caching, TIMESTAMPED_VALUE), stores
 
 
-def test_a_second_flush_in_one_commit_goes_on_from_the_first() -> None:
+def test_a_second_flush_in_one_commit_continues_from_the_first() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     heard: list[tuple[str | None, str | None]] = []
     buffer.listen(lambda key, new, old, timestamp, headers: heard.append((new, old)), old_values=True)
@@ -312,7 +312,7 @@ def test_a_range_while_a_commit_is_under_way_shows_the_keys_that_came_after_the_
     assert [key for key, _ in buffer.scan(None, None)] == [b"a", b"b"]
 
 
-def test_everybody_who_listens_hears_of_each_flushed_update_in_turn_and_of_old_values_if_he_asked() -> None:
+def test_each_listener_gets_each_flushed_update_in_turn_and_old_values_if_it_wants_them() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     heard: list[tuple[str, str | None, str | None]] = []
     buffer.listen(lambda key, new, old, timestamp, headers: heard.append(("first", new, old)), old_values=False)

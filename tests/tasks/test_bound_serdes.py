@@ -168,7 +168,7 @@ def test_a_sink_whose_topics_a_function_chooses_has_one_for_each() -> None:
     assert sent(bench) == [(topic, *at(topic, "k", topic)) for topic in ("x", "y", "x")]
 
 
-def test_a_sink_whose_function_names_no_topic_says_so() -> None:
+def test_a_sink_whose_function_names_no_topic_raises_an_error() -> None:
     builder = StreamsBuilder()
     choose: Any = lambda key, value, context: None  # noqa: E731  # a type checker would refuse it in its place
     builder.stream("in", CONSUMED).to(choose, PRODUCED)
@@ -263,7 +263,7 @@ def test_the_test_driver_watches_what_bound_serdes_of_stores_write() -> None:
         driver.create_input_topic("in", MARKING, MARKING).pipe_input("k", "v", 1)
 
 
-def test_a_serde_is_itself_wherever_it_is_bound_unless_it_says_otherwise() -> None:
+def test_a_bound_serde_is_the_same_object_unless_it_overrides_that() -> None:
     counted, _ = counting_serde(Serdes.string())
     for serde in (Serdes.string(), Serdes.json(dict[str, int]), counted):
         assert serde.bind("topic", "value") is serde
@@ -276,7 +276,7 @@ def program_with(serde: Serde[Any]) -> TaskProgram:
     return TaskProgram.of(builder.build(checked).subtopologies, checked)
 
 
-def test_a_serde_that_cannot_be_bound_is_said_to_be_so() -> None:
+def test_a_serde_that_cannot_be_bound_is_reported() -> None:
     class Refusing(Serde[str]):
         def bind(self, topic: str, part: str) -> Serde[str]:
             raise KeyError("no such subject")

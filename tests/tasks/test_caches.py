@@ -181,7 +181,7 @@ def read_ahead(monkeypatch: pytest.MonkeyPatch, build: Build, serde: Any) -> tup
 
 @pytest.mark.parametrize("name", READ_AHEAD)
 @pytest.mark.parametrize("serde", [Serdes.string(), Serdes.long()], ids=str)
-def test_rows_are_read_ahead_wherever_the_key_stays_whoever_looks_at_it(
+def test_rows_are_read_ahead_wherever_the_key_is_kept_whichever_operator_reads_them(
     monkeypatch: pytest.MonkeyPatch, name: str, serde: Any
 ) -> None:
     later, at_once = read_ahead(monkeypatch, READ_AHEAD[name], serde)
@@ -189,7 +189,7 @@ def test_rows_are_read_ahead_wherever_the_key_stays_whoever_looks_at_it(
 
 
 @pytest.mark.parametrize("name", NOT_READ_AHEAD)
-def test_rows_are_not_read_ahead_where_they_may_stand_under_other_keys(
+def test_rows_are_not_read_ahead_if_they_may_be_stored_under_other_keys(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     assert read_ahead(monkeypatch, NOT_READ_AHEAD[name], Serdes.string())[1] == []

@@ -138,7 +138,7 @@ class TestNoCaching:
         sent = bench.feed("in", ("a", None, 2))
         assert [(each.topic, each.value) for each in sent] == [(changelog("rows"), None), ("out", None)]
 
-    def test_nothing_stands_in_the_store_before_the_commit(self) -> None:
+    def test_nothing_is_in_the_store_before_the_commit(self) -> None:
         bench = Bench(counting(caching=False))
         bench.feed("in", ("a", "", 5))
         assert bench.stores.store("counts").get(b"a") is None
@@ -235,7 +235,7 @@ class TestOffsets:
         assert bench.task.offsets() == {}
         bench.task.process(2, 0)
         assert bench.offset("in") == 12
-        assert bench.task.buffered(IN) == 1
+        assert bench.task.queued(IN) == 1
 
     def test_gaps_in_offsets_are_no_records(self) -> None:
         bench = Bench(counting())
@@ -249,7 +249,7 @@ class TestOffsets:
         bench.feed("in", ("a", "", 10), ("a", "", 4))
         assert bench.task.offsets() == {IN: CommittedOffset(2, "AgAAAAAAAAAK")}
 
-    def test_a_task_that_resumes_goes_on_with_offset_and_time(self) -> None:
+    def test_a_task_that_resumes_continues_with_offset_and_time(self) -> None:
         bench = Bench(counting(), start=False)
         bench.task.resume({IN: CommittedOffset(7, encode_partition_time(1000))})
         bench.task.init(0)
@@ -291,7 +291,7 @@ class TestMetadata:
 
 
 class TestRestore:
-    def test_changelog_rows_are_what_the_task_goes_on_from(self) -> None:
+    def test_changelog_rows_are_what_the_task_continues_from(self) -> None:
         bench = Bench(counting(), start=False)
         one, three = (n.to_bytes(8, "big") for n in (1, 3))
         bench.state_manager.restore(
@@ -310,7 +310,7 @@ class TestRestore:
         assert bench.collector.take() == []
         assert bench.commit() == []
 
-    def test_what_was_read_before_a_restore_is_read_anew(self) -> None:
+    def test_what_was_read_before_a_restore_is_read_again(self) -> None:
         bench = Bench(counting(), start=False)
         assert bench.buffer("counts").get(b"a") is None
         bench.state_manager.restore("counts", [b"a"], [(3).to_bytes(8, "big")], [5], 1)

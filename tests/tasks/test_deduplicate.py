@@ -90,7 +90,7 @@ def runs(draw: st.DrawFn) -> tuple[int, int | None, bool, list[Event], set[int]]
 
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocksdb"])
-def test_what_goes_through_is_what_the_model_says_over_any_restarts(on_disk: bool) -> None:
+def test_records_pass_as_in_the_model_over_any_restarts(on_disk: bool) -> None:
     @settings(max_examples=60 if on_disk else 300)
     @given(runs())
     def check(run: tuple[int, int | None, bool, list[Event], set[int]]) -> None:
@@ -276,7 +276,7 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
         stream.deduplicate(10, wrong)
 
 
-def test_an_id_without_a_serde_says_so() -> None:
+def test_an_id_without_a_serde_is_reported() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", STRINGS).deduplicate(10, lambda value: value, SEEN).to("out")
     with pytest.raises(

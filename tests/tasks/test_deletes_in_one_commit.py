@@ -42,7 +42,7 @@ def bench(join: Callable[..., Table], *cached: bool) -> Bench:
     return Bench(builder, CONFIG)
 
 
-def told(sent: list[Sent]) -> list[tuple[str | None, int]]:
+def reported(sent: list[Sent]) -> list[tuple[str | None, int]]:
     """Returns values and timestamps of the results."""
     return [
         (None if each.value is None else each.value.decode(), each.timestamp) for each in sent if each.topic == "out"
@@ -58,11 +58,11 @@ def test_both_sides_deleted_within_a_commit_take_the_result_along(order: str) ->
     it = bench(inner)
     it.feed("l", ("k", "a", 1))
     it.feed("r", ("k", "b", 2))
-    assert set(told(it.commit())) == {("(a,b)", 2)}
+    assert set(reported(it.commit())) == {("(a,b)", 2)}
     for number, side in enumerate(order):
         it.feed(side, ("k", None, 10 + number))
-    assert told(it.commit()) == [(None, 11)], "once, with the larger of the two timestamps"
-    assert told(it.commit()) == []
+    assert reported(it.commit()) == [(None, 11)], "once, with the larger of the two timestamps"
+    assert reported(it.commit()) == []
 
 
 def test_a_row_that_never_had_a_result_has_no_deletion() -> None:
@@ -71,16 +71,16 @@ def test_a_row_that_never_had_a_result_has_no_deletion() -> None:
     it.commit()
     it.feed("r", ("k", "b", 2), ("k", None, 3))
     it.feed("l", ("k", None, 4))
-    assert told(it.commit()) == []
+    assert reported(it.commit()) == []
 
 
-def test_without_caches_each_deletion_is_told_as_it_comes() -> None:
+def test_without_caches_each_deletion_is_forwarded_as_it_comes() -> None:
     it = bench(inner, False, False, False)
     it.feed("l", ("k", "a", 1))
-    assert told(it.feed("r", ("k", "b", 2))) == [("(a,b)", 2)]
-    assert told(it.feed("l", ("k", None, 3))) == [(None, 3)]
-    assert told(it.feed("r", ("k", None, 4))) == []
-    assert told(it.commit()) == []
+    assert reported(it.feed("r", ("k", "b", 2))) == [("(a,b)", 2)]
+    assert reported(it.feed("l", ("k", None, 3))) == [(None, 3)]
+    assert reported(it.feed("r", ("k", None, 4))) == []
+    assert reported(it.commit()) == []
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_a_table_and_one_that_comes_from_it_keep_the_result_as_in_kafka_streams(
     """One record deletes the rows of both. Found by the fuzzer (seed 2611)."""
     it = bench(lambda left, right, other: left.join(derived(left), pair))
     it.feed("l", ("k", "a", 1))
-    assert told(it.commit())
+    assert reported(it.commit())
     it.feed("l", ("k", None, 2))
-    assert told(it.commit()) == []
+    assert reported(it.commit()) == []
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -114,9 +114,9 @@ def test_a_table_computed_at_each_look_up_comes_from_where_its_values_are_kept(o
 
     it = bench(join)
     it.feed("l", ("k", "a", 1))
-    assert told(it.commit())
+    assert reported(it.commit())
     it.feed("l", ("k", None, 2))
-    assert told(it.commit()) == []
+    assert reported(it.commit()) == []
 
 
 def test_a_cogrouped_table_comes_from_each_of_its_streams() -> None:
@@ -130,28 +130,28 @@ def test_a_cogrouped_table_comes_from_each_of_its_streams() -> None:
 
     it = bench(join)
     it.feed("l", ("k", "a", 1))
-    assert told(it.commit())
+    assert reported(it.commit())
     it.feed("l", ("k", None, 2))
-    assert told(it.commit()) == []
+    assert reported(it.commit()) == []
 
 
 def test_one_record_that_deletes_a_row_of_two_tables_of_one_stream_deletes_their_result() -> None:
     """Kafka Streams without caches deletes it, too."""
     it = bench(lambda left, *_: left.to_stream().to_table(KEPT).join(left.to_stream().to_table(KEPT), pair))
     it.feed("l", ("k", "a", 1))
-    assert told(it.commit())[-1] == ("(a,a)", 1)
+    assert reported(it.commit())[-1] == ("(a,a)", 1)
     it.feed("l", ("k", None, 2))
-    assert told(it.commit()) == [(None, 2)]
+    assert reported(it.commit()) == [(None, 2)]
 
 
 def test_a_table_and_one_that_comes_from_it_by_a_topic_lose_their_result_together() -> None:
     it = bench(lambda left, *_: left.join(left.to_stream().repartition(BY_A_TOPIC).to_table(KEPT), pair))
     for topic in ("l", "app-by-a-topic-repartition"):
         it.feed(topic, ("k", "a", 1))
-    assert told(it.commit())[-1] == ("(a,a)", 1)
+    assert reported(it.commit())[-1] == ("(a,a)", 1)
     for topic in ("l", "app-by-a-topic-repartition"):
         it.feed(topic, ("k", None, 2))
-    assert told(it.commit()) == [(None, 2)]
+    assert reported(it.commit()) == [(None, 2)]
 
 
 @pytest.mark.parametrize("cached", [(True, False, True), (False, True, True)])
@@ -184,7 +184,9 @@ def test_a_deletion_behind_a_single_cache_is_that_of_kafka_streams(
     it.feed("l", ("k", "a", 1))
     it.feed("r", ("k", "b", 2))
     it.commit()
-    assert [each for side in order for each in told(it.feed(side, ("k", None, 3)))] + told(it.commit()) == results
+    assert [each for side in order for each in reported(it.feed(side, ("k", None, 3)))] + reported(
+        it.commit()
+    ) == results
 
 
 def plain(left: Rows, right: Rows, third: Rows) -> Rows:

@@ -53,7 +53,7 @@ class TestUndecodableRecords:
         assert "8 bytes expected, 5 received" in str(error)
         assert isinstance(error.__cause__, SerializationError)
 
-    def test_a_bad_key_is_told_from_a_bad_value(self) -> None:
+    def test_a_bad_key_is_distinguished_from_a_bad_value(self) -> None:
         builder = StreamsBuilder()
         builder.stream("in", Consumed.with_(Serdes.long(), Serdes.string())).peek(print)
         bench = Bench(builder)

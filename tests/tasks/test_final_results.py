@@ -103,7 +103,7 @@ def test_what_closed_before_a_restore_comes_too(windows: Any, caching: bool, mon
         found += [(each.key, each.value) for each in sent if each.topic == "out"]
         logged += [each for each in sent if each.topic == changelog("s")]
     fresh = counted(windows, caching)
-    fresh.state_manager.goes_on_from(bench.task.offsets())
+    fresh.state_manager.continue_from(bench.task.offsets())
     keys, values, timestamps = zip(*((each.key, each.value, each.timestamp) for each in logged), strict=True)
     fresh.state_manager.restore("s", keys, values, timestamps, len(logged))
     fresh.task.resume(bench.task.offsets())

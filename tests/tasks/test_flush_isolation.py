@@ -116,7 +116,7 @@ def test_not_one_whose_updates_trigger_a_join_nor_what_they_are_joined_with() ->
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_without_a_cache_every_store_for_its_updates_have_been_told_already(caching: bool) -> None:
+def test_without_a_cache_every_store_for_its_updates_have_been_forwarded_already(caching: bool) -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         other = builder.stream("other", IN)
         counted(builder).to_stream().map_values(str).merge(other).to("out", OUT)
@@ -146,7 +146,7 @@ def _is_listen(node: ast.AST) -> TypeIs[ast.Attribute]:
     return isinstance(node, ast.Attribute) and node.attr == "listen"
 
 
-def test_a_store_that_is_listened_to_knows_who_forwards_its_updates() -> None:
+def test_a_store_that_is_listened_to_knows_which_node_forwards_its_updates() -> None:
     builder = ps.StreamsBuilder()
     counted(builder)
     program = TaskProgram.of([builder.build().as_one], StreamsConfig.of({"application.id": "app"}))

@@ -228,7 +228,7 @@ def test_subscriptions_of_kafka_streams_before_3_4_are_answered_where_the_defaul
     assert (answer.topic, answer.key, answer.partition) == (RESPONSE, b"A", -1)
 
 
-def test_a_foreign_key_is_told_from_one_that_begins_with_it() -> None:
+def test_a_foreign_key_is_distinguished_from_one_that_begins_with_it() -> None:
     it = Bench(program())
     for foreign_key in ("a", "ab", "\x7f", "b"):
         it.feed(REGISTRATION, (foreign_key, b"\x01\x03" + bytes(16) + foreign_key.upper().encode() + bytes(4)))
@@ -247,7 +247,7 @@ def test_the_store_is_scanned_with_what_is_not_committed() -> None:
     assert [each.key for each in it.commit() if each.topic == RESPONSE] == [b"b", b"c"]
 
 
-def test_an_unknown_version_is_an_error_that_says_so() -> None:
+def test_an_unknown_version_is_an_error() -> None:
     resume = Resume()
     it = Bench(program(), {"processing.exception.handler": resume})
     it.feed(REGISTRATION, ("f", b"\x02\x03" + bytes(21)))
@@ -259,7 +259,7 @@ def test_an_unknown_version_is_an_error_that_says_so() -> None:
     assert it.dropped == 2
 
 
-def test_a_foreign_key_that_the_serde_refuses_is_an_error_that_says_so() -> None:
+def test_a_foreign_key_that_the_serde_refuses_is_an_error_that_names_it() -> None:
     builder = ps.StreamsBuilder()
     entries, others = builder.table("left", STRINGS), builder.table("right", STRINGS)
     numbers: Callable[[str], Any] = len

@@ -77,7 +77,7 @@ def test_a_function_of_the_value_does_what_the_same_of_key_and_value_does(name: 
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_when_it_raises_the_error_tells_the_key_all_the_same(name: str) -> None:
+def test_when_it_raises_the_error_reports_the_key_all_the_same(name: str) -> None:
     def fails(value: str) -> bool:
         return len(value) == 1 // 0
 

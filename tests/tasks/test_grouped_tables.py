@@ -38,11 +38,11 @@ def played(program: Program, *updates: tuple[str, str | None, int]) -> tuple[lis
         users = driver.create_input_topic("users", Serdes.string(), Serdes.string())
         for user, city, timestamp in updates:
             users.pipe_input(user, city, timestamp)
-        told = driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_records_to_list()
+        reported = driver.create_output_topic("out", Serdes.string(), Serdes.string()).read_records_to_list()
         bytes_ = Serdes.bytes()
         changes = driver.create_output_topic("app-by-city-repartition", bytes_, bytes_).read_records_to_list()
         return (
-            [(record.key, record.value, record.timestamp) for record in told],
+            [(record.key, record.value, record.timestamp) for record in reported],
             [f"{(record.key or b'').decode()}: {(record.value or b'').hex()}" for record in changes],
         )
 
@@ -53,30 +53,30 @@ def joined_names(grouped: KGroupedTable[str, str]) -> KTable[str, str]:
     )
 
 
-def test_who_moves_is_taken_from_one_group_before_it_is_added_to_the_other() -> None:
-    told, changes = played(joined_names, ("ada", "rome", 5), ("ada", "oslo", 3), ("ada", None, 9))
-    assert told == [("rome", "+ada", 5), ("rome", "+ada-ada", 5), ("oslo", "+ada", 3), ("oslo", "+ada-ada", 9)]
+def test_a_moved_row_is_subtracted_from_one_group_before_it_is_added_to_the_other() -> None:
+    reported, changes = played(joined_names, ("ada", "rome", 5), ("ada", "oslo", 3), ("ada", None, 9))
+    assert reported == [("rome", "+ada", 5), ("rome", "+ada-ada", 5), ("oslo", "+ada", 3), ("oslo", "+ada-ada", 9)]
     assert changes == ["rome: 61646101", "rome: 61646100", "oslo: 61646101", "oslo: 61646100"]
 
 
-def test_who_stays_is_one_record_with_both_values() -> None:
-    told, changes = played(joined_names, ("ada", "rome", 5), ("ada", "rome", 7))
-    assert told == [("rome", "+ada", 5), ("rome", "+ada-ada+ada", 7)]
+def test_a_row_that_stays_in_its_group_is_one_record_with_both_values() -> None:
+    reported, changes = played(joined_names, ("ada", "rome", 5), ("ada", "rome", 7))
+    assert reported == [("rome", "+ada", 5), ("rome", "+ada-ada+ada", 7)]
     assert changes == ["rome: 61646101", "rome: 0661646161646102"]
 
 
 def test_what_is_in_no_group_is_neither_added_nor_taken_away() -> None:
     updates = ("ada", "nowhere", 1), ("ada", "rome", 2), ("ada", "unknown", 3), ("ada", "unknown", 4), ("eve", None, 5)
-    told, changes = played(joined_names, *updates)
-    assert told == [("rome", "+ada", 2), ("rome", "+ada-ada", 3)]
+    reported, changes = played(joined_names, *updates)
+    assert reported == [("rome", "+ada", 2), ("rome", "+ada-ada", 3)]
     assert changes == ["rome: 61646101", "rome: 61646100"]
 
 
 def test_a_count_goes_down_to_zero_and_stays_there() -> None:
-    told, _ = played(lambda grouped: grouped.count(), ("ada", "rome", 5), ("eve", "rome", 4), ("ada", None, 6))
-    assert told == [("rome", "1", 5), ("rome", "2", 5), ("rome", "1", 6)]
-    told, _ = played(lambda grouped: grouped.count(), ("ada", "rome", 5), ("ada", None, 6))
-    assert told == [("rome", "1", 5), ("rome", "0", 6)]
+    reported, _ = played(lambda grouped: grouped.count(), ("ada", "rome", 5), ("eve", "rome", 4), ("ada", None, 6))
+    assert reported == [("rome", "1", 5), ("rome", "2", 5), ("rome", "1", 6)]
+    reported, _ = played(lambda grouped: grouped.count(), ("ada", "rome", 5), ("ada", None, 6))
+    assert reported == [("rome", "1", 5), ("rome", "0", 6)]
 
 
 def test_where_nothing_was_added_nothing_is_taken_away() -> None:
@@ -85,10 +85,10 @@ def test_where_nothing_was_added_nothing_is_taken_away() -> None:
     def deleting(grouped: KGroupedTable[str, str]) -> KTable[str, str]:
         return grouped.reduce(lambda all, user: f"{all}+{user}", lambda all, user: None, TEXTS)
 
-    told, _ = played(deleting, ("ada", "rome", 1), ("eve", "rome", 2), ("ada", None, 3), ("eve", None, 4))
-    assert told == [("rome", "ada", 1), ("rome", "ada+eve", 2), ("rome", None, 3)]
-    told, _ = played(deleting, ("ada", "rome", 5), ("ada", "rome", 6))
-    assert told == [("rome", "ada", 5), ("rome", "ada", 6)]
+    reported, _ = played(deleting, ("ada", "rome", 1), ("eve", "rome", 2), ("ada", None, 3), ("eve", None, 4))
+    assert reported == [("rome", "ada", 1), ("rome", "ada+eve", 2), ("rome", None, 3)]
+    reported, _ = played(deleting, ("ada", "rome", 5), ("ada", "rome", 6))
+    assert reported == [("rome", "ada", 5), ("rome", "ada", 6)]
 
 
 def test_the_table_is_kept_for_its_old_values() -> None:
@@ -141,13 +141,13 @@ def test_a_value_that_the_serde_of_the_groups_refuses_is_named() -> None:
         bench.commit()
 
 
-@pytest.mark.parametrize(("returned", "said"), [("ab", "str"), (("a",), "a tuple of 1"), (["a", "b"], "list")])
-def test_a_selector_that_returns_no_pair_is_named(returned: Any, said: str) -> None:
+@pytest.mark.parametrize(("returned", "message"), [("ab", "str"), (("a",), "a tuple of 1"), (["a", "b"], "list")])
+def test_a_selector_that_returns_no_pair_is_named(returned: Any, message: str) -> None:
     builder = StreamsBuilder()
     builder.table("users", STRINGS).group_by(lambda user, city: returned).count()
     bench = Bench(builder, CONFIG)
     bench.feed("users", ("ada", "rome", 1))
-    with pytest.raises(ProcessingError, match=f"group_by got {said} from its selector") as caught:
+    with pytest.raises(ProcessingError, match=f"group_by got {message} from its selector") as caught:
         bench.commit()
     assert caught.value.operator == "KTABLE-SELECT-0000000003"
 
@@ -186,7 +186,7 @@ def test_a_deletion_is_logged_at_its_records_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda table: table.group_by(lambda city: city), r"group_by takes f\(key, value\) as its selector"),
         (lambda table: table.group_by(city_of, "by-city"), "group_by needs a Grouped, not 'by-city'"),
@@ -198,8 +198,8 @@ def test_a_deletion_is_logged_at_its_records_time() -> None:
         (lambda table: table.group_by(city_of).count(named="no/name"), "illegal name"),
     ],
 )
-def test_what_cannot_be_grouped_so_is_refused_at_the_call(call: Any, said: str) -> None:
-    with pytest.raises(TopologyError, match=said):
+def test_what_cannot_be_grouped_so_is_refused_at_the_call(call: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
         call(StreamsBuilder().table("users"))
 
 

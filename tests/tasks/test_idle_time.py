@@ -135,7 +135,7 @@ def test_without_the_setting_the_clock_closes_nothing(build: Build) -> None:
     assert played.wait(10**9) == []
 
 
-def test_until_the_setting_has_passed_time_stands_then_it_goes_on_from_the_last_record() -> None:
+def test_time_waits_for_the_configured_interval_and_then_advances_from_the_last_record() -> None:
     played = Played(tumbling)
     played.put("k", 104)
     assert played.wait(99) == []
@@ -171,7 +171,7 @@ def test_time_never_goes_back_and_a_record_of_before_moves_it_no_more() -> None:
     assert played.wait(1) == [("k@190-200=1", 192)]  # 304
 
 
-def test_before_the_first_record_there_is_no_time_to_go_on() -> None:
+def test_before_the_first_record_there_is_no_time_to_advance() -> None:
     played = Played(tumbling)
     assert played.wait(10_000) == []
     assert played.put("k", 104) == []
@@ -311,7 +311,7 @@ def test_a_topic_that_is_found_later_keeps_time_like_the_others() -> None:
     assert played.wait(100) == [("k@100-110=21", 104)]
 
 
-def test_an_update_that_a_cache_holds_back_comes_before_time_goes_on() -> None:
+def test_an_update_that_a_cache_holds_back_is_forwarded_before_time_advances() -> None:
     """Otherwise, suppress would close a window with the update before it, and once more with this one."""
     builder = ps.StreamsBuilder()
     suppressed(builder).to("out", ps.Produced.with_(TEXT, TEXT))

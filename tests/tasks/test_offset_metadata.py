@@ -65,7 +65,7 @@ def many_windows(count: int) -> ps.StreamsBuilder:
     return builder
 
 
-def test_a_task_with_many_operators_goes_on_where_each_of_them_was() -> None:
+def test_a_task_with_many_operators_continues_where_each_of_them_was() -> None:
     before = Bench(many_windows(100))
     before.feed("in", ("k", "v", 500))
     before.commit()
@@ -78,10 +78,10 @@ def test_a_task_with_many_operators_goes_on_where_each_of_them_was() -> None:
     assert after.dropped == 100
 
 
-def test_what_has_no_room_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lack_of_room_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     bench = Bench(many_windows(250))
     bench.feed("in", ("k", "v", 500))
     for _ in range(3):
         assert len(bench.task.offsets()[IN].metadata) <= LONGEST
-    said = capsys.readouterr()
-    assert (said.out + said.err).count("has no room for all times") == 1
+    message = capsys.readouterr()
+    assert (message.out + message.err).count("has no room for all times") == 1

@@ -17,7 +17,7 @@ class Two(NamedTuple):
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "message"),
     [
         ("ab", "map got str from its mapper, 'ab'"),
         (None, "map got NoneType from its mapper, None"),
@@ -26,13 +26,13 @@ class Two(NamedTuple):
         ({"k": 1, "v": 2}, "map got dict from its mapper"),
     ],
 )
-def test_a_map_that_returns_no_pair_is_named_at_its_first_record(returned: Any, said: str) -> None:
+def test_a_map_that_returns_no_pair_is_named_at_its_first_record(returned: Any, message: str) -> None:
     bench = wired(lambda b, s: s.map(lambda k, v: returned))
     bench.add("in", ("k", "v", 1))
     with pytest.raises(ProcessingError) as caught:
         bench.run()
     assert (caught.value.operator, caught.value.offset) == ("KSTREAM-MAP-0000000001", 0)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "return (key, value)" in str(caught.value)
 
 
@@ -45,17 +45,17 @@ def test_a_flat_map_wants_pairs_too(returned: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "message"),
     [
         (lambda b, s: s.flat_map(lambda k, v: None), r"flat_map: .*must return an iterable of pairs \(key, value\)"),
         (lambda b, s: s.flat_map_values(lambda v: None), "flat_map_values: .*must return an iterable of values"),
         (lambda b, s: s.flat_map_values(lambda k, v: 3), "'int' object is not iterable: its mapper must return"),
     ],
 )
-def test_a_mapper_that_forgets_to_return_is_told_what_to_return(program: Any, said: str) -> None:
+def test_a_mapper_that_returns_nothing_raises_an_error_that_names_what_to_return(program: Any, message: str) -> None:
     bench = wired(program)
     bench.add("in", ("k", "v", 1))
-    with pytest.raises(ProcessingError, match=said):
+    with pytest.raises(ProcessingError, match=message):
         bench.run()
 
 
@@ -64,7 +64,7 @@ def _iterates_over_nothing(value: Any) -> list[Any]:
     return list(nothing)
 
 
-def test_an_error_inside_of_a_mapper_is_told_as_it_is() -> None:
+def test_an_error_inside_of_a_mapper_is_reported_unchanged() -> None:
     bench = wired(lambda b, s: s.flat_map_values(_iterates_over_nothing))
     bench.add("in", ("k", "v", 1))
     with pytest.raises(ProcessingError) as caught:

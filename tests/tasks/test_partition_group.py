@@ -39,7 +39,7 @@ def drain_one_by_one(group: PartitionGroup) -> list[tuple[str, int]]:
     while chosen := group.poll():
         queue = chosen[0]
         order.append((queue.partition.topic, queue.head_timestamp))
-        queue.advance(queue.position + 1)
+        queue.advance(queue.index + 1)
         if queue:
             group.offer(queue)
     return order
@@ -118,7 +118,7 @@ class TestWaiting:
         assert not group.ready(1099)
         assert group.ready(1100)
 
-    def test_the_idle_time_begins_anew_when_lag_shows_up_in_between(self) -> None:
+    def test_the_idle_time_begins_again_when_lag_shows_up_in_between(self) -> None:
         group = group_of(A, B, idle_ms=100)
         fill(group, A, 1)
         group.set_caught_up(B, True)
@@ -129,7 +129,7 @@ class TestWaiting:
         assert not group.ready(160)
         assert group.ready(260)
 
-    def test_the_idle_time_begins_anew_when_a_partition_runs_empty_again(self) -> None:
+    def test_the_idle_time_begins_again_when_a_partition_runs_empty_again(self) -> None:
         group = group_of(A, B, idle_ms=100)
         fill(group, A, 1, 2, 3)
         group.set_caught_up(B, True)
@@ -167,7 +167,7 @@ def test_a_task_merges_two_topics_by_time() -> None:
     assert [each.value for each in bench.collector.take()] == [b"l1", b"r2", b"r3", b"l5", b"l6", b"r7"]
 
 
-def test_a_task_with_max_task_idle_holds_records_back_until_the_clock_says_so() -> None:
+def test_a_task_with_max_task_idle_holds_records_back_until_the_time_is_over() -> None:
     builder = StreamsBuilder()
     builder.stream("left", STRINGS).merge(builder.stream("right", STRINGS)).to("out")
     serdes = {"default.key.serde": STRINGS.key_serde, "default.value.serde": STRINGS.value_serde}

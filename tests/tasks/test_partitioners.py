@@ -63,7 +63,7 @@ def test_a_record_goes_to_every_partition_that_is_chosen(
     assert bench.dropped == (0 if partitions else 1)
 
 
-def test_a_record_for_no_partition_is_said_and_dropped_before_it_is_serialised(
+def test_a_record_for_no_partition_is_reported_and_dropped_before_it_is_serialised(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     builder = ps.StreamsBuilder()
@@ -72,14 +72,14 @@ def test_a_record_for_no_partition_is_said_and_dropped_before_it_is_serialised(
     bench = Bench(builder)
     assert bench.feed("in", ("k", "v")) == []
     assert bench.dropped == 1
-    said = capsys.readouterr()
-    assert "Skipping record as partitioner returned empty partitions." in said.out + said.err
+    message = capsys.readouterr()
+    assert "Skipping record as partitioner returned empty partitions." in message.out + message.err
 
 
 @pytest.mark.parametrize(
     ("choice", "shown"), [("'ab'", r"'ab' \(str\)"), ("1.5", r"1.5 \(float\)"), ("['0']", r"\['0'\]")]
 )
-def test_what_is_no_partition_is_said_with_what_to_return(choice: str, shown: str) -> None:
+def test_what_is_no_partition_is_reported_with_what_to_return(choice: str, shown: str) -> None:
     builder = ps.StreamsBuilder()
     to(builder)
     with pytest.raises(ProcessingError, match=f"the partitioner of topic out chose {shown}.*return the number of"):

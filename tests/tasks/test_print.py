@@ -74,7 +74,7 @@ def test_a_mapper_that_raises_is_an_error_of_its_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda stream: ps.Printed.to_file(" "), "the path may not be empty"),
         (lambda stream: ps.Printed.to_file("/no/such/folder/file"), "/no/such/folder/file cannot be written: No such"),
@@ -84,6 +84,6 @@ def test_a_mapper_that_raises_is_an_error_of_its_record() -> None:
         (lambda stream: stream.print("x"), r"print needs a Printed, such as Printed.to_sys_out\(\), not 'x'"),
     ],
 )
-def test_what_is_wrong_is_said_at_once(call: Any, said: str) -> None:
-    with pytest.raises(ps.TopologyError, match=said):
+def test_what_is_wrong_is_reported_at_once(call: Any, message: str) -> None:
+    with pytest.raises(ps.TopologyError, match=message):
         call(ps.StreamsBuilder().stream("in"))

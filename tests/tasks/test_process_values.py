@@ -129,15 +129,15 @@ class TestFixedKeys:
         assert (made._head.key_serde, made._head.value_serde) == (TEXT, None)
 
     @pytest.mark.parametrize(
-        ("supplier", "said"),
+        ("supplier", "message"),
         [
             (Stepping(print), "process_values: give a supplier that makes processors, such as the class Stepping"),
             (partial(SteppingAnyKey, print), "the supplier must make a FixedKeyProcessor, not .*SteppingAnyKey"),
             (lambda: None, "the supplier must make a FixedKeyProcessor, not None"),
         ],
     )
-    def test_a_wrong_supplier_is_refused_at_once(self, supplier: Any, said: str) -> None:
-        with pytest.raises(ps.TopologyError, match=said):
+    def test_a_wrong_supplier_is_refused_at_once(self, supplier: Any, message: str) -> None:
+        with pytest.raises(ps.TopologyError, match=message):
             ps.StreamsBuilder().stream("in").process_values(supplier)
 
     def test_an_error_names_the_processor(self) -> None:
@@ -300,18 +300,18 @@ class TestContext:
         assert seen == [(77, {"fetch.max.bytes": 5}, TEXT, None)]
 
     @pytest.mark.parametrize(
-        ("start", "error", "said"),
+        ("start", "error", "message"),
         [
             (-1, ValueError, "start_time may not be negative"),
             (datetime(2026, 1, 1), ValueError, "start_time must have a time zone"),
             ("soon", TypeError, "start_time must be a timedelta or whole"),
         ],
     )
-    def test_a_start_that_is_no_time_is_refused(self, start: Any, error: type[Exception], said: str) -> None:
+    def test_a_start_that_is_no_time_is_refused(self, start: Any, error: type[Exception], message: str) -> None:
         def step(context: Any, record: Any) -> None:
             context.schedule(10, ps.PunctuationType.STREAM_TIME, print, start_time=start)
 
-        with pytest.raises(ps.ProcessingError, match=said) as raised:
+        with pytest.raises(ps.ProcessingError, match=message) as raised:
             bench_of(step).feed("in", ("k", "v", 1))
         assert isinstance(raised.value.__cause__, error)
 

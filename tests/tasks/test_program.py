@@ -77,7 +77,7 @@ def test_the_timestamps_of_a_repartition_topic_are_its_records_own_and_it_is_rea
     assert source.offset_reset == "earliest"
 
 
-def test_each_topic_of_a_source_keeps_what_was_said_of_it() -> None:
+def test_each_topic_of_a_source_keeps_its_settings() -> None:
     builder = StreamsBuilder()
     extractor = UsePartitionTimeOnInvalidTimestamp()
     consumed = Consumed.with_(Serdes.long(), Serdes.long(), timestamp_extractor=extractor, offset_reset="latest")
@@ -89,7 +89,7 @@ def test_each_topic_of_a_source_keeps_what_was_said_of_it() -> None:
         assert (source.key_serde, source.value_serde) == (Serdes.long(), Serdes.long())
 
 
-def test_a_table_that_is_restored_from_its_source_says_so_and_one_without_logging_has_no_changelog() -> None:
+def test_a_table_restored_from_its_source_describes_that_and_one_without_logging_has_no_changelog() -> None:
     builder = StreamsBuilder()
     builder.table("in", STRINGS, Materialized.as_("rows"))
     supplier = Stores.persistent_key_value_store("unlogged")

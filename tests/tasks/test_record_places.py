@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.common.ids import TopicPartition
-from penstock.tasks.record_places import PlacedHeaders, RunPosition
+from penstock.tasks.record_places import PlacedHeaders, RunCursor
 from tests.architecture.sources import ROOT, imports_of, python_files
 
 BOX = Path("tasks/record_places.py")
@@ -17,7 +17,7 @@ TASKS = [file for file in python_files("tasks") if file.parts[0] == "tasks"]
 
 def test_the_offset_is_that_of_the_value_taken_last() -> None:
     values = iter(["b", "c", "d"])
-    run = RunPosition([10, 11, 15, 20], 4, values)
+    run = RunCursor([10, 11, 15, 20], 4, values)
     assert run.left == 3
     assert [run.offset for _ in values] == [11, 15, 20]
     assert run.left == 0
@@ -88,7 +88,7 @@ def iterators_of_values(text: str) -> dict[str, set[str]]:
 
 def is_box(used: set[str]) -> bool:
     """Returns True if these calls give the iterator to the position, and records come from it alone."""
-    return "zip" in used and used <= {"zip", "enter", "RunPosition", "_punctuate_stream_time"}
+    return "zip" in used and used <= {"zip", "enter", "RunCursor", "_punctuate_stream_time"}
 
 
 def careless_headers(text: str) -> list[int]:

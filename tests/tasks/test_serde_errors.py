@@ -57,11 +57,11 @@ MISSING: list[tuple[Wire, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wire", "said"), MISSING)
-def test_a_missing_serde_is_said_with_the_call_and_what_to_pass(wire: Wire, said: list[str]) -> None:
+@pytest.mark.parametrize(("wire", "message"), MISSING)
+def test_a_missing_serde_is_reported_with_the_call_and_what_to_pass(wire: Wire, message: list[str]) -> None:
     with pytest.raises(ConfigError) as refused:
         bench_of(wire)
-    for part in said:
+    for part in message:
         assert part in str(refused.value)
 
 
@@ -71,7 +71,7 @@ def with_merged(builder: ps.StreamsBuilder, stream: ps.KStream[Any, Any]) -> Non
     grouped.count(ps.Materialized.with_(STRING, LONG), named="second")
 
 
-def test_a_repartition_that_the_optimiser_merged_is_said_with_the_first_call() -> None:
+def test_a_repartition_that_the_optimiser_merged_is_reported_with_the_first_call() -> None:
     with pytest.raises(ConfigError, match=r"^count first, whose input goes by way of topic"):
         bench_of(with_merged, {"topology.optimization": "all"})
 
@@ -96,7 +96,7 @@ WRONG_KEYS: dict[str, Wire] = {
 
 
 @pytest.mark.parametrize("call", WRONG_KEYS)
-def test_a_key_of_the_wrong_type_is_said_with_operator_store_serde_and_type(call: str) -> None:
+def test_a_key_of_the_wrong_type_is_reported_with_operator_store_serde_and_type(call: str) -> None:
     bench = bench_of(WRONG_KEYS[call])
     bench.add("in", ("ada", "v", 1))
     with pytest.raises(ProcessingError) as refused:
@@ -115,7 +115,7 @@ def run_and_commit(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_an_aggregate_of_the_wrong_type_is_said_with_store_serde_and_type(caching: bool) -> None:
+def test_an_aggregate_of_the_wrong_type_is_reported_with_store_serde_and_type(caching: bool) -> None:
     how: ps.Materialized[Any, Any] = ps.Materialized.as_("sums").with_value_serde(LONG)
     how = how if caching else how.with_caching_disabled()
     bench = bench_of(lambda b, s: s.group_by_key().aggregate(str, lambda k, v, a: a + v, how))
@@ -129,7 +129,7 @@ def test_an_aggregate_of_the_wrong_type_is_said_with_store_serde_and_type(cachin
 
 
 @pytest.mark.parametrize(
-    ("produced", "said"),
+    ("produced", "message"),
     [
         (ps.Produced.with_(LONG, STRING), "key: the serde long cannot write 'ada' (str)"),
         (ps.Produced.with_(STRING, ps.Serdes.integer()), "value: the serde integer cannot write 'v' (str): an int"),
@@ -138,8 +138,8 @@ def test_an_aggregate_of_the_wrong_type_is_said_with_store_serde_and_type(cachin
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("chosen", [True, False])
-def test_a_result_of_the_wrong_type_is_said_with_topic_serde_and_type(
-    produced: ps.Produced[Any, Any], said: str, chosen: bool
+def test_a_result_of_the_wrong_type_is_reported_with_topic_serde_and_type(
+    produced: ps.Produced[Any, Any], message: str, chosen: bool
 ) -> None:
     topic: Any = (lambda key, value, context: "out") if chosen else "out"
     bench = bench_of(lambda b, s: s.map(lambda k, v: (k, v)).to(topic, produced))
@@ -147,14 +147,14 @@ def test_a_result_of_the_wrong_type_is_said_with_topic_serde_and_type(
     with pytest.raises(ProductionError) as refused:
         bench.run()
     assert str(refused.value).startswith("a result for topic out cannot be serialised: ")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "pass the right serde by Produced.with_(...)" in str(refused.value)
 
 
 TEXT: ps.Grouped[Any, str] = ps.Grouped.with_(STRING, STRING)
 
 
-def test_a_repartitioned_key_of_the_wrong_type_is_said_with_the_option_of_its_operator() -> None:
+def test_a_repartitioned_key_of_the_wrong_type_is_reported_with_the_option_of_its_operator() -> None:
     bench = bench_of(lambda b, s: s.group_by(lambda k, v: len(v), TEXT).count())
     bench.add("in", ("ada", "v", 1))
     with pytest.raises(ProductionError, match=r"string cannot write 1 \(int\): a str .* by Grouped\.with_"):
@@ -171,7 +171,7 @@ def test_the_test_driver_says_which_input_does_not_fit() -> None:
 
 
 @pytest.mark.parametrize("serde", [ps.Serdes.short(), ps.Serdes.integer(), LONG])
-def test_a_number_out_of_range_is_said_with_the_range(serde: ps.Serde[int]) -> None:
+def test_a_number_out_of_range_is_reported_with_the_range(serde: ps.Serde[int]) -> None:
     bits = {"short": 15, "integer": 31, "long": 63}[serde.name]
     bench = bench_of(lambda b, s: s.map_values(lambda v: 2**bits).to("out", ps.Produced.with_(STRING, serde)))
     bench.add("in", ("ada", "v", 1))

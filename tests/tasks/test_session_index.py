@@ -91,7 +91,7 @@ def test_the_sessions_are_those_that_all_records_make(how: Any, kept_bytes: int,
 
 
 @pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
-def test_lists_tell_what_is_near_and_what_they_do_not_know(lists: Any) -> None:
+def test_lists_report_what_is_near_and_what_they_do_not_know(lists: Any) -> None:
     made = lists(5, 100)
     assert made.find(b"a", 105) is None  # the sessions that end at 100 may be on disk
     assert made.find(b"a", 106) == ()
@@ -135,14 +135,14 @@ CALLS = st.lists(
 @given(gap=st.integers(0, 10), calls=CALLS)
 def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[str, bytes, int, int]]) -> None:
     both = [lists(gap, 3) for lists in FORMS]
-    listed, told = set[bytes](), list[list[Any]]()
+    listed, reported = set[bytes](), list[list[Any]]()
     for call, key, time, length in calls:
         session = time + length, time
         match call:
             case "find":
                 found = [lists.find(key, time) for lists in both]
                 listed.update([key] if found[0] is not None else [])
-                told.append([None if each is None else list(each) for each in found])
+                reported.append([None if each is None else list(each) for each in found])
             case "loaded":
                 for lists in both:
                     lists.loaded(key, time, [session])
@@ -150,7 +150,7 @@ def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[st
             case "add" | "replace" if key in listed:
                 gone = both[0].find(key, time) or () if call == "replace" else ()
                 both[1].find(key, time)
-                told.append([lists.replace(key, gone, *session) for lists in both])
+                reported.append([lists.replace(key, gone, *session) for lists in both])
             case "drop_until" if key in listed and both[0].find(key, time) is not None:
                 both[1].find(key, time)
                 for lists in both:
@@ -165,8 +165,10 @@ def test_compiled_lists_answer_as_those_in_python(gap: int, calls: list[tuple[st
                 listed.clear()
     for key in (b"a", b"b", b""):
         for time in range(50):
-            told.append([None if each is None else list(each) for each in (lists.find(key, time) for lists in both)])
-    assert all(one == other for one, other in told), told
+            reported.append(
+                [None if each is None else list(each) for each in (lists.find(key, time) for lists in both)]
+            )
+    assert all(one == other for one, other in reported), reported
 
 
 @given(

@@ -106,7 +106,7 @@ def test_a_standby_follows_the_changelogs_and_answers_queries_without_anything_t
     assert standby.collector.sent == [], "it writes nothing"
 
 
-def test_a_promoted_standby_goes_on_where_the_active_task_was_and_restores_nothing() -> None:
+def test_a_promoted_standby_continues_where_the_active_task_was_and_restores_nothing() -> None:
     active, standby = Bench(topology()), Standby()
     standby.follow([*active.feed("in", ("a", "x", 1), ("a", "y", 2), ("b", "x", 3)), *active.commit()])
     committed = active.task.offsets()

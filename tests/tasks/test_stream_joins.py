@@ -130,7 +130,7 @@ def itself(where: str, *times: int) -> list[int]:
     offsets = bench.task.offsets()
     if where != "running":
         bench = Bench(builder, config, stores=bench.stores if where == "the same disk" else None, start=False)
-        bench.state_manager.goes_on_from(offsets)
+        bench.state_manager.continue_from(offsets)
         (store,) = bench.program.stores
         rows = [each for each in logged if each.topic == changelog(store) and where == "its changelog"]
         columns = [each.key for each in rows], [each.value for each in rows], [each.timestamp for each in rows]
@@ -164,7 +164,7 @@ def test_one_that_comes_after_its_window_has_closed_is_given_at_once() -> None:
     assert out(bench.feed("left", ("k", "a", 100))) == [("k", "a+None", 100)]
 
 
-def test_what_waits_stands_in_a_store_that_both_sides_share_until_it_has_a_match() -> None:
+def test_records_without_a_match_are_kept_in_a_store_that_both_sides_share() -> None:
     bench = Bench(joined("outer_join", how=ps.StreamJoined.as_("pairs")))
     bench.feed("left", ("k", "a", 1), ("k", "b", 1))
     waiting = [each for each in bench.collector.sent if "shared" in each.topic]
@@ -221,7 +221,7 @@ def test_a_joiner_may_take_the_key() -> None:
     assert out(bench.feed("left", ("k", "a", 6), ("later", "a", 50))) == [("k", "k:a+b", 6), ("x", "x:None+c", 5)]
 
 
-def test_a_joiner_that_raises_drops_its_record_where_the_handler_says_so() -> None:
+def test_a_joiner_that_raises_drops_its_record_if_the_handler_decides_so() -> None:
     def picky(left: str, right: str | None) -> str:
         if left == "bad":
             raise ValueError("bad")
@@ -339,7 +339,7 @@ def test_a_window_that_cannot_be_is_refused(make: Callable[[], ps.JoinWindows], 
         make()
 
 
-def test_a_value_that_the_stores_serde_refuses_is_told_with_the_store() -> None:
+def test_a_value_that_the_stores_serde_refuses_is_reported_with_the_store() -> None:
     builder = ps.StreamsBuilder()
     left, right = builder.stream("left", STRINGS), builder.stream("right", STRINGS)
     how = ps.StreamJoined.with_(TEXT, ps.Serdes.long(), TEXT).with_store_name("kept")

@@ -162,7 +162,7 @@ def test_sessions_have_one_final_result(played: Callable[..., Played]) -> None:
     assert out == [("[k1@0/5]", 3, 5), ("[k2@11/11]", 1, 11)]
 
 
-def test_a_group_by_goes_on_from_what_was_let_through(played: Callable[..., Played]) -> None:
+def test_a_group_by_continues_from_what_was_forwarded(played: Callable[..., Played]) -> None:
     grouped: ps.Grouped[str, str] = ps.Grouped.with_(STRINGS, STRINGS)
     counts = played(
         lambda builder: (
@@ -198,7 +198,9 @@ def test_a_join_finds_what_was_there_before_an_update_waited(played: Callable[..
 # ---- time, order, deletions, headers ----
 
 
-def test_time_is_the_largest_timestamp_and_a_late_record_may_go_on_at_once(played: Callable[..., Played]) -> None:
+def test_time_is_the_largest_timestamp_and_a_late_record_may_be_forwarded_at_once(
+    played: Callable[..., Played],
+) -> None:
     held = played(table(ps.Suppressed.until_time_limit(timedelta(milliseconds=10), UNBOUNDED)))
     assert held.put(("a", "1", 100)) == []
     assert held.put(("b", "1", 90)) == [("b", "1", 90)]
@@ -206,14 +208,14 @@ def test_time_is_the_largest_timestamp_and_a_late_record_may_go_on_at_once(playe
     assert held.put(("c", "1", 101)) == [("b", "2", 91)]
 
 
-def test_the_clock_on_the_wall_lets_nothing_go_on(played: Callable[..., Played]) -> None:
+def test_the_wall_clock_advances_nothing(played: Callable[..., Played]) -> None:
     held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
     held.put(("a", "1", 0))
     held.driver.advance_wall_clock_time(timedelta(days=1))
     assert held.records() == []
 
 
-def test_a_deletion_goes_on_even_if_nobody_knew_of_its_key(played: Callable[..., Played]) -> None:
+def test_a_deletion_is_forwarded_even_if_its_key_is_unknown(played: Callable[..., Played]) -> None:
     held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
     assert held.put(("a", "1", 0), ("a", None, 5), ("b", "1", 10)) == [("a", None, 5)]
 
@@ -234,7 +236,7 @@ def test_a_window_that_was_deleted_has_no_final_result(played: Callable[..., Pla
     assert out == [("[b@0/10]", "1", 2)]
 
 
-def test_what_goes_on_has_the_headers_of_its_last_update(played: Callable[..., Played]) -> None:
+def test_what_is_forwarded_has_the_headers_of_its_last_update(played: Callable[..., Played]) -> None:
     held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
     for number, (key, timestamp) in enumerate([("a", 0), ("a", 1), ("b", 10)], 1):
         held.driver.pipe("in", key.encode(), b"%d" % number, timestamp, [("n", b"%d" % number)])
@@ -253,7 +255,7 @@ class Where(ps.Processor[str, str, str, str]):
         self.context.forward(record.with_value(f"{at.topic}/{at.offset}" if at else "nowhere"))
 
 
-def test_a_record_that_goes_on_comes_from_where_its_last_update_came(played: Callable[..., Played]) -> None:
+def test_a_forwarded_record_has_the_source_of_its_last_update(played: Callable[..., Played]) -> None:
     held = played(
         lambda builder: (
             builder.table("in", IN).suppress(ps.Suppressed.until_time_limit(10, UNBOUNDED)).to_stream().process(Where)
@@ -265,13 +267,13 @@ def test_a_record_that_goes_on_comes_from_where_its_last_update_came(played: Cal
 # ---- limits ----
 
 
-def test_a_buffer_that_may_hold_nothing_lets_all_go_on_at_once(played: Callable[..., Played]) -> None:
+def test_a_buffer_that_may_hold_nothing_forwards_everything_at_once(played: Callable[..., Played]) -> None:
     held = played(table(ps.Suppressed.until_time_limit(LONG_TIME, ps.BufferConfig.max_records(0))))
     assert held.put(("a", "1", 5), ("b", "1", 4)) == [("a", "1", 5), ("b", "1", 4)]
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "reported"),
     [
         (ps.BufferConfig.max_records(1), "would hold 2 keys, and may hold 1 keys"),
         (ps.BufferConfig.max_bytes(50), "would hold 2 keys of 64 bytes, and may hold 50 bytes"),
@@ -279,11 +281,11 @@ def test_a_buffer_that_may_hold_nothing_lets_all_go_on_at_once(played: Callable[
     ],
 )
 def test_a_strict_buffer_that_is_full_ends_the_task(
-    played: Callable[..., Played], config: ps.BufferConfig, told: str
+    played: Callable[..., Played], config: ps.BufferConfig, reported: str
 ) -> None:
     held = played(table(ps.Suppressed.until_time_limit(LONG_TIME, config.shut_down_when_full())))
     held.put(("a", "1", 0))
-    with pytest.raises(ps.BufferFullError, match=told) as caught:
+    with pytest.raises(ps.BufferFullError, match=reported) as caught:
         held.put(("b", "1", 1))
     assert "operator KTABLE-SUPPRESS-0000000003; topic in, partition 0, offset 1; key 'b'" in str(caught.value)
     with pytest.raises(ps.StreamsError, match="has ended"):
@@ -371,7 +373,7 @@ def test_updates_of_a_cached_store_keep_their_source_until_the_commit(at_once: i
 
 @pytest.mark.parametrize("upstream", ["cached", "at once"])
 @pytest.mark.parametrize("beside_records", [False, True])
-def test_what_was_let_through_is_written_before_the_changelog_says_that_it_waits_no_more(
+def test_emitted_records_are_written_before_their_deletion_from_the_changelog(
     upstream: str, beside_records: bool
 ) -> None:
     """A crash between the two would lose it: the record that let it through comes again, and finds nothing."""

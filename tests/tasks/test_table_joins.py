@@ -57,8 +57,8 @@ def test_the_result_has_the_larger_timestamp_whichever_side_comes_last() -> None
 )
 def test_which_rows_without_a_match_have_a_result(join: Any, expected: list[str | None]) -> None:
     updates = [("a", "1"), ("b", "2"), ("b", None), ("a", None), ("b", "3"), ("b", None), ("a", None)]
-    told = played(join, *((side, "k", value, 0) for side, value in updates))
-    assert [value for _, value, _ in told] == expected
+    reported = played(join, *((side, "k", value, 0) for side, value in updates))
+    assert [value for _, value, _ in reported] == expected
 
 
 def test_a_null_key_is_dropped_and_counted_by_the_table_it_comes_to() -> None:
@@ -74,11 +74,11 @@ def test_a_joined_table_is_joined_again_materialised_or_not(how: list[Any]) -> N
     def chain(a: Table, b: Table) -> Table:
         return a.left_join(b, pair, *how).outer_join(a.join(b, pair, *how), pair, *how)
 
-    told = played(chain, ("a", "k", "1", 5), ("b", "k", "2", 9), ("a", "k", None, 3))
+    reported = played(chain, ("a", "k", "1", 5), ("b", "k", "2", 9), ("a", "k", None, 3))
     # When b comes, the join below gets it before the join above has both: the result is the same in the end.
-    assert told[0] == ("k", "((1,None),None)", 5)
-    assert ("k", "((1,2),(1,2))", 9) in told
-    assert told[-1][1] is None
+    assert reported[0] == ("k", "((1,None),None)", 5)
+    assert ("k", "((1,2),(1,2))", 9) in reported
+    assert reported[-1][1] is None
 
 
 def test_a_table_is_joined_with_itself() -> None:
@@ -98,8 +98,8 @@ def test_old_values_of_an_uncached_join_reach_an_aggregate_behind_it() -> None:
         return groups.count(Materialized.as_("counts")).map_values(str)
 
     updates = [("a", "k1", "1"), ("a", "k2", "1"), ("b", "k1", "2"), ("a", "k1", "x"), ("a", "k2", None)]
-    told = played(counted, *((side, key, value, 0) for side, key, value in updates))
-    assert {key: value for key, value, _ in told} == {"(1": "0", "(x": "1"}
+    reported = played(counted, *((side, key, value, 0) for side, key, value in updates))
+    assert {key: value for key, value, _ in reported} == {"(1": "0", "(x": "1"}
 
 
 def test_names_are_those_of_kafka_streams() -> None:
@@ -129,7 +129,7 @@ def test_topics_with_different_counts_of_partitions_are_named_with_their_counts(
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda a: a.join("b", pair), "join needs a KTable, not 'b'"),
         (lambda a: a.left_join(a.to_stream(), pair), "left_join needs a KTable, not .*KStream"),
@@ -142,8 +142,8 @@ def test_topics_with_different_counts_of_partitions_are_named_with_their_counts(
         (lambda a: a.outer_join(a, pair, named="no/name"), "illegal name 'no/name'"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_at_the_call(call: Any, said: str) -> None:
-    with pytest.raises(TopologyError, match=said):
+def test_what_cannot_be_joined_is_refused_at_the_call(call: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
         call(StreamsBuilder().table("a"))
 
 

@@ -50,14 +50,14 @@ class TestProcessing:
     def test_what_waits_is_counted_per_partition(self) -> None:
         bench = Bench(copying())
         partition = TopicPartition("in", 0)
-        assert bench.task.buffered(partition) == 0
+        assert bench.task.queued(partition) == 0
         bench.add("in", ("k", "a", 1), ("k", "b", 2))
         bench.add("in", ("k", "c", 3))
-        assert bench.task.buffered(partition) == 3
+        assert bench.task.queued(partition) == 3
         bench.task.process(1, 0)
-        assert bench.task.buffered(partition) == 2
+        assert bench.task.queued(partition) == 2
         bench.run()
-        assert bench.task.buffered(partition) == 0
+        assert bench.task.queued(partition) == 0
 
     def test_an_empty_batch_is_nothing(self) -> None:
         bench = Bench(copying())
@@ -180,7 +180,7 @@ class TestQueries:
         bench.feed("in", ("b", "", 5), ("d", "", 6))
         return bench
 
-    def test_the_latest_and_the_committed_are_told_apart(self, bench: Bench) -> None:
+    def test_the_latest_and_the_committed_are_distinguished(self, bench: Bench) -> None:
         assert bench.look_up("counts", b"b", committed=False) == (b"b", 2, 5)
         assert bench.look_up("counts", b"b", committed=True) == (b"b", 1, 2)
         assert bench.look_up("counts", b"d", committed=True) is None

@@ -149,7 +149,7 @@ class TestOfWindows:
 
 
 @pytest.mark.parametrize("time", [1.5, True, "7", None, 1 << 63])
-def test_a_time_that_an_extractor_gets_wrong_is_told_with_source_and_record(time: Any) -> None:
+def test_a_time_that_an_extractor_gets_wrong_is_reported_with_source_and_record(time: Any) -> None:
     builder = ps.StreamsBuilder()
     consumed = ps.Consumed.with_(STRING, LONG).with_timestamp_extractor(lambda *given: time)
     builder.stream("in", consumed).to("out", ps.Produced.with_(STRING, LONG))

@@ -175,7 +175,7 @@ def test_it_sees_the_time_of_the_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("supplier", "said"),
+    ("supplier", "message"),
     [
         (Numbered(), "give a supplier that makes transformers, such as the class Numbered"),
         (lambda: "x", "the supplier must make a ValueTransformerWithKey, not 'x'"),
@@ -184,8 +184,8 @@ def test_it_sees_the_time_of_the_value() -> None:
         (lambda key: Numbered(), "transform_values takes"),
     ],
 )
-def test_what_makes_no_transformers_is_refused_at_the_call(supplier: Any, said: str) -> None:
-    with pytest.raises(TopologyError, match=said):
+def test_what_makes_no_transformers_is_refused_at_the_call(supplier: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
         builder_with(lambda table: table.transform_values(supplier))
 
 

@@ -31,7 +31,7 @@ def test_the_changelog_has_the_deletion_at_the_time_of_the_expiry() -> None:
     assert shown(sent, changelog("rows")) == [("a", "1", 100), ("a", None, 110), ("b", "1", 200)]
 
 
-def test_a_cached_table_tells_of_it_when_it_is_flushed() -> None:
+def test_a_cached_table_reports_it_when_it_is_flushed() -> None:
     task = bench(table, caching=True)
     assert task.feed("in", ("a", "1", 100)) == []
     task.commit()
@@ -41,7 +41,7 @@ def test_a_cached_table_tells_of_it_when_it_is_flushed() -> None:
     assert shown(sent, changelog("rows")) == [("a", None, 110), ("b", "1", 200)]
 
 
-def test_an_aggregate_begins_anew() -> None:
+def test_an_aggregate_begins_again() -> None:
     task = bench(counts)
     sent = task.feed("in", ("a", "v", 100), ("a", "v", 101), ("a", "v", 111))
     assert shown(sent) == [("a", "1", 100), ("a", "2", 101), ("a", None, 111), ("a", "1", 111)]
@@ -104,7 +104,7 @@ def test_a_filtered_table_of_its_own_expires_by_itself() -> None:
     ]
 
 
-def test_a_cogrouped_table_tells_of_each_row_once() -> None:
+def test_a_cogrouped_table_reports_each_row_once() -> None:
     def cogrouped(builder: ps.StreamsBuilder, how: ps.Materialized[Any, Any]) -> ps.KStream[str, Any]:
         one = builder.stream("in", STRINGS).group_by_key()
         two = builder.stream("two", STRINGS).group_by_key()
@@ -147,7 +147,7 @@ def test_a_store_of_a_processor_expires_and_takes_nothing_that_has() -> None:
     assert shown(sent, changelog("rows")) == [("a", "1", 100), ("a", None, 110), ("b", "1", 110)]
 
 
-def test_time_goes_on_without_records_where_the_configuration_says_so() -> None:
+def test_time_advances_without_records_if_configured() -> None:
     task = bench(table, config={"window.idle.advance.ms": 50})
     task.feed("in", ("a", "1", 100))
     assert not task.task.punctuate(49)
@@ -173,7 +173,7 @@ def test_what_had_expired_at_the_commit_is_not_restored(idle: bool) -> None:
     else:
         sent += task.feed("other", ("b", "1", 110))
     again = bench(joined, config=config, start=False)
-    again.state_manager.goes_on_from(task.task.offsets())
+    again.state_manager.continue_from(task.task.offsets())
     rows = [each for each in sent if each.topic == changelog("rows")]
     assert len(rows) == 2
     keys, values = [each.key or b"" for each in rows], [each.value for each in rows]
@@ -289,7 +289,7 @@ def _kind() -> Any:
 
 
 @pytest.mark.parametrize("caching", [False, True], ids=["uncached", "cached"])
-def test_on_its_own_disk_a_task_goes_on_with_what_it_had_noted(caching: bool, tmp_path: Path) -> None:
+def test_on_its_own_disk_a_task_continues_with_what_it_had_noted(caching: bool, tmp_path: Path) -> None:
     """No changelog is read: the times at which rows expire are among the rows."""
     first = bench(table, caching=caching, state=tmp_path)
     first.feed("in", ("a", "1", 100), ("b", "1", 105), ("a", "2", 108))

@@ -83,7 +83,7 @@ def runs(draw: st.DrawFn) -> tuple[int, list[Event], set[int], bool]:
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocksdb"])
 @pytest.mark.parametrize("build", [table, counts], ids=lambda each: each.__name__)
-def test_rows_go_when_the_model_says_so_over_any_restarts(build: Build, on_disk: bool) -> None:
+def test_rows_expire_as_in_the_model_over_any_restarts(build: Build, on_disk: bool) -> None:
     @settings(max_examples=50 if on_disk else 250)
     @given(runs())
     def check(run: tuple[int, list[Event], set[int], bool]) -> None:

@@ -176,13 +176,15 @@ def test_only_what_is_looked_at_is_decoded(name: str) -> None:
     assert d.decoded == expected
 
 
-@pytest.mark.parametrize(("key", "told"), [("k", "k"), (b"\xff", b"\xff"), (None, None)])
-def test_an_error_tells_the_key_as_users_know_it_although_the_function_is_not_given_it(key: Any, told: Any) -> None:
+@pytest.mark.parametrize(("key", "reported"), [("k", "k"), (b"\xff", b"\xff"), (None, None)])
+def test_an_error_reports_the_key_as_users_know_it_although_the_function_is_not_given_it(
+    key: Any, reported: Any
+) -> None:
     d = Decodes()
     d.stream.filter(lambda value: 1 // 0 > 0).to("out", d.produced())
     with pytest.raises(ProcessingError) as raised:
         d.feed((key, "v", 1))
-    assert raised.value.key == told
+    assert raised.value.key == reported
 
 
 def test_a_handler_that_forgets_to_answer_drops_nothing() -> None:

@@ -155,12 +155,12 @@ def test_operators_of_the_latest_values_do_not_see_late_updates() -> None:
 
 def test_an_update_says_whether_it_is_the_latest_while_it_passes() -> None:
     builder = StreamsBuilder()
-    said: list[tuple[str, bool]] = []
+    message: list[tuple[str, bool]] = []
     bench: Bench
-    a_table(builder).map_values(lambda value: said.append((value, bench.task._context.is_latest))).to_stream()
+    a_table(builder).map_values(lambda value: message.append((value, bench.task._context.is_latest))).to_stream()
     bench = Bench(builder)
     bench.feed("table", ("k", "a", 50), ("k", "b", 45), ("k", "c", 50), ("k", "d", 51))
-    assert said == [("a", True), ("b", False), ("c", True), ("d", True)]
+    assert message == [("a", True), ("b", False), ("c", True), ("d", True)]
     assert bench.task._context.is_latest
 
 

@@ -107,7 +107,7 @@ def test_windows_are_emitted_by_time_whether_they_are_committed_or_not() -> None
     ]  # fmt: skip
 
 
-def test_a_function_that_raises_drops_the_record_where_the_handler_says_so() -> None:
+def test_a_function_that_raises_drops_the_record_if_the_handler_decides_so() -> None:
     builder = ps.StreamsBuilder()
     windows = ps.TimeWindows.of_size_with_no_grace(10)
     amounts = builder.stream("in", IN).group_by_key().windowed_by(windows)

@@ -200,7 +200,7 @@ def joined(sides: list[Side], kind: str, windows: ps.JoinWindows) -> Counter[tup
     st.integers(0, 12),
     st.integers(0, 12),
 )
-def test_streams_join_what_is_near_and_say_what_found_nobody(
+def test_streams_join_what_is_near_and_report_records_without_a_match(
     kind: str, base: int, sides: list[Side], before: int, after: int
 ) -> None:
     sides = [(is_left, base + time) for is_left, time in sides]

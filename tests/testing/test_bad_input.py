@@ -219,7 +219,7 @@ def test_a_result_of_another_type_names_sink_topic_serde_and_value() -> None:
         play(lambda b: one(b).map_values(lambda v: 7).to("out", OUT), ("in", "k", "v", 0))
 
 
-def test_a_value_of_another_type_in_a_store_is_told_with_what_its_serde_takes() -> None:
+def test_a_value_of_another_type_in_a_store_is_reported_with_what_its_serde_takes() -> None:
     kept: ps.Materialized[str, str] = ps.Materialized.as_("kept")
     long: ps.Serde[Any] = ps.Serdes.long()
     with pytest.raises(ps.StreamsError, match=r"long cannot write 'v' \(str\): an int from .* is expected"):
@@ -266,7 +266,7 @@ def test_a_cycle_whose_topics_have_no_number_of_partitions_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "said"),
+    ("build", "message"),
     [
         (
             lambda b: one(b).map_values(str, named=ps.Named.as_("twice")).map_values(str, named=ps.Named.as_("twice")),
@@ -285,14 +285,14 @@ def test_a_cycle_whose_topics_have_no_number_of_partitions_is_refused() -> None:
     ],
     ids=["operators", "stores", "repartition topics", "streams", "stream and table"],
 )
-def test_a_name_used_twice(build: Build, said: str) -> None:
+def test_a_name_used_twice(build: Build, message: str) -> None:
     builder = ps.StreamsBuilder()
 
     def write() -> None:
         build(builder)
         builder.build()
 
-    with pytest.raises(TopologyError, match=said):
+    with pytest.raises(TopologyError, match=message):
         write()
 
 

@@ -165,7 +165,7 @@ class TestWriting:
             ps.ValueAndTimestamp(8, 77),
         ]
 
-    def test_the_program_goes_on_with_it(self, driver: ps.TopologyTestDriver) -> None:
+    def test_the_program_continues_with_it(self, driver: ps.TopologyTestDriver) -> None:
         driver.get_key_value_store("counts").put("k", 40)
         driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v", 31)
         assert driver.get_key_value_store("counts").get("k") == 41

@@ -115,7 +115,7 @@ class TestForms:
 
 
 class TestInstants:
-    def test_a_datetime_stands_for_ms_since_the_epoch(self, source: Input, sink: Output) -> None:
+    def test_a_datetime_means_ms_since_the_epoch(self, source: Input, sink: Output) -> None:
         east = timezone(timedelta(hours=3))
         source.pipe_input("k", "a", NOON)
         source.pipe_input("k", "b", NOON.astimezone(east) + timedelta(microseconds=1999))
@@ -152,7 +152,7 @@ class TestWhatDoesNotFit:
         with pytest.raises(ps.StreamsError, match=r"topic out: its values need a Serde"):
             driver.create_output_topic("out", STRING, serde)
 
-    def test_results_of_another_serde_are_said_to_be_so(self, driver: ps.TopologyTestDriver, source: Input) -> None:
+    def test_results_of_another_serde_are_reported(self, driver: ps.TopologyTestDriver, source: Input) -> None:
         source.pipe_input("k", "abc")
         numbers = driver.create_output_topic("out", STRING, LONG)
         with pytest.raises(
@@ -161,7 +161,7 @@ class TestWhatDoesNotFit:
             numbers.read_value()
 
     @pytest.mark.parametrize("read", ["read_record", "read_value", "read_key_value"])
-    def test_an_empty_topic_says_so_however_it_is_read(self, sink: Output, read: str) -> None:
+    def test_an_empty_topic_is_reported_as_empty_however_it_is_read(self, sink: Output, read: str) -> None:
         with pytest.raises(ps.StreamsError, match="topic out is empty: nothing"):
             getattr(sink, read)()
 
@@ -172,6 +172,6 @@ class TestWhatDoesNotFit:
         assert not getattr(sink, read)()
 
 
-def test_a_null_value_stands_in_a_map_as_the_last_one(source: Input, sink: Output) -> None:
+def test_a_null_value_is_the_last_entry_of_a_map(source: Input, sink: Output) -> None:
     source.pipe_key_value_list([("k", "a"), ("l", "b"), ("k", None)])
     assert sink.read_key_values_to_map() == {"k": None, "l": "b"}

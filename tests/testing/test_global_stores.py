@@ -164,10 +164,10 @@ class Writes(Reads):
 
 
 def test_a_global_store_is_read_only_for_everyone_else() -> None:
-    said = "global store 'longest' is read-only here"
+    message = "global store 'longest' is read-only here"
     with (
         driven(lambda builder: global_store(builder, reader=Writes)) as driver,
-        pytest.raises(ps.ProcessingError, match=said),
+        pytest.raises(ps.ProcessingError, match=message),
     ):
         pipe(driver, "in", ("k", "a"))
 
@@ -188,20 +188,20 @@ class AsksForTime(Largest):
 
 
 @pytest.mark.parametrize(
-    ("keeper", "said"),
+    ("keeper", "message"),
     [
         (Forwards, "KTABLE-SOURCE-0000000004 of a global store called forward: nothing is downstream"),
         (Schedules, "called schedule: a global store has no punctuations"),
         (AsksForTime, "called current_stream_time_ms: a global store has no stream time"),
     ],
 )
-def test_what_the_keeper_of_a_global_store_may_not_do_is_said(keeper: type[Largest], said: str) -> None:
-    with pytest.raises(ps.ProcessingError, match=said):  # noqa: SIM117  # the driver may fail at its making
+def test_forbidden_calls_of_a_global_processor_are_reported(keeper: type[Largest], message: str) -> None:
+    with pytest.raises(ps.ProcessingError, match=message):  # noqa: SIM117  # the driver may fail at its making
         with driven(lambda builder: global_store(builder, keeper)) as driver:
             pipe(driver, "words", ("a", "x"))
 
 
-def test_a_selected_key_that_does_not_fit_the_table_is_said_to_be_the_selectors() -> None:
+def test_a_selected_key_that_does_not_fit_the_table_is_attributed_to_the_selector() -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         users = builder.global_table("users", TEXTS, ps.Materialized.as_("users-store"))
         anything: Any = len
@@ -275,10 +275,12 @@ def mistakes() -> Iterator[tuple[Callable[[ps.StreamsBuilder], object], str]]:
     )
 
 
-@pytest.mark.parametrize(("build", "said"), list(mistakes()))
-def test_a_mistake_is_said_when_the_topology_is_built(build: Callable[[ps.StreamsBuilder], object], said: str) -> None:
+@pytest.mark.parametrize(("build", "message"), list(mistakes()))
+def test_a_mistake_is_reported_when_the_topology_is_built(
+    build: Callable[[ps.StreamsBuilder], object], message: str
+) -> None:
     builder = ps.StreamsBuilder()
-    with pytest.raises(ps.TopologyError, match=said):  # noqa: PT012  # either of the two may find it
+    with pytest.raises(ps.TopologyError, match=message):  # noqa: PT012  # either of the two may find it
         build(builder)
         builder.build()
 

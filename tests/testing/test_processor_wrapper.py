@@ -150,7 +150,7 @@ class Everything(ps.ProcessorWrapper):
         return Bringing(lambda: AroundFixedKey(name, supplier(), self.raised))
 
 
-def test_it_has_stores_of_its_own_sees_what_is_forwarded_and_may_go_on_after_an_error() -> None:
+def test_it_has_stores_of_its_own_sees_what_is_forwarded_and_may_continue_after_an_error() -> None:
     wrapper = Everything()
     config = {"processor.wrapper.class": wrapper}
     builder = ps.StreamsBuilder()

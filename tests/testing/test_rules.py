@@ -138,12 +138,12 @@ def test_a_change_in_place_is_an_error_that_names_operator_function_and_what_cha
     operator, what, wire = PLACES[place]
     with pytest.raises(RuleBrokenError) as broken:
         play(wire)
-    said = str(broken.value)
-    assert said.startswith(operator)
-    assert __file__ in said
-    assert f"changed {what} in place: {{'n': [" in said
-    assert re.search(r"in place: \{'n': \[(\d?)\]\} became \{'n': \[\1(, )?7\]\}\. ", said)
-    assert "return, put or forward a new one" in said
+    message = str(broken.value)
+    assert message.startswith(operator)
+    assert __file__ in message
+    assert f"changed {what} in place: {{'n': [" in message
+    assert re.search(r"in place: \{'n': \[(\d?)\]\} became \{'n': \[\1(, )?7\]\}\. ", message)
+    assert "return, put or forward a new one" in message
 
 
 def test_a_timestamp_extractor_is_watched() -> None:
@@ -320,7 +320,7 @@ def test_a_value_that_does_not_fit_its_own_type_is_not_sent_to_the_serde_it_has(
 
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize(
-    ("value", "serde", "said"),
+    ("value", "serde", "message"),
     [
         ({1: 2}, lenient(), "{1: 2} (dict) comes back as {'1': 2} (dict)"),
         ((1, 2), lenient(), "(1, 2) (tuple) comes back as [1, 2] (list)"),
@@ -331,12 +331,12 @@ def test_a_value_that_does_not_fit_its_own_type_is_not_sent_to_the_serde_it_has(
     ],
 )
 def test_a_value_that_does_not_survive_its_serde_is_an_error_of_the_commit(
-    value: Any, serde: ps.Serde[Any], said: str, caching: bool
+    value: Any, serde: ps.Serde[Any], message: str, caching: bool
 ) -> None:
     handler = {"processing.exception.handler": ps.LogAndContinue()}
     with pytest.raises(RuleBrokenError) as broken:
         play(aggregated(lambda: value, lambda k, v, a: a, serde, caching), 1, **handler)
-    assert str(broken.value).startswith(f"store kept: {said}")
+    assert str(broken.value).startswith(f"store kept: {message}")
     assert f"Its serde is {serde.name}: give the store one that brings it back" in str(broken.value)
 
 
@@ -386,7 +386,7 @@ def test_a_dataclass_under_plain_json_is_refused_with_the_way_out() -> None:
         play(aggregated(Tally, lambda k, v, a: Tally(a.n + 1), ps.Serdes.json()), 1)
 
 
-def test_after_each_commit_the_program_goes_on_with_what_a_restart_would_find() -> None:
+def test_after_each_commit_the_program_continues_with_what_a_restart_would_find() -> None:
     given: list[Tally] = []
     returned: list[Tally] = []
 

@@ -175,13 +175,13 @@ def nothing(name: str, context: ps.StateStoreContext) -> None:
 
 
 @pytest.mark.parametrize(
-    ("opened", "said"),
+    ("opened", "message"),
     [
         (Unfrozen, "store own: Unfrozen says takes_changes_while_committed, but has no freeze"),
         (Blind, r"store own: Blind.view\(\) returned None"),
         (nothing, r"store own: RowsBuilder.open\(\) returned None, not a StateStore"),
     ],
 )
-def test_what_its_builder_and_view_give_is_checked_when_the_task_is_made(opened: Any, said: str) -> None:
-    with pytest.raises(TopologyError, match=said):
+def test_what_its_builder_and_view_give_is_checked_when_the_task_is_made(opened: Any, message: str) -> None:
+    with pytest.raises(TopologyError, match=message):
         play(opened)

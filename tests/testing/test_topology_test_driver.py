@@ -153,7 +153,7 @@ class TestOutput:
         source.pipe_key_value_list([("k", "a"), ("l", "b"), ("k", "c")])
         assert sink.read_key_values_to_map() == {"k": "C", "l": "B"}
 
-    def test_reading_from_an_empty_topic_says_so(self, sink: Output) -> None:
+    def test_reading_from_an_empty_topic_reports_that_it_is_empty(self, sink: Output) -> None:
         with pytest.raises(StreamsError, match="topic out is empty"):
             sink.read_record()
 
@@ -245,7 +245,7 @@ class TestRunning:
         with pytest.raises(ConfigError, match=r"did you mean 'max\.task\.idle\.ms'"):
             TopologyTestDriver(upper().build(), {"max.task.idle": 3})
 
-    def test_a_missing_serde_is_said_at_the_start(self) -> None:
+    def test_a_missing_serde_is_reported_at_the_start(self) -> None:
         builder = StreamsBuilder()
         builder.stream("in").to("out")
         with pytest.raises(ConfigError, match=r"^stream\('in'\) .*has no key serde"):
@@ -302,7 +302,7 @@ class TestWallClock:
         out = ticking.create_output_topic("out", Serdes.string(), Serdes.string())
         assert out.read_value() == "1007"
 
-    def test_what_waits_for_another_partition_goes_on_when_the_idle_time_has_passed(self) -> None:
+    def test_what_waits_for_another_partition_continues_when_the_idle_time_has_passed(self) -> None:
         builder = StreamsBuilder()
         builder.stream("left", STRINGS).merge(builder.stream("right", STRINGS)).to("out", OUT)
         with TopologyTestDriver(builder.build(), {"max.task.idle.ms": 50}) as driver:
@@ -327,7 +327,7 @@ class TestEnding:
             driver.close()
         assert closed == [True]
 
-    def test_a_closed_driver_says_so(self, driver: TopologyTestDriver, source: Input) -> None:
+    def test_a_closed_driver_raises_an_error(self, driver: TopologyTestDriver, source: Input) -> None:
         driver.close()
         with pytest.raises(StreamsError, match="the driver is closed"):
             source.pipe_input("k", "v")
@@ -373,7 +373,7 @@ def test_what_is_written_to_a_source_of_the_topology_is_processed_before_the_inp
             assert written.read_values_to_list() == list(reversed(range(9_000)))
 
 
-def test_records_that_come_back_without_end_are_an_error_that_says_so() -> None:
+def test_records_that_loop_without_end_are_an_error() -> None:
     with TopologyTestDriver(retrying(without_end=True)) as driver:
         retries = driver.create_input_topic("retries", Serdes.string(), Serdes.integer())
         with pytest.raises(RuleBrokenError, match=r"come back without end: .* writes to 'retries', .* 10,000 rounds"):

@@ -228,12 +228,12 @@ def test_types_and_partials_are_initializers(initializer: Any) -> None:
     the_stream().group_by_key().aggregate(initializer, lambda k, v, a: a)
 
 
-def test_a_builtin_that_does_not_tell_its_parameters_is_taken() -> None:
+def test_a_builtin_without_a_signature_is_accepted() -> None:
     the_stream().group_by_key().reduce(max)
     checked_function(dict, "x: y", "one", "two", "three")
 
 
-def test_what_a_function_needs_by_name_is_said() -> None:
+def test_required_keyword_parameters_of_a_function_are_reported() -> None:
     def named(key: str, value: int, *, limit: int) -> bool:
         return value > limit
 

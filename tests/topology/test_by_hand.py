@@ -90,9 +90,9 @@ def refused() -> Iterator[tuple[Program, str]]:
     yield lambda t: t.add_read_only_state_store(anything, "G", "all", "P", Pass), "needs a StoreBuilder"
 
 
-@pytest.mark.parametrize(("change", "said"), list(refused()))
-def test_what_cannot_be_added_is_refused_at_once(change: Program, said: str) -> None:
-    with pytest.raises(ps.TopologyError, match=said):
+@pytest.mark.parametrize(("change", "message"), list(refused()))
+def test_what_cannot_be_added_is_refused_at_once(change: Program, message: str) -> None:
+    with pytest.raises(ps.TopologyError, match=message):
         change(two())
 
 
@@ -153,7 +153,7 @@ def test_a_missing_serde_is_asked_for_where_it_is_given() -> None:
         ps.TopologyTestDriver(two())
 
 
-def test_a_value_that_a_sink_cannot_serialise_is_said_with_where_the_serde_is_given() -> None:
+def test_a_value_that_a_sink_cannot_serialise_is_reported_with_where_the_serde_is_given() -> None:
     topology = two().add_sink("C", "out", "B", value_serde=ps.Serdes.long())
     with ps.TopologyTestDriver(topology, {"default.key.serde": TEXT, "default.value.serde": TEXT}) as driver:
         records = driver.create_input_topic("in", TEXT, TEXT)

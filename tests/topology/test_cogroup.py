@@ -51,7 +51,7 @@ class Play:
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_all_streams_write_one_aggregate_and_an_update_goes_on_once(caching: bool) -> None:
+def test_all_streams_write_one_aggregate_and_an_update_is_forwarded_once(caching: bool) -> None:
     builder = ps.StreamsBuilder()
     play = Play(builder, together(builder).aggregate(str, kept(caching=caching)))
     assert play.pipe("left", "k", "a", 5) == [("k", "a", 5)]
@@ -109,7 +109,7 @@ def test_all_inputs_have_equally_many_partitions() -> None:
 
 
 @pytest.mark.parametrize("caching", [True, False])
-def test_what_is_filtered_afterwards_is_told_old_values(caching: bool) -> None:
+def test_a_filter_behind_it_gets_old_values(caching: bool) -> None:
     builder = ps.StreamsBuilder()
     table = together(builder).aggregate(str, kept(caching=caching)).filter(lambda value: len(value) < 3)
     play = Play(builder, table)
@@ -133,7 +133,7 @@ def test_another_stream_can_look_up_the_aggregates() -> None:
     play.driver.close()
 
 
-def test_its_flush_may_go_on_while_records_are_processed() -> None:
+def test_its_flush_may_continue_while_records_are_processed() -> None:
     builder = ps.StreamsBuilder()
     together(builder).aggregate(str, kept()).to_stream().to("out", ps.Produced.with_(STRING, STRING))
     program = TaskProgram.of([builder.build().as_one], StreamsConfig.of({"application.id": "app"}))
@@ -154,7 +154,7 @@ def test_keys_have_the_serde_that_all_streams_share() -> None:
     assert stores["mixed"].key_serde is None
 
 
-def test_mistakes_are_said_in_one_sentence() -> None:
+def test_mistakes_are_reported_in_one_sentence() -> None:
     builder = ps.StreamsBuilder()
     stream = builder.stream("in", IN)
     cogrouped: Any = stream.group_by_key().cogroup(add)
@@ -205,14 +205,14 @@ def test_in_windows_it_counts_as_versioned_where_all_its_streams_come_from_versi
         from_tables(ps.StreamsBuilder(), *versioned).suppress(held_back)
 
 
-@pytest.mark.parametrize(("versioned", "told"), [(True, [None]), (False, [])])
-def test_a_filter_behind_it_then_tells_of_nothing_that_became_nothing(versioned: bool, told: list[None]) -> None:
+@pytest.mark.parametrize(("versioned", "reported"), [(True, [None]), (False, [])])
+def test_a_filter_behind_it_forwards_no_change_from_nothing_to_nothing(versioned: bool, reported: list[None]) -> None:
     builder = ps.StreamsBuilder()
     table = from_tables(builder, versioned).filter(lambda value: False)
     table.to_stream(lambda windowed, value: windowed.key).to("out", ps.Produced.with_(STRING, STRING))
     with ps.TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in0", STRING, STRING).pipe_input("k", "v", 0)
-        assert driver.create_output_topic("out", STRING, STRING).read_values_to_list() == told
+        assert driver.create_output_topic("out", STRING, STRING).read_values_to_list() == reported
 
 
 def test_through_a_topic_it_counts_as_versioned_no_more() -> None:

@@ -97,11 +97,11 @@ def test_every_name_that_was_generated_is_listed(case: str) -> None:
     builder.build()
     with pytest.raises(TopologyError) as refused:
         builder.build(STRICT)
-    said = str(refused.value)
-    assert said.startswith("ensure.explicit.internal.resource.naming is on")
+    message = str(refused.value)
+    assert message.startswith("ensure.explicit.internal.resource.naming is on")
     for name in names:
-        assert name in said
-    listed = [line.partition(": ")[2].partition(" (by")[0].split(", ") for line in said.splitlines()[1:]]
+        assert name in message
+    listed = [line.partition(": ")[2].partition(" (by")[0].split(", ") for line in message.splitlines()[1:]]
     assert sorted({name for line in listed for name in line if not name.endswith("-changelog")}) == sorted(names)
 
 

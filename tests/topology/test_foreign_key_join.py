@@ -119,7 +119,7 @@ def test_the_foreign_key_may_be_made_of_the_key_too() -> None:
         assert driver.create_output_topic("out", ps.Serdes.string(), ps.Serdes.string()).read_value() == "bx"
 
 
-def test_a_missing_serde_is_told_with_the_table_that_lacks_it() -> None:
+def test_a_missing_serde_is_reported_with_the_table_that_lacks_it() -> None:
     builder, left, right = tables()
     left.map_values(len).join(right, str, lambda length, value: value).to_stream().to(
         "out", ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string())
@@ -141,7 +141,7 @@ def test_a_missing_serde_is_told_with_the_table_that_lacks_it() -> None:
         (lambda left, right: ps.TableJoined.as_("a b"), "illegal name 'a b'"),
     ],
 )
-def test_what_cannot_be_is_said_when_the_program_is_written(call: Callable[..., object], message: str) -> None:
+def test_impossible_options_are_reported_when_the_program_is_built(call: Callable[..., object], message: str) -> None:
     _, left, right = tables()
     with pytest.raises(ps.TopologyError, match=message):
         call(left, right)

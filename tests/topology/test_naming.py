@@ -84,7 +84,7 @@ def test_branches_are_named_by_their_split_and_their_own_name_or_number() -> Non
     assert names(builder)[-1] == "KSTREAM-PEEK-0000000005"
 
 
-def test_a_branch_with_a_function_stands_for_its_result_and_one_with_a_consumer_for_nothing() -> None:
+def test_a_branch_with_a_function_returns_its_result_and_one_with_a_consumer_nothing() -> None:
     _, stream = started()
     taken: list[ps.KStream[Any, Any]] = []
     branches = (

@@ -196,7 +196,7 @@ def test_rows_are_read_ahead_from_stores_that_are_looked_into_by_the_key_alone(
     assert operator.stores_by_key == by_key
 
 
-def test_functions_are_replaced_wherever_they_stand_and_named_by_the_call_that_took_them() -> None:
+def test_functions_are_replaced_wherever_they_are_and_named_by_the_call_that_took_them() -> None:
     given: list[UserFunction] = []
 
     def change(function: UserFunction) -> Any:
@@ -209,7 +209,7 @@ def test_functions_are_replaced_wherever_they_stand_and_named_by_the_call_that_t
     assert changed == StreamTableJoin(
         FilterGetter(MapValuesGetter(StoreGetter("s"), bool, False), bool, True), bool, with_key=True, left=True
     )
-    assert [(each.whose, each.parameters) for each in given] == [
+    assert [(each.owner, each.parameters) for each in given] == [
         ("map_values of the table that N joins", (VALUE,)),
         ("filter of the table that N joins", (KEY, VALUE)),
         ("left_join N", (KEY, VALUE, "the table's value")),
@@ -218,7 +218,7 @@ def test_functions_are_replaced_wherever_they_stand_and_named_by_the_call_that_t
 
 def test_the_functions_of_branches_are_replaced_one_by_one() -> None:
     branch = Branch((BranchCase("a", anything), BranchCase("b", bool, with_key=False)), "c")
-    assert [(each.function, each.whose.split()[0], each.parameters) for each in branch.functions] == [
+    assert [(each.function, each.owner.split()[0], each.parameters) for each in branch.functions] == [
         (anything, "branch", (KEY, VALUE)),
         (bool, "branch", (VALUE,)),
     ]
@@ -226,7 +226,7 @@ def test_the_functions_of_branches_are_replaced_one_by_one() -> None:
     assert changed == Branch((BranchCase("a", all), BranchCase("b", all, with_key=False)), "c")
 
 
-def test_a_result_that_is_iterated_is_said_to_be() -> None:
+def test_a_result_that_is_iterated_is_reported() -> None:
     assert [each.many for each in FlatMap(anything).functions] == [True]
     assert [each.many for each in Filter(anything).functions] == [False]
 

@@ -133,7 +133,7 @@ def test_a_topic_that_two_patterns_match_is_an_error_of_the_plan() -> None:
         plan_topics(topology, CONFIG, {"orders-us": 1, "bills-eu": 1, "orders-eu": 1, "out": 1})
 
 
-def test_a_task_has_the_topics_that_it_is_told_to_read() -> None:
+def test_a_task_has_the_topics_that_it_is_assigned() -> None:
     programs = TaskPrograms(built(joined), CONFIG)
     reads = [TopicPartition("orders-a", 1), TopicPartition("orders-b", 1), TopicPartition("users", 1)]
     program = programs.of(0, reads)

@@ -40,7 +40,7 @@ def test_the_longest_grace_of_all_windows_upward_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "reported"),
     [
         (lambda: ps.BufferConfig.max_records(-1), "max_records must be a whole number from 0 on, not -1"),
         (lambda: ps.BufferConfig.max_bytes(True), "max_bytes must be a whole number from 0 on, not True"),
@@ -51,8 +51,8 @@ def test_the_longest_grace_of_all_windows_upward_counts() -> None:
         (lambda: ps.StreamsBuilder().table("in").suppress(WRONG), "suppress needs a Suppressed, not 'wrong'"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(make: Callable[[], Any], told: str) -> None:
-    with pytest.raises(ps.TopologyError, match=told):
+def test_what_cannot_be_is_refused_in_words(make: Callable[[], Any], reported: str) -> None:
+    with pytest.raises(ps.TopologyError, match=reported):
         make()
 
 
@@ -63,7 +63,7 @@ def test_a_limit_that_is_no_duration_is_refused_as_everywhere() -> None:
         ps.Suppressed.until_time_limit(WRONG, UNBOUNDED)
 
 
-def test_a_config_keeps_what_was_said_of_it_before() -> None:
+def test_a_config_keeps_earlier_settings() -> None:
     config = ps.BufferConfig.max_records(5).with_logging_enabled({"a": "b"}).with_max_bytes(9).shut_down_when_full()
     assert config == ps.StrictBufferConfig(5, 9, True, {"a": "b"})
     assert config.with_no_bound() == ps.StrictBufferConfig(topic_config={"a": "b"})

@@ -9,7 +9,7 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, given_name
 from penstock.topology.logical.cogrouped_table import CogroupedTable
-from penstock.topology.logical.graph import LogicalGraph, Operation, Repartition, come_from_versions, new_repartition
+from penstock.topology.logical.graph import LogicalGraph, Operation, Repartition, are_all_versioned, new_repartition
 from penstock.topology.physical.cogroup_operators import CogroupMerge
 from penstock.topology.physical.operator import TableOperator
 
@@ -48,7 +48,7 @@ class Cogroup:
         """Add the nodes; ``operator`` makes their operators of their aggregators. Returns the head and the table."""
         graph, name = self.graph, given_name(named)
         heads = [self._partitioned_by_key(grouped, store.name) for grouped in self.aggregators]
-        of_versions = come_from_versions(head.node for head in heads)
+        of_versions = are_all_versioned(head.node for head in heads)
         table = CogroupedTable(CogroupMerge(), store, of_versions=of_versions)
         nodes: list[Operation] = []
         for number, (head, aggregator) in enumerate(zip(heads, self.aggregators.values(), strict=True)):

@@ -311,7 +311,7 @@ def first_ancestor(node: LogicalNode, test: Callable[[LogicalNode], bool]) -> Lo
     return None
 
 
-def come_from_versions(nodes: Iterable[LogicalNode]) -> bool:
+def are_all_versioned(nodes: Iterable[LogicalNode]) -> bool:
     """Returns True if all that ``nodes`` forward comes from versioned tables, with no topic or other table between."""
     seen: set[LogicalNode] = set()
     todo = list(nodes)

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.logical.graph import LogicalNode
-from penstock.topology.logical.related_tables import keeper_of, one_comes_from_the_other
+from penstock.topology.logical.related_tables import is_derived_from_same_record, keeper_of
 from penstock.topology.logical.tables import TableDefinition
 from penstock.topology.physical.operator import ValueGetter
 from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
@@ -117,7 +117,7 @@ class TableJoinNode(LogicalNode):
     def write(self, writer: TopologyWriter) -> None:
         (this, left), (other, right) = self.sides
         stores = dict(zip((left, right), self.table.stores_of_sides, strict=True))
-        related = one_comes_from_the_other({keeper_of(node, stores[node.name]) for node in self.parents})
+        related = is_derived_from_same_record({keeper_of(node, stores[node.name]) for node in self.parents})
         for name, parent, side in ((this, left, self.table.this_side()), (other, right, self.table.other_side())):
             writer.add_processor(ProcessorNode(name, (parent,), replace(side, of_related_tables=related)))
         for store in self.table.stores():

@@ -44,11 +44,11 @@ class StoreType(Enum):
     """In memory; restored from its changelog whenever its task starts."""
 
 
-def checked_store_type(given: object, whose: str) -> None:
+def checked_store_type(given: object, owner: str) -> None:
     """Raises TopologyError unless ``given`` is a StoreType: its value, ``"rocksDB"``, is easily taken for one."""
     if not isinstance(given, StoreType):
         raise TopologyError(
-            f"{whose}: store_type must be StoreType.ROCKS_DB or StoreType.IN_MEMORY, not {shown_with_type(given)}"
+            f"{owner}: store_type must be StoreType.ROCKS_DB or StoreType.IN_MEMORY, not {shown_with_type(given)}"
         )
 
 

@@ -37,13 +37,13 @@ def check_explicit_names(topology: Topology, wanted: bool) -> None:
             ),
         ),
     }
-    said = [
+    problems = [
         f"\n  Following {what} has not been named: {', '.join(found)}" + (f" (by {by})" if by else "")
         for what, (found, by) in lists.items()
         if found
     ]
-    if said:
+    if problems:
         raise TopologyError(
             f"{NAMING_KEY} is on, and names that are generated change with the topology: what was stored under them is "
-            "not found again." + "".join(said)
+            "not found again." + "".join(problems)
         )

@@ -45,17 +45,17 @@ class ForeignKeySerdes:
     right_value: Serde[Any] | None
     response_key: Serde[Any] | None = None
 
-    def filled(self, fill: FilledSerde, whose: str) -> ForeignKeySerdes:
+    def filled(self, fill: FilledSerde, owner: str) -> ForeignKeySerdes:
         """Returns a copy with all serdes filled in."""
         mine, other = "Materialized.with_(...) where it is made", "Consumed or Materialized"
         key, pseudo = self.primary_key, self.registration
         return replace(
             self,
-            foreign_key=fill(self.foreign_key, "key", f"{pseudo}-fk", f"the other table of {whose}", other),
-            primary_key=fill(key, "key", f"{pseudo}-pk", f"the left table of {whose}", other),
-            left_value=fill(self.left_value, "value", f"{pseudo}-vh", f"the left table of {whose}", mine),
-            right_value=fill(self.right_value, "value", self.response, f"the other table of {whose}", mine),
-            response_key=fill(key, "key", self.response, f"the left table of {whose}", other),
+            foreign_key=fill(self.foreign_key, "key", f"{pseudo}-fk", f"the other table of {owner}", other),
+            primary_key=fill(key, "key", f"{pseudo}-pk", f"the left table of {owner}", other),
+            left_value=fill(self.left_value, "value", f"{pseudo}-vh", f"the left table of {owner}", mine),
+            right_value=fill(self.right_value, "value", self.response, f"the other table of {owner}", mine),
+            response_key=fill(key, "key", self.response, f"the left table of {owner}", other),
         )
 
 
@@ -73,7 +73,7 @@ class _ForeignKeyOperator(Operator):
 
     @override
     def with_serdes(self, fill: FilledSerde, node: str) -> Self:
-        return replace(self, serdes=self.serdes.filled(fill, self.whose(node)))
+        return replace(self, serdes=self.serdes.filled(fill, self.owner(node)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,12 +37,12 @@ _MANY = "many"
 class UserFunction:
     """A function of the program as the engine calls it.
 
-    ``whose``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters``: its
+    ``owner``: the call it was given to and the node, ``filter KSTREAM-FILTER-0000000001``. ``parameters``: its
     arguments, in words. ``many``: its result is iterated to the end.
     """
 
     function: Callable[..., Any]
-    whose: str
+    owner: str
     parameters: tuple[str, ...]
     many: bool = False
 
@@ -69,7 +69,7 @@ class WithFunctions:
         """The method of the DSL that took the functions, for messages."""
         return type(self).__name__
 
-    def whose(self, node: str) -> str:
+    def owner(self, node: str) -> str:
         """Returns words for the owner of the functions, when ``node`` calls them."""
         return f"{self.call} {node}"
 
@@ -105,7 +105,7 @@ class WithFunctions:
             held = getattr(self, each.name)
             if declares_function(each.metadata):
                 parameters = self._parameters(each.metadata[_CALLED_WITH])
-                held = change(UserFunction(held, self.whose(node), parameters, each.metadata[_MANY]))
+                held = change(UserFunction(held, self.owner(node), parameters, each.metadata[_MANY]))
             values[each.name] = changed(held)
         return replace(self, **values)
 
@@ -117,10 +117,10 @@ class WithFunctions:
 class FilledSerde(Protocol):
     """Returns a serde as an application has it: see :meth:`Operator.with_serdes`."""
 
-    def __call__(self, serde: Serde[Any] | None, part: SerdePart, topic: str, whose: str, option: str) -> Serde[Any]:
+    def __call__(self, serde: Serde[Any] | None, part: SerdePart, topic: str, owner: str, option: str) -> Serde[Any]:
         """Returns ``serde``, or the configuration's default, bound to the internal topic ``topic``.
 
-        If there is neither, the error says that ``whose`` keys or values have none, and to pass ``option``.
+        If there is neither, the error says that ``owner`` keys or values have none, and to pass ``option``.
         """
 
 
@@ -248,6 +248,6 @@ class ValueGetter(WithFunctions, ABC):
         """True if the table's value of a time can be looked up: ``tasks/operators/as_of.py`` must know its type."""
         return False
 
-    def whose(self, node: str) -> str:
+    def owner(self, node: str) -> str:
         """Returns words for the owner: the functions are those of a table, whichever node looks."""
         return f"{self.call} of the table that {node} joins"

@@ -29,7 +29,7 @@ class WrittenBy:
     option: str
 
     @property
-    def told_serdes(self) -> str:
+    def serdes_in_words(self) -> str:
         """The way in which serdes are given, in words."""
         return f"{self.option}.with_(...)" if self.option else "key_serde=... and value_serde=..."
 

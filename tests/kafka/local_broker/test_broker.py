@@ -196,7 +196,7 @@ def test_a_node_is_known_from_its_first_instant_to_its_last(tmp_path: Path) -> N
         assert not is_node(node.pid, files)
 
 
-def test_a_kafka_that_cannot_start_says_why_and_leaves_no_process(make_broker: Callable[..., LocalBroker]) -> None:
+def test_a_kafka_that_cannot_start_reports_why_and_leaves_no_process(make_broker: Callable[..., LocalBroker]) -> None:
     broker = make_broker()
     properties = broker.directory / "node-1" / "data" / "meta.properties"
     properties.parent.mkdir(parents=True)

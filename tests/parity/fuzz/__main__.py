@@ -70,7 +70,7 @@ def main(
         share = 1 if case is not None else 1 - _SHARE_OF_MODEL
         with KafkaStreams(kafka_streams) as oracle:
             report = fuzz(oracle, cases, share * seconds, typer.echo)
-        typer.echo(told(report))
+        typer.echo(reported(report))
         if keep:
             _keep(report.differences)
         elif report.differences:
@@ -84,9 +84,9 @@ def main(
     raise typer.Exit(1 if report.differences or against_model.differences else 0)
 
 
-def told(report: Report) -> str:
+def reported(report: Report) -> str:
     """Returns the summary of a run, in a few lines."""
-    shares = ", ".join(f"{kind} {count / max(report.cases, 1):.0%}" for kind, count in report.said.most_common())
+    shares = ", ".join(f"{kind} {count / max(report.cases, 1):.0%}" for kind, count in report.message.most_common())
     large = f"\n{report.too_large} cases more are too large to play" if report.too_large else ""
     known = "".join(f"\nerrors of Kafka Streams' own: {count} times {why}" for why, count in report.known.items())
     return (

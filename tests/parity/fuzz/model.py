@@ -250,7 +250,7 @@ class Model:
 
     def _to_stream(self, step: Step) -> None:
         forward = self._made(step)
-        self._tables[step["in"]].told.append(lambda key, new, old, timestamp: forward(key, new, timestamp))
+        self._tables[step["in"]].reported.append(lambda key, new, old, timestamp: forward(key, new, timestamp))
 
     def _mapped_table(self, step: Step, mapped: Callable[[Any, Any], Any]) -> None:
         source, table = self._tables[step["in"]], self._table_of(step)
@@ -262,7 +262,7 @@ class Model:
             if value is not None or step["op"] != "filter" or key in table.rows:
                 table.put(key, value, timestamp)  # from nothing to nothing is no change of a filtered table
 
-        source.told.append(run)
+        source.reported.append(run)
 
     def _stream_table(self, step: Step) -> None:
         forward, table = self._made(step), self._tables[step["with"]]
@@ -299,8 +299,8 @@ class Model:
                 )
                 joins(key, value, before, max(timestamp, found.timestamp))
 
-        left.told.append(of_left)
-        right.told.append(of_right)
+        left.reported.append(of_left)
+        right.reported.append(of_right)
 
     # ---- aggregates ----
 
@@ -381,4 +381,4 @@ class Model:
             if to is not None:
                 self._queue.append((change, to, (new, None), timestamp))
 
-        source.told.append(run)
+        source.reported.append(run)

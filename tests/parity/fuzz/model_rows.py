@@ -29,13 +29,14 @@ class Table:
     def __init__(self, ttl_ms: int | None = None, cached: bool = False) -> None:
         self.ttl_ms, self.now = ttl_ms, -1
         self.rows: dict[Any, Row] = {}
-        self.told: list[RunChange] = []
+        self.reported: list[RunChange] = []
         self._cached = cached
         self._changed: dict[Any, tuple[Any, int]] = {}
 
-    def put(self, key: Any, value: Any, timestamp: int, told_old: Any = _ITS_OWN, at: int | None = None) -> None:
-        """Updates a row, or deletes it if ``value`` is None. ``told_old``: forwarded as the old value, without a cache,
-        instead of the row's own. ``at``: the time that a cache forwards with a deletion, if it is another one."""
+    def put(self, key: Any, value: Any, timestamp: int, old_value_sent: Any = _ITS_OWN, at: int | None = None) -> None:
+        """Updates a row, or deletes it if ``value`` is None. ``old_value_sent``: forwarded as the old value, without a
+        cache, instead of the row's own. ``at``: the time that a cache forwards with a deletion, if it is another
+        one."""
         before = self.rows.pop(key, None)
         if value is not None:
             self.rows[key] = Row(value, timestamp)
@@ -44,7 +45,7 @@ class Table:
             first, _ = self._changed.pop(key, (old, 0))
             self._changed[key] = first, timestamp if at is None or value is not None else at
         else:
-            self.tell(key, value, old if told_old is _ITS_OWN else told_old, timestamp)
+            self.tell(key, value, old if old_value_sent is _ITS_OWN else old_value_sent, timestamp)
 
     def commit(self) -> None:
         """Forwards what has changed: each key once, in the order of the last updates."""
@@ -56,8 +57,8 @@ class Table:
 
     def tell(self, key: Any, new: Any, old: Any, timestamp: int) -> None:
         """Forwards an update to all steps that continue from the table."""
-        for told in self.told:
-            told(key, new, old, timestamp)
+        for reported in self.reported:
+            reported(key, new, old, timestamp)
 
     def expired(self, now: int) -> list[tuple[int, Any]]:
         """Returns the expiry time and the key of each row that has expired by ``now``; by time, then by key."""

@@ -34,7 +34,7 @@ class Report:
     """Number of cases that both sides refused."""
     restarted: int = 0
     """Number of cases that were also played with a restart in between."""
-    said: Counter[str] = field(default_factory=Counter)
+    message: Counter[str] = field(default_factory=Counter)
     """Number of cases that made something, for each kind of thing that can differ."""
     too_large: int = 0
     """Cases that grow, step by step, beyond the memory of the JVM: penstock is not asked to play them."""
@@ -96,7 +96,7 @@ def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Call
                 continue
             report.cases += 1
             report.refused += "error" in expected and "error" in actual
-            report.said.update(_says(expected))
+            report.message.update(_says(expected))
             if own := kafka_streams_own(case, expected, actual):
                 report.known[own] += 1
                 continue

@@ -15,7 +15,7 @@ import numpy
 import pytest
 from pydantic import BaseModel
 
-from penstock.testing.snapshots import form
+from penstock.testing.object_forms import form
 
 
 @dataclass

@@ -21,26 +21,26 @@ def is_own(builder: AnyStoreBuilder) -> bool:
     return not type(builder).__module__.startswith("penstock.")
 
 
-class WatchedTaskStores(TaskStores):
+class TrackedTaskStores(TaskStores):
     """``inner``, whose batches are looked at: rows must be bytes, and :meth:`check` compares them with changelogs."""
 
     def __init__(self, inner: TaskStores) -> None:
         self._inner = inner
         self._rows: dict[str, dict[bytes, bytes | None]] = {}
-        self._watched: list[tuple[StateStore, dict[bytes, bytes | None]]] = []
+        self._tracked: list[tuple[StateStore, dict[bytes, bytes | None]]] = []
 
-    def watch(self, stores: Iterable[StateStore], logs: Mapping[str, str]) -> dict[str, dict[bytes, bytes | None]]:
+    def track(self, stores: Iterable[StateStore], logs: Mapping[str, str]) -> dict[str, dict[bytes, bytes | None]]:
         """Compare ``stores`` with their changelogs from now on. ``logs`` are topics by the stores that have changelogs
         of their own; returned is, per topic, where to put what such a store writes to it."""
-        self._watched = [(store, {}) for store in stores if store.name in logs]
-        return {logs[store.name]: logged for store, logged in self._watched}
+        self._tracked = [(store, {}) for store in stores if store.name in logs]
+        return {logs[store.name]: logged for store, logged in self._tracked}
 
     def check(self) -> None:
         """After a commit: raises RuleBrokenError for the first store whose rows a restart would not bring back.
 
         Only a store that restores as :class:`StateStore` does can be compared: its rows are what its changelog holds.
         """
-        for store, logged in self._watched:
+        for store, logged in self._tracked:
             if type(store).restore is StateStore.restore:
                 _compare(store.name, self._rows.get(store.name, {}), logged)
             logged.clear()
@@ -52,11 +52,11 @@ class WatchedTaskStores(TaskStores):
 
     @override
     def new_batch(self) -> CommitBatch:
-        return _WatchedBatch(self._inner.new_batch(), self._rows)
+        return _TrackedBatch(self._inner.new_batch(), self._rows)
 
     @override
     def write(self, batch: CommitBatch, changelog_offsets: Mapping[str, int]) -> None:
-        assert isinstance(batch, _WatchedBatch)
+        assert isinstance(batch, _TrackedBatch)
         self._inner.write(batch.inner, changelog_offsets)
 
     @override
@@ -76,7 +76,7 @@ class WatchedTaskStores(TaskStores):
         self._inner.close()
 
 
-class _WatchedBatch:
+class _TrackedBatch:
     def __init__(self, inner: CommitBatch, rows: dict[str, dict[bytes, bytes | None]]) -> None:
         self.inner = inner
         self._rows = rows

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
 from penstock.common.time import Duration
-from penstock.testing.watched_views import watched_view
+from penstock.testing.tracked_views import tracked_view
 from penstock.topology.arity import checked_function
 from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord
 from penstock.topology.processor_api.processor import Cancellable, Processor, PunctuationType, Punctuator
 
 
-class Watching(Protocol):
+class Tracking(Protocol):
     """Takes note of objects, and looks at them again when the call is done."""
 
     def add(self, what: str, value: Any) -> None:
@@ -25,26 +25,26 @@ class Watching(Protocol):
         """Raises RuleBrokenError if an object has changed."""
 
 
-def watched_processor(inner: Any, watching: Callable[[str], Watching]) -> Any:
+def tracked_processor(inner: Any, tracking: Callable[[str], Tracking]) -> Any:
     """``inner``, a processor of either class, watched call by call."""
     if isinstance(inner, FixedKeyProcessor):
-        return WatchedFixedKeyProcessor(inner, watching)
+        return TrackedFixedKeyProcessor(inner, tracking)
     if isinstance(inner, Processor):
-        return WatchedProcessor(inner, watching)
+        return TrackedProcessor(inner, tracking)
     raise TopologyError(f"the supplier of a processor returned {inner!r}, not a Processor")
 
 
-class _Watched:
+class _Tracked:
     """The common part of the watched processors of both classes."""
 
-    def __init__(self, inner: Any, watching: Callable[[str], Watching]) -> None:
+    def __init__(self, inner: Any, tracking: Callable[[str], Tracking]) -> None:
         self._inner = inner
-        self._watching = watching
-        self._watch = watching("")
+        self._tracking = tracking
+        self._tracker = tracking("")
 
     def init(self, context: Any) -> None:
         # The processor sees a context whose stores take note.
-        self._call("init", self._inner.init, _WatchedContext(context, self))
+        self._call("init", self._inner.init, _TrackedContext(context, self))
 
     def process(self, record: Any) -> None:
         self._call("process", self._inner.process, record)
@@ -54,36 +54,36 @@ class _Watched:
 
     def note(self, what: str, value: Any) -> None:
         """``value`` was exchanged within the call that runs."""
-        self._watch.add(what, value)
+        self._tracker.add(what, value)
 
-    def watched_punctuator(self, punctuator: Punctuator) -> Punctuator:
+    def tracked_punctuator(self, punctuator: Punctuator) -> Punctuator:
         """``punctuator``, watched."""
         return lambda now_ms: self._call("a punctuator", punctuator, now_ms)
 
     def _call(self, name: str, function: Callable[[Any], object], given: Any) -> None:
-        outer, self._watch = self._watch, self._watching(f"{type(self._inner).__qualname__}, {name},")
+        outer, self._tracker = self._tracker, self._tracking(f"{type(self._inner).__qualname__}, {name},")
         if isinstance(given, Record | FixedKeyRecord):
-            self._watch.add("the record's key", given.key)
-            self._watch.add("the record's value", given.value)
+            self._tracker.add("the record's key", given.key)
+            self._tracker.add("the record's value", given.value)
         try:
             function(given)
         finally:
-            watch, self._watch = self._watch, outer
-            watch.compare()
+            tracker, self._tracker = self._tracker, outer
+            tracker.compare()
 
 
-class WatchedProcessor(_Watched, Processor[Any, Any, Any, Any]):
+class TrackedProcessor(_Tracked, Processor[Any, Any, Any, Any]):
     """A :class:`Processor`, watched."""
 
 
-class WatchedFixedKeyProcessor(_Watched, FixedKeyProcessor[Any, Any, Any]):
+class TrackedFixedKeyProcessor(_Tracked, FixedKeyProcessor[Any, Any, Any]):
     """A :class:`FixedKeyProcessor`, watched."""
 
 
-class _WatchedContext:
+class _TrackedContext:
     """A context that takes note of what is forwarded, and whose stores do of theirs."""
 
-    def __init__(self, context: Any, processor: _Watched) -> None:
+    def __init__(self, context: Any, processor: _Tracked) -> None:
         self._context = context
         self._processor = processor
 
@@ -103,9 +103,9 @@ class _WatchedContext:
         start_time: datetime | int | None = None,
     ) -> Cancellable:
         checked_function(punctuator, "schedule: punctuator", "now_ms")
-        watched = self._processor.watched_punctuator(punctuator)
-        cancellable: Cancellable = self._context.schedule(interval, type, watched, start_time=start_time)
+        tracked = self._processor.tracked_punctuator(punctuator)
+        cancellable: Cancellable = self._context.schedule(interval, type, tracked, start_time=start_time)
         return cancellable
 
     def get_state_store(self, name: str) -> Any:
-        return watched_view(self._context.get_state_store(name), self._processor.note)
+        return tracked_view(self._context.get_state_store(name), self._processor.note)

@@ -22,80 +22,84 @@ SESSION_S = 8.0
 """Length of a session, more than the least that a broker allows."""
 
 
-class Seat:
+class StaticMember:
     """A group member that keeps the assignments that it got."""
 
     def __init__(self, rig: Rig, instance: str, *topics: str) -> None:
-        self.told: list[frozenset[TopicPartition]] = []
+        self.reported: list[frozenset[TopicPartition]] = []
         self.last_commit: dict[TopicPartition, CommittedOffset] = {}
         """The offsets that it commits when the group is about to hand out its partitions again."""
         self.member: GroupMember = rig.clients.group_member(instance)
         self.member.subscribe(
             topics,
-            lambda assigned: self.told.append(assigned or frozenset()),
+            lambda assigned: self.reported.append(assigned or frozenset()),
             lambda: self.member.commit(self.last_commit),
         )
 
     def has(self, *partitions: TopicPartition) -> bool:
         self.member.poll(0.05)
-        return bool(self.told) and self.told[-1] == frozenset(partitions)
+        return bool(self.reported) and self.reported[-1] == frozenset(partitions)
 
 
 def test_one_member_gets_all_and_commits_with_metadata(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic(partitions=2)
     all_of_it = (TopicPartition(topic, 0), TopicPartition(topic, 1))
-    seat = Seat(rig, "one", topic)
-    eventually(lambda: seat.has(*all_of_it), "the assignment")
+    static_member = StaticMember(rig, "one", topic)
+    eventually(lambda: static_member.has(*all_of_it), "the assignment")
     assert rig.clients.admin().group_members(rig.group) == 1
-    seat.member.commit({all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")})
-    seat.member.commit({})
+    static_member.member.commit({all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")})
+    static_member.member.commit({})
     assert rig.clients.admin().committed(rig.group) == {all_of_it[1]: CommittedOffset(7, "AgAAAAAAAAAK")}
-    assert isinstance(seat.member.group_metadata(), bytes)
+    assert isinstance(static_member.member.group_metadata(), bytes)
     with pytest.raises(ApplicationStateError, match="has members"):
         rig.clients.admin().commit(rig.group, {all_of_it[0]: CommittedOffset(1)})
-    assert len(seat.told) == 1
-    seat.member.close()
+    assert len(static_member.reported) == 1
+    static_member.member.close()
 
 
 def test_two_members_share_by_range_and_topics_are_co_assigned(rig: Rig, eventually: Eventually) -> None:
     left, right = rig.topic(partitions=2), rig.topic(partitions=2)
-    seats = [Seat(rig, "one", left, right), Seat(rig, "two", left, right)]
+    members = [StaticMember(rig, "one", left, right), StaticMember(rig, "two", left, right)]
 
     def settled() -> bool:
-        for seat in seats:
-            seat.member.poll(0.05)
-        shares = [seat.told[-1] if seat.told else frozenset() for seat in seats]
+        for static_member in members:
+            static_member.member.poll(0.05)
+        shares = [static_member.reported[-1] if static_member.reported else frozenset() for static_member in members]
         return all(len(share) == 2 for share in shares) and not shares[0] & shares[1]
 
     eventually(settled, "both have a share")
-    for seat in seats:
-        assert len({tp.partition for tp in seat.told[-1]}) == 1
-        seat.member.close()
+    for static_member in members:
+        assert len({tp.partition for tp in static_member.reported[-1]}) == 1
+        static_member.member.close()
 
 
-def test_what_a_member_commits_before_the_group_assigns_anew_counts(rig: Rig, eventually: Eventually) -> None:
+def test_what_a_member_commits_before_the_group_assigns_again_counts(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    before = Seat(rig, "one", topic)
+    before = StaticMember(rig, "one", topic)
     eventually(lambda: before.has(first, second), "the first assignment")
     before.last_commit = {first: CommittedOffset(5), second: CommittedOffset(6)}
-    after = Seat(rig, "two", topic)
+    after = StaticMember(rig, "two", topic)
 
     def shared() -> bool:
-        return before.has(first) is not after.has(first, second) and len(after.told) > 0 and len(before.told) > 1
+        return (
+            before.has(first) is not after.has(first, second) and len(after.reported) > 0 and len(before.reported) > 1
+        )
 
     eventually(shared, "both have a share")
     assert rig.clients.admin().committed(rig.group) == before.last_commit
-    for seat in (before, after):
-        seat.member.close()
+    for static_member in (before, after):
+        static_member.member.close()
 
 
-def test_the_next_incarnation_takes_the_seat_and_fences_the_one_before(rig: Rig, eventually: Eventually) -> None:
+def test_the_next_incarnation_becomes_the_static_member_and_fences_the_one_before(
+    rig: Rig, eventually: Eventually
+) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
-    before = Seat(rig, "one", topic)
+    before = StaticMember(rig, "one", topic)
     eventually(lambda: before.has(tp), "the first assignment")
-    after = Seat(rig, "one", topic)
+    after = StaticMember(rig, "one", topic)
     eventually(lambda: after.has(tp), "the second assignment")
     after.member.commit({tp: CommittedOffset(1)})
     with pytest.raises(StreamsError):
@@ -106,32 +110,32 @@ def test_the_next_incarnation_takes_the_seat_and_fences_the_one_before(rig: Rig,
     after.member.close()
 
 
-def test_a_member_that_closed_keeps_its_seat(rig: Rig, eventually: Eventually) -> None:
+def test_a_closed_member_remains_in_the_group(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic()
-    seat = Seat(rig, "one", topic)
-    eventually(lambda: seat.has(TopicPartition(topic, 0)), "the assignment")
-    seat.member.close()
+    static_member = StaticMember(rig, "one", topic)
+    eventually(lambda: static_member.has(TopicPartition(topic, 0)), "the assignment")
+    static_member.member.close()
     assert rig.clients.admin().group_members(rig.group) == 1
 
 
-def test_a_member_that_is_fenced_before_it_has_a_seat_may_join_again(real: Rig, eventually: Eventually) -> None:
+def test_a_member_that_is_fenced_before_it_has_joined_may_join_again(real: Rig, eventually: Eventually) -> None:
     """Its own older request may fence it, found by a broker that was away. No other process has joined in its place."""
     topic = real.topic(partitions=2)
-    neighbour = Seat(real, "two", topic)
+    neighbour = StaticMember(real, "two", topic)
     eventually(lambda: neighbour.has(TopicPartition(topic, 0), TopicPartition(topic, 1)), "the first assignment")
-    joining = Seat(real, "one", topic)
+    joining = StaticMember(real, "one", topic)
     admin = real.clients.admin()
     eventually(
         lambda: not joining.has() and admin.group_members(real.group) == 2,
         "it waits for the neighbour, which does not poll",
     )
-    by_the_same_name = Seat(real, "one", topic)
+    by_the_same_name = StaticMember(real, "one", topic)
     with pytest.raises(SessionLostError, match="fenced while it joined"):
         eventually(lambda: joining.has() or by_the_same_name.has(), "the fence")
 
 
-class SeatOfAProcess:
-    """A static member in a process of its own, which a test can stop and continue. ``said``: its printed lines."""
+class MemberProcess:
+    """A static member in a process of its own, which a test can stop and continue. ``message``: its printed lines."""
 
     PROGRAM = """if True:
         import sys
@@ -150,35 +154,35 @@ class SeatOfAProcess:
 
     def __init__(self, rig: Rig, topic: str, folder: Path) -> None:
         assert isinstance(rig.clients, ConfluentClients)
-        self._path = folder / "said"
+        self._path = folder / "message"
         arguments = [sys.executable, "-c", self.PROGRAM, rig.clients.bootstrap_servers, rig.group, topic]
-        with self._path.open("w") as said:
-            self.process = subprocess.Popen(arguments, stdout=said)
+        with self._path.open("w") as message:
+            self.process = subprocess.Popen(arguments, stdout=message)
 
     @property
-    def said(self) -> list[str]:
+    def message(self) -> list[str]:
         return self._path.read_text().split()
 
 
 @pytest.mark.long
-def test_a_process_that_stood_still_for_a_session_gives_way_to_who_has_its_seat(
+def test_a_process_that_was_frozen_for_a_session_gives_way_to_the_new_static_member(
     real: Rig, eventually: Eventually, tmp_path: Path
 ) -> None:
     """librdkafka forgets its id in the group, and would join as the next static member."""
     topic = real.topic()
-    before = SeatOfAProcess(real, topic, tmp_path)
+    before = MemberProcess(real, topic, tmp_path)
     try:
-        eventually(lambda: before.said == ["assigned"], "the first assignment")
+        eventually(lambda: before.message == ["assigned"], "the first assignment")
         before.process.send_signal(signal.SIGSTOP)
-        after = Seat(real, "one", topic)
+        after = StaticMember(real, "one", topic)
         eventually(lambda: after.has(TopicPartition(topic, 0)), "the second assignment")
         lasting_until_s = time.monotonic() + SESSION_S
         eventually(
             lambda: after.has(TopicPartition(topic, 0)) and time.monotonic() > lasting_until_s, "its session ends"
         )
         before.process.send_signal(signal.SIGCONT)
-        eventually(lambda: after.has(TopicPartition(topic, 0)) and "taken" in before.said, "it gives way")
-        assert before.said.count("assigned") == 1
+        eventually(lambda: after.has(TopicPartition(topic, 0)) and "taken" in before.message, "it gives way")
+        assert before.message.count("assigned") == 1
         after.member.commit({TopicPartition(topic, 0): CommittedOffset(1)})
         after.member.close()
     finally:

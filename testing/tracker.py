@@ -15,8 +15,8 @@ from penstock.common.extractors import (
     UsePartitionTimeOnInvalidTimestamp,
 )
 from penstock.common.shown import shown
-from penstock.testing.snapshots import NEVER_CHANGE, form
-from penstock.testing.watched_processor import watched_processor
+from penstock.testing.object_forms import NEVER_CHANGE, form
+from penstock.testing.tracked_processor import tracked_processor
 from penstock.topology.physical.operator import KEY, VALUE, Operator, UserFunction
 from penstock.topology.physical.operators import Process
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, Subtopology
@@ -28,7 +28,7 @@ _EXTRACTORS = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitio
 _PLAIN_RESULTS = NEVER_CHANGE | {list, tuple, dict}
 
 
-class Watch:
+class Tracker:
     """The objects that one call was given, or handed out, each with what it held at that moment."""
 
     def __init__(self, who: str) -> None:
@@ -51,40 +51,40 @@ class Watch:
                 )
 
 
-def watched_functions(subtopology: Subtopology) -> Subtopology:
+def tracked_functions(subtopology: Subtopology) -> Subtopology:
     """Returns the sub-topology with functions that are watched."""
-    return replace(subtopology, nodes=tuple(map(_watched_node, subtopology.nodes)))
+    return replace(subtopology, nodes=tuple(map(_tracked_node, subtopology.nodes)))
 
 
-def _watched_node(node: Node) -> Node:
+def _tracked_node(node: Node) -> Node:
     if isinstance(node, ProcessorNode):
-        return replace(node, operator=_watched(node.operator, node.name))
+        return replace(node, operator=_tracked(node.operator, node.name))
     if isinstance(node, SinkNode):
         who, topic = f"to {node.name}", node.topic
         if not isinstance(topic, str):
-            topic = _watch(UserFunction(topic, who, (KEY, VALUE, "the context")))
+            topic = _tracked_function(UserFunction(topic, who, (KEY, VALUE, "the context")))
         names: tuple[str, ...] = ("the topic", KEY, VALUE, "the number of partitions")
-        partitioner = node.partitioner and _watch(UserFunction(node.partitioner, who, names))
+        partitioner = node.partitioner and _tracked_function(UserFunction(node.partitioner, who, names))
         return replace(node, topic=topic, partitioner=partitioner)
     extractor = node.timestamp_extractor
     if extractor is None or isinstance(extractor, _EXTRACTORS):
         return node
     names = ("the record", "the timestamp", "the partition's time", "the metadata")
     whose = f"the timestamp extractor of {node.name}"
-    return replace(node, timestamp_extractor=_watch(UserFunction(extractor, whose, names)))
+    return replace(node, timestamp_extractor=_tracked_function(UserFunction(extractor, whose, names)))
 
 
-def _watched(operator: Operator, node: str) -> Operator:
+def _tracked(operator: Operator, node: str) -> Operator:
     if isinstance(operator, Process):
-        supplier, who = operator.supplier, operator.whose(node)
-        return replace(operator, supplier=lambda: watched_processor(supplier(), lambda name: Watch(f"{who}: {name}")))
-    return operator.with_functions(node, _watch)
+        supplier, who = operator.supplier, operator.owner(node)
+        return replace(operator, supplier=lambda: tracked_processor(supplier(), lambda name: Tracker(f"{who}: {name}")))
+    return operator.with_functions(node, _tracked_function)
 
 
-def _watch(watched: UserFunction) -> Function:
+def _tracked_function(tracked: UserFunction) -> Function:
     """Returns the function, watched; if its result is to be iterated, that is done while it is watched."""
-    function, names, many = watched.function, watched.parameters, watched.many
-    who = f"{watched.whose}: {_where(function)}"
+    function, names, many = tracked.function, tracked.parameters, tracked.many
+    who = f"{tracked.owner}: {_where(function)}"
 
     def run(*given: Any) -> Any:
         for value in given:
@@ -92,17 +92,17 @@ def _watch(watched: UserFunction) -> Function:
                 break
         else:
             return checked(function(*given))
-        watch = Watch(who)
+        tracker = Tracker(who)
         for name, value in zip(names, given, strict=True):
-            watch.add(name, value)
+            tracker.add(name, value)
         try:
             result = function(*given)
             if many:
                 result = list(result)
         except Exception:
-            watch.compare()  # a handler may continue after the error, and the change would stay
+            tracker.compare()  # a handler may continue after the error, and the change would stay
             raise
-        watch.compare()
+        tracker.compare()
         return checked(result)
 
     def checked(result: Any) -> Any:

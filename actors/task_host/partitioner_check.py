@@ -27,12 +27,12 @@ _CURE = (
 )
 
 
-class PartitionerWatch:
-    """Looks at a few keys of each source topic whose keys matter to a task. :meth:`tell` warns once for each topic and
-    for each join, or raises if ``fails``.
+class PartitionerCheck:
+    """Looks at a few keys of each source topic whose keys matter to a task. :meth:`report` warns once for each topic
+    and for each join, or raises if ``fails``.
 
     ``meetings``: topics whose records meet by their keys. ``suspects``: True if there is something to report. It may
-    also be that a topic has got partitions since: ask for their number before :meth:`tell`.
+    also be that a topic has got partitions since: ask for their number before :meth:`report`.
     """
 
     def __init__(self, task_id: TaskId, meetings: Sequence[frozenset[str]], *, fails: bool) -> None:
@@ -42,17 +42,17 @@ class PartitionerWatch:
         self.suspects = False
         self._counts: Mapping[str, int] = {}
         self._samples: dict[str, KeySample] = {}
-        self._told: set[str | frozenset[str]] = set()
+        self._warned: set[str | frozenset[str]] = set()
 
     def begin(self, partitions: Mapping[str, int]) -> None:
         """The number of partitions of each topic that is to be watched. A topic of one partition has no wrong one."""
         number = self._task_id.partition
         self._counts, self.suspects = partitions, False
-        watched = frozenset[str]().union(*self._meetings)
+        checked = frozenset[str]().union(*self._meetings)
         self._samples = {
             topic: KeySample(number, count)
             for topic, count in partitions.items()
-            if topic in watched and count > 1 and number < count
+            if topic in checked and count > 1 and number < count
         }
 
     @property
@@ -68,19 +68,19 @@ class PartitionerWatch:
             return
         sample.look(batch.keys)
         if any(each.misplaced for each in self._samples.values()):
-            self.suspects = bool(self._untold_topics() or self._untold_joins())
+            self.suspects = bool(self._unreported_topics() or self._unreported_joins())
 
-    def tell(self, partitions: Mapping[str, int]) -> None:
+    def report(self, partitions: Mapping[str, int]) -> None:
         """Warn of what was found, or raise PartitionerMismatchError. ``partitions``: the numbers of the present. A
         topic that has another one than in the beginning is not watched any more: keys of both numbers are in it."""
         self.suspects = False
         self._samples = {
             topic: sample for topic, sample in self._samples.items() if partitions.get(topic) == self._counts[topic]
         }
-        for topic, partitioner in self._untold_topics().items():
-            self._tell_of_topic(topic, self._samples[topic], partitioner)
-        for topics in self._untold_joins():
-            self._tell_of_join(topics)
+        for topic, partitioner in self._unreported_topics().items():
+            self._warn_of_topic(topic, self._samples[topic], partitioner)
+        for topics in self._unreported_joins():
+            self._warn_of_join(topics)
 
     @property
     def misplaced(self) -> dict[str, int]:
@@ -102,37 +102,37 @@ class PartitionerWatch:
         known = {sample.partitioner for topic in topics if (sample := self._samples.get(topic)) is not None}
         return len(known - {None}) > 1
 
-    def _untold_topics(self) -> dict[str, Partitioner]:
-        return {topic: each for topic, each in self.partitioners.items() if topic not in self._told}
+    def _unreported_topics(self) -> dict[str, Partitioner]:
+        return {topic: each for topic, each in self.partitioners.items() if topic not in self._warned}
 
-    def _untold_joins(self) -> list[frozenset[str]]:
-        return [topics for topics in self._meetings if topics not in self._told and self._differ(topics)]
+    def _unreported_joins(self) -> list[frozenset[str]]:
+        return [topics for topics in self._meetings if topics not in self._warned and self._differ(topics)]
 
-    def _tell_of_topic(self, topic: str, sample: KeySample, partitioner: Partitioner) -> None:
-        self._told.add(topic)
-        self._tell(
+    def _warn_of_topic(self, topic: str, sample: KeySample, partitioner: Partitioner) -> None:
+        self._warned.add(topic)
+        self._warn(
             f"topic {topic!r}, partition {self._task_id.partition}: keys such as {shown(sample.misplaced_key)} do not "
             f"lie where Kafka's default partitioner puts them. This topic was written by {_LOOKS_LIKE[partitioner]}. "
             "Look-ups by key may have to ask several tasks; a join with a topic of another partitioner loses results",
             topic=topic, partition=self._task_id.partition, partitioner=partitioner.value,
         )  # fmt: skip
 
-    def _tell_of_join(self, topics: frozenset[str]) -> None:
-        self._told.add(topics)
+    def _warn_of_join(self, topics: frozenset[str]) -> None:
+        self._warned.add(topics)
         written = {
             topic: sample.partitioner
             for topic in sorted(topics)
             if (sample := self._samples.get(topic)) is not None and sample.partitioner is not None
         }
         each = "; ".join(f"{topic!r} by {_LOOKS_LIKE[partitioner]}" for topic, partitioner in written.items())
-        self._tell(
+        self._warn(
             "RESULTS ARE MISSING: topics that are joined, or merged, were written by different partitioners, so "
             f"records of the same key are in different tasks and never meet: {each}. To mend it, {_CURE}",
             topics=list(written), partition=self._task_id.partition,
             partitioners=[partitioner.value for partitioner in written.values()],
         )  # fmt: skip
 
-    def _tell(self, what: str, **fields: object) -> None:
+    def _warn(self, what: str, **fields: object) -> None:
         if self._fails:
             raise PartitionerMismatchError(
                 f"task {self._task_id}: {what}. partitioner.mismatch=fail ends the application; if one partitioner has "

@@ -15,25 +15,25 @@ from tests.actors.rig import nothing_done
 
 
 @dataclass
-class Seat:
+class StaticMember:
     membership: Membership
     assigned: queue.Queue[frozenset[TopicPartition] | None]
     failed: queue.Queue[StreamsError]
 
 
 @contextmanager
-def seat_for(clients: KafkaClients, *topics: str) -> Iterator[Seat]:
+def static_member_for(clients: KafkaClients, *topics: str) -> Iterator[StaticMember]:
     """Yields a static member that subscribes to these topics, and leaves at the end."""
     assigned: queue.Queue[frozenset[TopicPartition] | None] = queue.Queue()
     failed: queue.Queue[StreamsError] = queue.Queue()
     membership = Membership(
-        lambda: clients.group_member("seat"),
+        lambda: clients.group_member("member"),
         topics,
         lambda given, _: assigned.put(given),
         nothing_done,
         failed.put,
     )
     try:
-        yield Seat(membership, assigned, failed)
+        yield StaticMember(membership, assigned, failed)
     finally:
         membership.close()

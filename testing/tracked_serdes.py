@@ -21,17 +21,17 @@ _OTHER_SERDE = (
 Lost = Callable[[RuleBrokenError], object]
 
 
-def watched_serdes(program: TaskProgram, lost: Lost) -> TaskProgram:
+def tracked_serdes(program: TaskProgram, lost: Lost) -> TaskProgram:
     """Returns the program with watched serdes; ``lost`` hears of each value that does not come back as it was."""
-    return replace(program, stores={name: _watched(store, lost) for name, store in program.stores.items()})
+    return replace(program, stores={name: _tracked(store, lost) for name, store in program.stores.items()})
 
 
-def _watched(store: AnyStoreBuilder, lost: Lost) -> AnyStoreBuilder:
+def _tracked(store: AnyStoreBuilder, lost: Lost) -> AnyStoreBuilder:
     serde = store.value_serde
-    return store if serde is None else replace(store, value_serde=_watched_serde(store.name, serde, lost))
+    return store if serde is None else replace(store, value_serde=_tracked_serde(store.name, serde, lost))
 
 
-def _watched_serde(store: str, serde: Serde[Any], lost: Lost) -> Serde[Any]:
+def _tracked_serde(store: str, serde: Serde[Any], lost: Lost) -> Serde[Any]:
     def serialize(value: Any) -> bytes:
         data = serde.serialize(value)
         if why := difference(serde, value, data):

@@ -16,24 +16,24 @@ Note = Callable[[str, Any], None]
 """(what it is, the object): it must stay as it is until the call ends."""
 
 
-def watched_view(store: Any, note: Note) -> Any:
+def tracked_view(store: Any, note: Note) -> Any:
     """``store`` as the processor gets it. One of a kind that is not known here is given as it is."""
     match store:
         case TypedKeyValueStore():
-            return _WatchedKeyValueStore(store, note)
+            return _TrackedKeyValueStore(store, note)
         case TypedWindowStore():
-            return _WatchedWindowStore(store, note)
+            return _TrackedWindowStore(store, note)
         case TypedSessionStore():
-            return _WatchedSessionStore(store, note)
+            return _TrackedSessionStore(store, note)
         case ReadOnlyView():
-            return ReadOnlyView(store.name, watched_view(store.view, note), store.why)
+            return ReadOnlyView(store.name, tracked_view(store.view, note), store.why)
         case TypedVersionedKeyValueStore():
-            return _WatchedVersionedStore(store, note)
+            return _TrackedVersionedStore(store, note)
         case _:
             return store
 
 
-class _WatchedStore:
+class _TrackedStore:
     """A store that takes note of the values it gives and takes."""
 
     def __init__(self, store: Any, note: Note) -> None:
@@ -55,7 +55,7 @@ class _WatchedStore:
         return ((key, self._given(value)) for key, value in entries)
 
 
-class _WatchedKeyValueStore(_WatchedStore):
+class _TrackedKeyValueStore(_TrackedStore):
     def get(self, key: Any) -> Any:
         return self._given(self._store.get(key))
 
@@ -88,7 +88,7 @@ class _WatchedKeyValueStore(_WatchedStore):
         return self._each(self._store.prefix_scan(prefix))
 
 
-class _WatchedWindowStore(_WatchedStore):
+class _TrackedWindowStore(_TrackedStore):
     def put(self, key: Any, value: Any, window_start: int) -> None:
         self._store.put(key, self._taken(value), window_start)
 
@@ -112,7 +112,7 @@ class _WatchedWindowStore(_WatchedStore):
         return self._each(self._store.backward_all())
 
 
-class _WatchedSessionStore(_WatchedStore):
+class _TrackedSessionStore(_TrackedStore):
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
         self._store.put(session_key, self._taken(aggregate))
 
@@ -132,7 +132,7 @@ class _WatchedSessionStore(_WatchedStore):
         return self._each(self._store.backward_fetch(*given, **named))
 
 
-class _WatchedVersionedStore(_WatchedStore):
+class _TrackedVersionedStore(_TrackedStore):
     def put(self, key: Any, value: Any, timestamp: int) -> Any:
         return self._store.put(key, self._taken(value), timestamp)
 

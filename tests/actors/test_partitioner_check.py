@@ -83,13 +83,13 @@ def test_each_task_warns_once_of_a_topic_that_another_partitioner_wrote(
     rig = Rig(tmp_path, count_topology(), PARTITIONS)
     write(rig, "in", place)
     loops = []
-    told = warnings_of(lambda: loops.append(rig.running()))
+    reported = warnings_of(lambda: loops.append(rig.running()))
     (loop,) = loops
     found_by = {task.task_id.partition for task in tasks_of(loop) if task.partitioners == {"in": found}}
     assert found_by
-    assert {line["partition"] for line in told} == found_by
-    assert all(words in line["event"] and line["topic"] == "in" for line in told), told
-    assert len(told) == len(found_by)
+    assert {line["partition"] for line in reported} == found_by
+    assert all(words in line["event"] and line["topic"] == "in" for line in reported), reported
+    assert len(reported) == len(found_by)
     assert not any(task.parted for task in tasks_of(loop))
 
     def more() -> None:
@@ -108,7 +108,7 @@ def test_kafkas_default_partitioner_is_not_warned_of(tmp_path: Path) -> None:
     assert not any(task.partitioners for task in tasks_of(loops[0]))
 
 
-def test_null_and_empty_keys_and_topics_whose_keys_do_not_matter_tell_nothing(tmp_path: Path) -> None:
+def test_null_and_empty_keys_and_topics_whose_keys_do_not_matter_report_nothing(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "1", count_topology(), PARTITIONS)
     for partition in range(PARTITIONS):
         rig.write("in", (None, "v", 1), ("", "v", 1), partition=partition)
@@ -121,14 +121,14 @@ def test_null_and_empty_keys_and_topics_whose_keys_do_not_matter_tell_nothing(tm
     assert warnings_of(rig.running) == []
 
 
-def test_a_join_of_topics_of_two_partitioners_is_told_of_strongest(tmp_path: Path) -> None:
+def test_a_join_of_topics_of_two_partitioners_is_reported_as_an_error(tmp_path: Path) -> None:
     rig = joined_rig(tmp_path)
     write(rig, "in", by_crc32)
     write(rig, "other", partition_for)
     loops = []
-    told = warnings_of(lambda: loops.append(rig.running()))
+    reported = warnings_of(lambda: loops.append(rig.running()))
     (loop,) = loops
-    joins = [line for line in told if line["event"].startswith("RESULTS ARE MISSING")]
+    joins = [line for line in reported if line["event"].startswith("RESULTS ARE MISSING")]
     assert joins
     for line in joins:
         assert line["topics"] == ["in", "other"]
@@ -145,13 +145,15 @@ def test_a_join_of_topics_of_two_partitioners_is_told_of_strongest(tmp_path: Pat
     assert len(rig.broker.records("out")) < len(KEYS), "that is what the warning is about"
 
 
-def test_a_join_of_topics_that_crc32_placed_alike_is_complete_and_not_told_of_as_one(tmp_path: Path) -> None:
+def test_a_join_of_topics_that_crc32_placed_alike_is_complete_and_is_not_reported_as_a_failing_join(
+    tmp_path: Path,
+) -> None:
     rig = joined_rig(tmp_path)
     write(rig, "other", by_crc32)
     write(rig, "in", by_crc32)
     loops = []
-    told = warnings_of(lambda: loops.append(rig.running()))
-    assert {line["topic"] for line in told} == {"in", "other"}
+    reported = warnings_of(lambda: loops.append(rig.running()))
+    assert {line["topic"] for line in reported} == {"in", "other"}
     assert not any(task.parted for task in tasks_of(loops[0]))
 
 
@@ -161,9 +163,9 @@ def test_a_mismatch_is_an_error_if_that_is_wanted(tmp_path: Path) -> None:
     loop = rig.loop()
     rig.assign(loop, 1, *(TaskId(0, number) for number in range(PARTITIONS)))
     settle(loop)
-    told = loop.finished.result() or ""
-    assert "PartitionerMismatchError: task 0_0: topic 'in', partition 0: keys such as" in told
-    assert "partitioner.mismatch=fail" in told
+    reported = loop.finished.result() or ""
+    assert "PartitionerMismatchError: task 0_0: topic 'in', partition 0: keys such as" in reported
+    assert "partitioner.mismatch=fail" in reported
 
 
 def test_a_topic_that_gets_partitions_is_not_judged_by_their_former_number(
