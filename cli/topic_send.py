@@ -139,10 +139,7 @@ def send(
         list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header of every record")
     ] = None,
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Each line is a record as 'penstock topic read --json' prints it; it may have a null value"
-        ),
+        bool, typer.Option("--json", help="Each line is a record as 'penstock topic read --json' prints it")
     ] = False,
     command_config: CommandConfig = None,
 ) -> None:

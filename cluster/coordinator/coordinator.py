@@ -11,9 +11,8 @@ The life of an actor::
     StartActor ──> STARTING ──ActorUp──> UP <──> UP, assignment on its way ──StopActor──> STOPPING ──> gone
                        └───────────────── ActorLost, from anywhere ─────────────────────────────────> gone
 
-One that is lost with tasks, and may live, is FENCING before it is gone: its tasks are no other's until it can write
-nothing any more. Exactly once, Kafka takes nothing of it then; at least once, its lease is over
-(``actors/loop/lease.py``).
+One that is lost with tasks, and may live, is FENCING until it can write nothing any more. Then others get its tasks.
+Exactly once, Kafka takes nothing of it then; at least once, its lease is over (``actors/loop/lease.py``).
 """
 
 from __future__ import annotations
