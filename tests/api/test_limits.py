@@ -73,7 +73,7 @@ def test_a_limited_number_may_wait_for_answers_and_health_is_still_reported() ->
             super().__init__()
             self.asked, self.may_continue = asyncio.Event(), asyncio.Event()
 
-        async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+        async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
             self.asked.set()
             await self.may_continue.wait()
             return None
@@ -125,7 +125,7 @@ def test_however_many_ask_for_health_at_once_the_application_is_asked_once() -> 
 
 def test_a_request_that_fails_gives_its_place_back() -> None:
     class Failing(FakeReadSide):
-        async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+        async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
             raise RuntimeError
 
     async def run() -> list[int]:
@@ -202,7 +202,7 @@ def test_what_is_refused_is_refused_before_its_body_is_read() -> None:
 
 def test_a_body_that_finds_no_place_is_not_parsed() -> None:
     class Slow(FakeReadSide):
-        async def one(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
+        async def find_row(self, store: str, query: Query, reading: Reading | None = None) -> StoreEntry | None:
             await asyncio.Event().wait()
             return None
 

@@ -236,7 +236,7 @@ def test_a_question_under_way_when_its_application_is_closed_is_answered_so(
         asked.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(StateQueries, "one", never)
+    monkeypatch.setattr(StateQueries, "find_row", never)
     app.start()
     view = app.store("counts")
     with ThreadPoolExecutor(1) as beside:
