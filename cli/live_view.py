@@ -142,16 +142,16 @@ def _table(
     table.add_column("lost", f"{sum(task.lost_records for task in tasks.values()):,}", justify="right")
     for task_id in sorted({*tasks, *status.placement, *status.unhosted}):
         task, actor_id = tasks.get(task_id), status.placement.get(task_id, "")
-        copies = [standbys.get(task_id, "")] if standbys else []
+        standby_cells = [standbys.get(task_id, "")] if standbys else []
         if task is None:
             unknown = ["", *([""] if shows_rates else []), "?"] if task_id in status.unhosted else []
-            table.add_row(str(task_id), actor_id, *copies, Text("waiting", style="yellow"), *unknown)
+            table.add_row(str(task_id), actor_id, *standby_cells, Text("waiting", style="yellow"), *unknown)
             continue
         silent = actor_id in status.silent
         table.add_row(
             str(task_id),
             actor_id,
-            *copies,
+            *standby_cells,
             Text("silent", style="red") if silent else _state(task),
             f"{processed[task_id]:,}",
             *([] if not shows_rates else ["" if rates is None else f"{rates.get(task_id, 0.0):,.0f}"]),

@@ -59,7 +59,7 @@ class TaskContext:
     """
 
     __slots__ = (
-        "_position",
+        "_cursor",
         "_run",
         "_source",
         "application_id",
@@ -99,12 +99,12 @@ class TaskContext:
         self.partition: TopicPartition | None = None
         self._source: TopicPartition | None = None
         self._run = RunCursor()
-        self._position: RunCursor | PlacedHeaders = self._run
+        self._cursor: RunCursor | PlacedHeaders = self._run
 
     def enter(self, partition: TopicPartition, offsets: Sequence[int], end: int, values: Iterator[Any]) -> None:
         """Begin or continue a run of records: see :class:`RunCursor`."""
         self.partition = self._source = partition
-        run = self._position = self._run
+        run = self._cursor = self._run
         run.offsets = offsets
         run.end = end
         run.values = values
@@ -112,7 +112,7 @@ class TaskContext:
     def enter_run(self, partition: TopicPartition, run: RunCursor) -> None:
         """Continue ``run``, a run of records that was left for another one, or begin it."""
         self.partition = self._source = partition
-        self._run = self._position = run
+        self._run = self._cursor = run
 
     def leave(self) -> None:
         """Leave the current record, so that none is current: a flush or a punctuation follows."""
@@ -123,7 +123,7 @@ class TaskContext:
         """Returns partition and offset of the current record. In a flush they are those in the update's headers, and if
         these have none, as in a punctuation, those of the last record. None and −1 if there was none yet."""
         if self.partition is not None:
-            return self.partition, self._position.offset
+            return self.partition, self._cursor.offset
         if isinstance(self.headers, PlacedHeaders):
             return self.headers.source, self.headers.offset
         return (None, -1) if self._source is None else (self._source, self._run.offset)
@@ -132,21 +132,21 @@ class TaskContext:
         self, source: TopicPartition | None, offset: int, headers: Headers | None, timestamp: int
     ) -> Context:
         """Make a record that was held back current, until :meth:`leave_held_back` is called with what this returns."""
-        before = self.partition, self._position, self.headers, self.timestamp
+        before = self.partition, self._cursor, self.headers, self.timestamp
         self.partition = source
-        self.headers = self._position = PlacedHeaders(source, offset, headers)
+        self.headers = self._cursor = PlacedHeaders(source, offset, headers)
         self.timestamp = timestamp
         return before
 
     def leave_held_back(self, before: Context) -> None:
         """Make what :meth:`enter_held_back` returned current again."""
-        self.partition, self._position, self.headers, self.timestamp = before
+        self.partition, self._cursor, self.headers, self.timestamp = before
 
     def metadata(self) -> RecordMetadata | None:
         """Returns topic, partition and offset of the current record; None if there is none."""
         if self.partition is None:
             return None
-        return RecordMetadata(*self.partition, self._position.offset)
+        return RecordMetadata(*self.partition, self._cursor.offset)
 
     def failed(self, error: Exception, operator: str, key: Any) -> None:
         """Handle an error of the user function of ``operator``: drop the record if the handler says so, else raise.

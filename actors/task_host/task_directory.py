@@ -49,7 +49,7 @@ class TaskDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._note = path / "last-commit"
-        # The copies of the global stores are all alike.
+        # The global stores of all actors are alike.
         self._owner_name = GLOBAL if GLOBAL_STORES_DIRECTORY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0

@@ -4,7 +4,7 @@
 ``python -m penstock.testing.chaos MODULE:PROGRAM`` one of yours: see :class:`Program` and docs/CHAOS.md. It needs the
 extra ``local`` (the broker).
 
-Pure: ``schedule`` (which faults, when), ``program`` (what must be said of an application), ``numbered`` and ``timed``
+Pure: ``schedule`` (which faults, when), ``program`` (what must be known of an application), ``numbered`` and ``timed``
 (two of them), ``checks`` (what must hold of records). Shells: ``rig`` (broker, Ray, processes), ``strike`` (does what
 the schedule says), ``sabotage`` (what it does to files), ``network`` and ``proxy`` (what it does to connections),
 ``feeder``, ``prober`` and its ``http_client``, ``rest``, ``disks``, and over them ``run``.

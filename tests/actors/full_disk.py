@@ -49,7 +49,7 @@ def a_commit(disk: Path, guarantee: str) -> None:
     rig.commit(loop)
     assert NO_SPACE in (loop.finished.result(timeout=0) or "")
     assert loop.uncaught.disk_failed
-    # Not even the directory of a new task could be opened: that is said in the same way.
+    # Not even the directory of a new task could be opened: the error is the same.
     again = rig.loop()
     rig.assign(again, 2, TASK)
     write(rig, 1000)

@@ -267,7 +267,7 @@ def test_an_actor_that_an_earlier_coordinator_stopped_gets_no_tasks_and_frees_it
     play: Play,
 ) -> None:
     play(ActorRecovered("stream/1", 7, TASKS, stopping=True))
-    assert play.last == [StopActor("stream/1")], "whoever told it may be gone: someone must hear that it has ended"
+    assert play.last == [StopActor("stream/1")], "the sender may be gone: someone must hear that it has ended"
     play(ActorRecovered("stream/2", 8, frozenset()), ClusterResized(1), GroupAssigned(ALL))
     assert [it.tasks for it in play.of(AssignTasks)] == [frozenset()]
     play.confirm()

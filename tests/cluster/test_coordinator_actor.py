@@ -262,7 +262,7 @@ def test_a_stuck_task_is_part_of_the_status_unless_there_is_no_session_or_the_ap
 
 
 @pytest.mark.parametrize("error", [BrokerUnreachableError("no broker answers"), StreamsError("odd")])
-@pytest.mark.parametrize("reason", ["no broker answers at kafka:9092", None], ids=["reported", "not told"])
+@pytest.mark.parametrize("reason", ["no broker answers at kafka:9092", None], ids=["reported", "not reported"])
 def test_the_look_for_partitions_does_not_report_again_that_no_broker_answers(
     error: StreamsError, reason: str | None
 ) -> None:

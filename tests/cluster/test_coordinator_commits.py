@@ -100,7 +100,7 @@ def test_a_commit_that_is_asked_for_again_is_answered_with_what_became_of_it(pla
     (refusal, *_) = play(CommitRequested(refused))
     assert isinstance(refusal, RefuseCommit)
     play.confirm()
-    assert play(CommitRequested(refused)) == [refusal], "it has been told its tasks again: once is enough"
+    assert play(CommitRequested(refused)) == [refusal], "it has got its tasks again: once is enough"
 
 
 def test_a_commit_superseded_by_a_later_one_is_not_made_any_more_and_changes_nothing(play: Play) -> None:

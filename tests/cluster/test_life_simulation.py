@@ -51,7 +51,7 @@ def test_every_actor_comes_to_know_whether_the_application_is_paused_whatever_ha
             dispatcher = world.dispatcher
             assert dispatcher is not None
             await world.pausing.become(paused, lambda it=dispatcher: it.up)  # type: ignore[misc]  # a default to bind it
-            assert reported(world) == {paused}, "when it returns, every actor has been told"
+            assert reported(world) == {paused}, "when it returns, every actor has the order"
             world.restart()
             world.lose_an_actor()
             await world.until(lambda: settled(world) and bool(reported(world)), "RUNNING, paused or not")
@@ -113,7 +113,7 @@ def test_a_program_that_fails_each_time_is_started_again_ever_more_slowly(seed: 
             await world.let_pass(0.25)
         started = len(world.actors) - before
         assert 600_000 / LONGEST_BACKOFF_MS / 2 < started < 600_000 / LONGEST_BACKOFF_MS * 1.5
-        assert any(it is not None and "ValueError: bad" in it for it in message), "it is said what is waited for"
+        assert any(it is not None and "ValueError: bad" in it for it in message), "the status shows what is waited for"
         await world.settle(lambda: settled(world), "RUNNING when it fails no more")
         await world.let_pass(120)
         assert world.dispatcher is not None

@@ -20,7 +20,7 @@ from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes, say
 from tests.waiting import eventually
 
 
-def copies(status: ApplicationStatus) -> dict[str, set[str]]:
+def standbys(status: ApplicationStatus) -> dict[str, set[str]]:
     """Returns by actor the tasks of its standbys that are caught up."""
     return {
         actor.actor_id: {str(standby.task_id) for standby in actor.standbys if standby.lag <= 10}
@@ -35,11 +35,11 @@ def main(broker: str, folder: Path) -> None:
         it.app.wait_until_running()
         it.send(5000)
         eventually(lambda: it.processed() == 5000, "all counted")
-        eventually(lambda: sum(map(len, copies(it.app.status()).values())) == PARTITIONS, "a copy of each store")
+        eventually(lambda: sum(map(len, standbys(it.app.status()).values())) == PARTITIONS, "a standby of each task")
         first, second = sorted(it.app.status().actors, key=lambda actor: actor.actor_id)
         assert first.node_id != second.node_id
-        assert copies(it.app.status()) == {first.actor_id: tasks(second), second.actor_id: tasks(first)}
-        say("two nodes, an actor on each, with copies of the other's stores")
+        assert standbys(it.app.status()) == {first.actor_id: tasks(second), second.actor_id: tasks(first)}
+        say("two nodes, an actor on each, with standbys of the other's stores")
         _lose(cluster, it, first, second)
         total = sum(it.sent.values())
         eventually(lambda: it.processed() == total, "all counted after the loss")

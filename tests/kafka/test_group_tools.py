@@ -27,7 +27,7 @@ def tools(broker: str) -> GroupTools:
 
 def joined_member(broker: str, group: str, topic: str, eventually: Eventually) -> GroupMember:
     """Returns a member that has joined."""
-    member = ConfluentClients(broker, group).group_member("instance_id")
+    member = ConfluentClients(broker, group).group_member("member")
     reported: list[object] = []
     member.subscribe([topic], reported.append)
 
@@ -51,7 +51,7 @@ def test_a_static_member_whose_process_is_gone_is_removed_at_once_and_then_offse
     assert group not in tools.groups()
     joined_member(broker, group, topic, eventually).close()
     [member] = tools.members(group)
-    assert (member.instance_id, str(member)) == ("instance_id", "member of 127.0.0.1")
+    assert (member.instance_id, str(member)) == ("member", "member of 127.0.0.1")
     assert group in tools.groups()
     offsets = {TopicPartition(topic, 0): CommittedOffset(0)}
     with pytest.raises(ApplicationStateError, match="has members"):

@@ -51,14 +51,14 @@ def test_records_that_no_broker_takes_are_reported_as_undelivered(
         it.send("t", b"k", b"v", 1, None, 0)
         reported: list[UndeliveredError] = []
 
-        def is_explained() -> bool:
+        def is_reported() -> bool:
             try:
                 it.flush(0.05)
             except UndeliveredError as error:
                 reported.append(error)
             return bool(reported)
 
-        eventually(is_explained, "it is told")
+        eventually(is_reported, "the error")
         check(reported[0], it)
 
 
