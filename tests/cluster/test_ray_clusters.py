@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from ray._private.authentication import authentication_token_setup
 from ray.exceptions import GetTimeoutError
 
 from penstock.actors.messages import ApplicationState, ApplicationStatus
