@@ -17,7 +17,7 @@ from penstock.common.log import logger
 
 _MODULE = "penstock.kafka.librdkafka"
 _REPORT = "install the versions of penstock's lock file, and report this"
-CONFLUENT_KAFKA = (2, 6), (3, 0)
+CONFLUENT_KAFKA = (2, 11), (3, 0)
 """The versions that the binding is used with, the second one excluded. ``pyproject.toml`` allows the same."""
 
 

@@ -210,14 +210,13 @@ UNREACHABLE = frozenset(
      KafkaError._WAIT_COORD, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT, KafkaError.NETWORK_EXCEPTION}
 )  # fmt: skip
 """Errors that mean that no broker answers."""
-_DESTROY_BROKER: int = getattr(KafkaError, "_DESTROY_BROKER", -137)  # confluent-kafka before 2.10 has no name for it
 RETRIABLE = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE,
      KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_CONTROLLER,
      KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.NOT_ENOUGH_REPLICAS,
      KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
      KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.UNSTABLE_OFFSET_COMMIT,
-     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT, _DESTROY_BROKER, KafkaError._WAIT_CACHE,
+     KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT, KafkaError._DESTROY_BROKER, KafkaError._WAIT_CACHE,
      KafkaError._OUTDATED, KafkaError._RETRY, KafkaError._PARTIAL}
 )  # fmt: skip
 """A leader, a coordinator or a replica changes: the same request succeeds a little later. (Those with an underscore are

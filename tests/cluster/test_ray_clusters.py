@@ -379,8 +379,11 @@ def test_ray_gives_no_advice_on_the_token_of_a_cluster_that_ends_with_the_proces
 
 def test_a_cluster_of_another_version_of_python_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def init(*_: object, **__: object) -> None:
-        raise RuntimeError("Version mismatch: The cluster was started with:\n  Ray: 2.60.0\n  Python: 3.12.1")
+        raise RuntimeError(
+            "Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.1\n"
+            "This process on 127.0.0.1:1 was started with:\n    Ray: 2.44.0\n    Python: 3.11.7\n"
+        )
 
     monkeypatch.setattr("ray.init", init)
-    with pytest.raises(ApplicationStateError, match=r"cannot connect to the Ray cluster at 127\.0\.0\.1:1: .*3\.12\.1"):
+    with pytest.raises(ApplicationStateError, match=r"cannot connect to the Ray cluster at 127\.0\.0\.1:1: .*Ray: 2\.60\.0 Python: 3\.12\.1 .*Ray: 2\.44\.0"):
         connections.connect_to_cluster(RayCluster("127.0.0.1:1", ()), log_to_driver=False)

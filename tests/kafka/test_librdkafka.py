@@ -378,14 +378,14 @@ def left_alone(capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-@pytest.mark.parametrize("installed", ["2.5.3", "3.0.0"])
+@pytest.mark.parametrize("installed", ["2.10.1", "3.0.0"])
 def test_a_version_of_confluent_kafka_that_is_not_tested_is_left_alone_with_one_warning(
     installed: str, fresh_binding: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("penstock.kafka.binding.version", lambda _: installed)
     line = left_alone(capsys)
     assert f"not tested with confluent-kafka {installed}" in line
-    assert "install 'confluent-kafka>=2.6,<3'" in line
+    assert "install 'confluent-kafka>=2.11,<3'" in line
 
 
 def test_clients_with_another_layout_are_left_alone_with_one_warning(

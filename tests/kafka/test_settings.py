@@ -316,7 +316,7 @@ def test_what_passes_by_itself_may_be_tried_again(code: int) -> None:
 def test_what_a_leader_change_brings_is_among_it() -> None:
     assert {
         KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.KAFKA_STORAGE_ERROR, KafkaError.NOT_LEADER_FOR_PARTITION, -137,
+        KafkaError.KAFKA_STORAGE_ERROR, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER,
     } <= RETRIABLE  # fmt: skip
 
 
