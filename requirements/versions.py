@@ -1,5 +1,7 @@
-"""Plays the tests that depend on Ray, Kafka's client and RocksDB with other versions than the locked ones: ``oldest``
-has the lowest that ``pyproject.toml`` allows, ``newest`` the highest that the package index has. Run by ``make versions``.
+"""Plays the tests that depend on Ray, Kafka's client and RocksDB with other versions than the locked ones.
+
+``oldest`` has the lowest versions that ``pyproject.toml`` allows, ``newest`` the highest that the package index has. Run
+by ``make versions``.
 
 Each end has an environment of its own in the user's cache folder, for the Python that runs this. It is brought up to
 date each time: seconds, if uv has the packages.
@@ -14,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx", "pyyaml", "jsonschema", "openapi-spec-validator")
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx", "numpy", "pyyaml", "jsonschema", "openapi-spec-validator")
 TESTS = (
     "tests/kafka/test_conformance.py",
     "tests/kafka/test_consumer_conformance.py",

@@ -1,4 +1,4 @@
-"""What differs between the versions of Ray that penstock supports, where the others must not care."""
+"""Calls of Ray that differ between the versions that penstock supports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ _SELECTORS = (2, 49)
 
 
 def on_no_node_of(avoid: frozenset[str], anywhere: str) -> dict[str, Any]:
-    """Returns the options for an actor on any node but those of ``avoid``, spread as ``anywhere`` has it, if Ray can
-    do both: before 2.49 it takes any other node."""
+    """Returns the options for an actor on any node except those of ``avoid``, by the strategy ``anywhere``; Ray before
+    2.49 cannot do both, and takes any other node."""
     if VERSION >= _SELECTORS:
-        return {"scheduling_strategy": anywhere, "label_selector": {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}}
+        selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}
+        return {"scheduling_strategy": anywhere, "label_selector": selector}
+    # 2.44 has no selectors, 2.46 ignores them, and the label has another name.
     return {"scheduling_strategy": NodeLabelSchedulingStrategy({"ray.io/node_id": NotIn(*sorted(avoid))})}
