@@ -81,9 +81,11 @@ def supports(overrides: Mapping[str, object]) -> bool:
     return plain and not any("oauthbearer" in f"{key}={value}".lower() for key, value in overrides.items())
 
 
-def _not_used(reason: str, remedy: str) -> None:
+def _not_used(reason: str, remedy: str) -> ModuleType | None:
+    """Warn, and return what :func:`binding` returns then."""
     logger(__name__).warning(
         "the compiled binding to librdkafka is not used: records are read and written at about 70 % of the speed",
         reason=reason,
         remedy=remedy,
     )
+    return None

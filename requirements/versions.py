@@ -1,7 +1,7 @@
 """Plays the tests that depend on Ray, Kafka's client and RocksDB with other versions than the locked ones.
 
-``oldest`` has the lowest versions that ``pyproject.toml`` allows, ``newest`` the highest that the package index has. Run
-by ``make versions``.
+``oldest`` has the lowest versions that ``pyproject.toml`` allows, ``newest`` the highest that the package index has.
+Run by ``make versions``.
 
 Each end has an environment of its own in the user's cache folder, for the Python that runs this. It is brought up to
 date each time: seconds, if uv has the packages.

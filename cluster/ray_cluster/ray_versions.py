@@ -18,4 +18,5 @@ def on_no_node_of(avoid: frozenset[str], anywhere: str) -> dict[str, Any]:
         selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"}
         return {"scheduling_strategy": anywhere, "label_selector": selector}
     # 2.44 has no selectors, 2.46 ignores them, and the label has another name.
-    return {"scheduling_strategy": NodeLabelSchedulingStrategy({"ray.io/node_id": NotIn(*sorted(avoid))})}
+    others = NotIn(*sorted(avoid))  # type: ignore[no-untyped-call]  # untyped in Ray
+    return {"scheduling_strategy": NodeLabelSchedulingStrategy({"ray.io/node_id": others})}
