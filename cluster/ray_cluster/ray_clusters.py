@@ -101,7 +101,8 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
 
 
 def _local() -> frozenset[str]:
-    services.find_gcs_addresses.cache_clear()  # type: ignore[attr-defined]  # set on the function by Ray
+    if forget := getattr(services.find_gcs_addresses, "cache_clear", None):  # Ray 2.44 does not keep what it found
+        forget()
     return frozenset(services.find_gcs_addresses())  # type: ignore[no-untyped-call]  # untyped in Ray
 
 
