@@ -72,7 +72,10 @@ SPENT = frozenset(
 """Another has the ``transactional.id``, the broker has given the transaction up, or what it knows of the producer does
 not fit (KAFKA-16699: that is no reason to end the application)."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-_ABORTED = _PURGED | {KafkaError._STATE, KafkaError.TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
+_TRANSACTION_ABORTABLE: int = getattr(
+    KafkaError, "TRANSACTION_ABORTABLE", 120
+)  # confluent-kafka 2.12 has no name for it
+_ABORTED = _PURGED | {KafkaError._STATE, _TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
 """Errors of a record that is not wrong itself: its transaction cannot be committed."""
 _UNKNOWN = UNREACHABLE | {KafkaError._MSG_TIMED_OUT}
 """Errors of a record that may be written nevertheless: the answer may be lost, as that to a commit may."""

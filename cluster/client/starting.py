@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import ray
-from ray._common.constants import HEAD_NODE_RESOURCE_NAME
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from penstock.actors.messages import ApplicationSpec
@@ -27,6 +26,8 @@ from penstock.common.log import logger
 _START_S = 60.0
 _END_ELSEWHERE_S = 120.0
 _PIECE_BYTES = 64 * 1024
+# As Ray's manual gives it: the constant has moved from one private module to another (Ray 2.47).
+_HEAD_NODE = "node:__internal_head__"
 _ALL_PIECES_BYTES = 9 << 20
 
 
@@ -119,7 +120,7 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         lifetime="detached",
         num_cpus=0,
         # The one node that does not come and go: any actor keeps a node, or is lost with it.
-        resources={HEAD_NODE_RESOURCE_NAME: 0.001},
+        resources={_HEAD_NODE: 0.001},
         max_restarts=-1,
         max_task_retries=-1,
         enable_task_events=False,

@@ -24,13 +24,12 @@ from penstock.cluster.environment import (
 )
 from penstock.cluster.names import NAMESPACE, stream_actor_name
 from penstock.cluster.ray_cluster.named_actors import find_stream_actors, require_coordinator
+from penstock.cluster.ray_cluster.ray_versions import on_no_node_of
 from penstock.common.errors import ApplicationStateError
 
 STATUS_S = 10.0
 HEARTBEAT_S = 5.0
 _AGAIN_S = 0.5
-_NODE_LABEL = "ray.io/node-id"
-"""Ray gives it to each node."""
 _REPORTED_BY_ITS_NODE = "its worker process has died"
 """Ray reports the end of an actor also when its node does not answer, or when `ray.kill` has been sent: by other words
 (``GcsActorManager``). If Ray changes these words, the coordinator waits for the lease of each actor that is lost."""
@@ -60,6 +59,7 @@ class StreamActorHandle(ActorHandle):
         """
         anywhere = "SPREAD" if spread else "DEFAULT"
         beside = node and not avoid and NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True)
+        where = on_no_node_of(avoid, anywhere) if avoid else {"scheduling_strategy": beside or anywhere}
         remote = ray.remote(StreamActor).options(
             name=stream_actor_name(application_id, actor_id),
             namespace=NAMESPACE,
@@ -67,8 +67,7 @@ class StreamActorHandle(ActorHandle):
             num_cpus=1,
             max_restarts=0,
             enable_task_events=False,
-            scheduling_strategy=beside or anywhere,
-            label_selector={_NODE_LABEL: f"!in({','.join(sorted(avoid))})"} if avoid else None,
+            **where,
         )
         try:
             return cls(application_id, actor_id, remote.remote(application_id, actor_id, spec, generation))

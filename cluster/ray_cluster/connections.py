@@ -110,10 +110,10 @@ def connect_to_cluster(cluster: RayCluster, log_to_driver: bool) -> None:
     try:
         ray.init(cluster.address, namespace=NAMESPACE, log_to_driver=log_to_driver, logging_level=logging.WARNING)
     except (ConnectionError, RayError, RuntimeError) as error:
-        # Ray raises RuntimeError if the cluster has another version of Ray or Python.
-        raise ApplicationStateError(
-            f"cannot connect to the Ray cluster at {cluster.address}: {last_line(error)}"
-        ) from error
+        cause = last_line(error)
+        if "Version mismatch" in str(error):  # the RuntimeError of Ray, in six lines
+            cause = f"{' '.join(str(error).split())}. Install the cluster's versions of Ray and Python here"
+        raise ApplicationStateError(f"cannot connect to the Ray cluster at {cluster.address}: {cause}") from error
 
 
 def _not_found(application_id: str, found: list[RayCluster]) -> ApplicationStateError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ray._private import services
-from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without types
 
 from penstock.cluster.names import NAMESPACE, application_of
 from penstock.common.errors import ApplicationStateError, ConfigError
@@ -22,6 +22,7 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 ANSWER_S = 8.0
 _AUTH_MODE = "RAY_AUTH_MODE"
 _GCS = "--gcs-address="
+_RAYLET: Any = importlib.import_module("ray._raylet")  # compiled, without types
 _PROBE = Path(__file__).with_name("ray_probe.py")
 
 
@@ -79,7 +80,7 @@ def probe(address: str) -> RayCluster:
 def use_token() -> None:
     """Let this process show the token of ``~/.ray/auth_token``, as Ray does in a process that starts a cluster."""
     os.environ[_AUTH_MODE] = "token"
-    Config.initialize("")
+    _RAYLET.Config.initialize("")
 
 
 def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
@@ -100,7 +101,8 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
 
 
 def _local() -> frozenset[str]:
-    services.find_gcs_addresses.cache_clear()  # type: ignore[attr-defined]  # set on the function by Ray
+    if forget := getattr(services.find_gcs_addresses, "cache_clear", None):  # Ray 2.44 does not keep what it found
+        forget()
     return frozenset(services.find_gcs_addresses())  # type: ignore[no-untyped-call]  # untyped in Ray
 
 
@@ -109,7 +111,7 @@ def _may_show_token(address: str) -> bool:
     that reads it may use every cluster that has it."""
     if _AUTH_MODE in os.environ or address not in _own() or not _is_of_this_machine(address):
         return False
-    return bool(AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
+    return bool(_RAYLET.AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))
 
 
 def _own() -> frozenset[str]:

@@ -18,8 +18,11 @@ _CONNECT_S = 3.0
 
 def named_actors_at(address: str) -> dict[str, Any]:
     """Returns the named actors that live there, or why they are not known, in the form that is printed."""
-    from ray.exceptions import AuthenticationError, RayError
+    from ray import exceptions
+    from ray.exceptions import RayError
 
+    # Ray has tokens, and this error, since 2.52: an older one refuses nobody.
+    refused: Any = getattr(exceptions, "AuthenticationError", ())
     raylet: Any = importlib.import_module("ray._raylet")  # compiled, without types
     table: Any = importlib.import_module("ray.core.generated.gcs_pb2").ActorTableData
     host, _, port = address.rpartition(":")
@@ -31,7 +34,7 @@ def named_actors_at(address: str) -> dict[str, Any]:
         if not state.connect():
             return {"failed": "it does not answer"}
         found = [table.FromString(row) for row in state.get_actor_table(None, None)]
-    except AuthenticationError as error:
+    except refused as error:
         return {"refused": error.message}
     except (RayError, RuntimeError, ValueError, OSError) as error:
         return {"failed": str(error)}

@@ -15,6 +15,7 @@ from ray.exceptions import (
     RaySystemError,
     RayTaskError,
 )
+from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy
 
 from penstock.actors.loop.lease import QuestionId
 from penstock.actors.orders import Pause, Stop, Suspend
@@ -30,7 +31,16 @@ from penstock.common.errors import ApplicationStateError
 from tests.cluster.virtual_time import run
 
 
-def test_an_actor_starts_on_no_node_that_is_to_be_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("version", "avoiding"),
+    [
+        ((2, 60), {"scheduling_strategy": "DEFAULT", "label_selector": {"ray.io/node-id": "!in(n2,n3)"}}),
+        ((2, 48), {"scheduling_strategy": [("ray.io/node_id", ["n2", "n3"])]}),
+    ],
+)
+def test_an_actor_starts_on_no_node_that_is_to_be_avoided(
+    version: tuple[int, int], avoiding: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[dict[str, Any]] = []
 
     class Remote:
@@ -42,10 +52,16 @@ def test_an_actor_starts_on_no_node_that_is_to_be_avoided(monkeypatch: pytest.Mo
             return None
 
     monkeypatch.setattr("ray.remote", lambda kind: Remote())
+    monkeypatch.setattr("penstock.cluster.ray_cluster.ray_versions.VERSION", version)
     StreamActorHandle.create("app", "stream/1", 1, b"", "n1", spread=False, avoid=frozenset({"n2", "n3"}))
     StreamActorHandle.create("app", "stream/2", 1, b"", "", spread=True)
-    assert [it["label_selector"] for it in asked] == [{"ray.io/node-id": "!in(n2,n3)"}, None]
-    assert [it["scheduling_strategy"] for it in asked] == ["DEFAULT", "SPREAD"]
+    placed = [
+        {name: value for name, value in it.items() if name in ("scheduling_strategy", "label_selector")} for it in asked
+    ]
+    if isinstance(placed[0]["scheduling_strategy"], NodeLabelSchedulingStrategy):
+        labels = placed[0]["scheduling_strategy"].hard
+        placed[0]["scheduling_strategy"] = [(label.key, label.operator.values) for label in labels]
+    assert placed == [avoiding, {"scheduling_strategy": "SPREAD"}]
 
 
 class Flaky:
