@@ -119,7 +119,7 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("metric.reporters", "/metrics"),
         ("rack.aware.assignment.strategy", "'rack.aware.assignment.tags'"),
         ("client.tag.zone", "'rack.aware.assignment.tags'"),
-        ("probing.rebalance.interval.ms", "as soon as its copy has caught up"),
+        ("probing.rebalance.interval.ms", "as soon as its standby has caught up"),
         ("task.assignor.class", "docs/NOT_YET.md"),
         ("production.exception.handler", "no such handler yet"),
         ("default.production.exception.handler", "no such handler yet"),
