@@ -23,7 +23,7 @@ test: environment jars  ## run the tests, except slow ones, in two processes
 	@$(TESTS)
 
 test-submission: environment jars  ## run the slow tests that each submission must pass
-	@$(TESTS) -m submission
+	@$(TESTS) -m "submission and not long"
 
 QUICK = tests/architecture tests/common tests/simulation tests/state tests/tasks tests/testing tests/topology
 quick: environment  ## run the tests that need no Ray, Kafka or Spark, except slow ones: for the inner loop

@@ -3,7 +3,7 @@
 All tests that start Ray in the test's own process are one group: they share one Ray and one broker. Those that play
 programs with a Ray and a broker of their own are another. The two begin at once, so tests of the first group that a
 second Ray on the machine would disturb come at its end, long after the other group is done. Of the rest, each test goes
-to the process that has time. A file whose tests share something costly is a group by a mark of its own.
+to the process that has time. Tests that share another costly fixture are a group, too; those of a file by a mark there.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from collections.abc import Collection
 
 WITH_RAY = "ray"
 RAYS_OF_THEIR_OWN = "programs"
+_SHARED = {"ray_cluster": WITH_RAY, "spark": "spark", "secured": "secured broker"}
+"""Fixtures of a whole session that are costly to start, and the groups of the tests that share each."""
 DISTURBED = "tests/cluster/test_ray_clusters.py"
 """Tests that look for the Ray clusters of the machine."""
 _PROGRAMS = ("tests/benchmarks/", "tests/chaos/", "tests/elastic/")
 
 
 def group_of(nodeid: str, fixtures: Collection[str]) -> str | None:
-    """Returns the group of a test with these fixtures, if it needs Ray; None for any other test."""
+    """Returns the group of a test with these fixtures; None if any process may run it."""
     if nodeid.startswith(_PROGRAMS):
         return RAYS_OF_THEIR_OWN
-    return WITH_RAY if "ray_cluster" in fixtures or nodeid.startswith(DISTURBED) else None
+    if nodeid.startswith(DISTURBED):
+        return WITH_RAY
+    return next((group for fixture, group in _SHARED.items() if fixture in fixtures), None)
 
 
 def turn_of(nodeid: str, group: str | None) -> int:

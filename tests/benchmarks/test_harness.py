@@ -167,6 +167,7 @@ def test_wrong_counts_of_the_test_driver_are_reported(monkeypatch: pytest.Monkey
     ]
 
 
+@pytest.mark.submission
 def test_a_side_that_fails_is_reported_with_its_output(broker: str) -> None:
     program = "import sys; print('not an event'); sys.exit('out of order')"
     side = Side("broken", lambda workload, application_id, output: [sys.executable, "-c", program])

@@ -159,6 +159,7 @@ def test_a_topic_that_is_missing_is_named_with_those_that_are_like_it(
         topic(*command, name + "s")
 
 
+@pytest.mark.submission
 def test_a_broker_that_is_down_is_named_and_no_topic_is_blamed() -> None:
     with pytest.raises(BrokerUnreachableError, match=r"no broker answers at 127\.0\.0\.1:1"):
         Commands("127.0.0.1:1")("list")

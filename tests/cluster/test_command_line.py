@@ -222,6 +222,7 @@ def test_missing_topics_are_named_before_ray_is_touched(word_count: Callable[[],
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.submission
 def test_a_broker_that_does_not_answer_is_named_within_ten_seconds(
     word_count: Callable[[], WordCount], tmp_path: Path
 ) -> None:

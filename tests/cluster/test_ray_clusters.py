@@ -23,6 +23,8 @@ from penstock.cluster.ray_cluster.ray_clusters import RayCluster
 from penstock.cluster.ray_cluster.ray_versions import VERSION
 from penstock.common.errors import ApplicationStateError, ConfigError
 
+pytestmark = pytest.mark.submission
+
 ROOT = Path(__file__).parents[2]
 # A Ray cluster of its own with a coordinator that only reports that it runs; it ends when its standard input does.
 HOLDER = """
@@ -99,7 +101,6 @@ def test_each_application_is_found_in_its_cluster_with_the_token_that_lies_in_th
     assert json.loads(penstock(home, "status", "two", "--json").stdout)["application_id"] == "two"
 
 
-@pytest.mark.submission
 def test_all_applications_are_listed_with_their_clusters(two: dict[str, str], home: Path) -> None:
     listed = penstock(home, "status")
     assert listed.returncode == 0, listed.stderr
