@@ -80,7 +80,7 @@ def test_the_wheel_holds_every_file_once_and_imports_in_a_scratch_environment(
     assert imported_from.startswith(str(scratch_python.parent.parent))
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
     # Not by tarfile: Python 3.11.2 has no filters, and 3.12 warns where none is given.

@@ -172,7 +172,7 @@ def test_counts_survive_a_restart_and_a_lost_disk(
     assert app.last_counts() == {b"a": 2002, b"b": 1000, b"c": 1000}
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_broker_that_is_stopped_and_started_under_load_costs_no_record(
     topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

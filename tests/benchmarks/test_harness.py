@@ -111,7 +111,7 @@ def test_a_connection_that_the_server_closed_is_not_asked_again() -> None:
     assert asyncio.run(ask()) > 1
 
 
-@pytest.mark.submission
+@pytest.mark.long
 @pytest.mark.parametrize("workload", ["join", "stream-join", "foreign-key-join"])
 def test_a_run_of_penstock_is_measured_and_its_output_found_right(rigs: Mapping[str, Rig], workload: str) -> None:
     rig = rigs.get(WORKLOADS[workload].dataset, rigs["payments"])

@@ -117,7 +117,7 @@ def test_while_an_actor_is_replaced_its_tasks_say_when_to_ask_again(word_count: 
     assert app.close()
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_count: Callable[[], WordCount]) -> None:
     it = word_count()
     with socket.create_server(("127.0.0.1", 0)) as taken:

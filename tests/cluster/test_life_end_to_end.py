@@ -23,7 +23,7 @@ from tests.waiting import eventually
 LINES = ["a b", "b c", "c d", "d a"] * 25
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coordinator(
     word_count: Callable[[], WordCount],
 ) -> None:

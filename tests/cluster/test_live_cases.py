@@ -14,7 +14,7 @@ from tests.live.play import excluded, play
 from tests.live.shapes import of_shapes, operators_seen, sample
 
 
-@pytest.mark.submission
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
 def test_every_shape_does_live_what_it_does_in_the_driver(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path

@@ -38,7 +38,7 @@ def application_id(topic_name: Callable[[str], str]) -> Iterator[str]:
     end_actors(name, find_coordinator(name))
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     broker: str, application_id: str, tmp_path: Path, ray_cluster: None
 ) -> None:

@@ -39,7 +39,7 @@ def refusal(result: Result) -> str:
     return str(result.exception)
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_reset_application_processes_its_input_again_and_counts_nothing_twice(
     word_count: Callable[[], WordCount], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ def until_answered(ask: Callable[[], T]) -> T:
             time.sleep(0.05)
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_an_admin_client_answers_for_partitions_whose_leader_has_a_new_epoch(own_broker: LocalBroker) -> None:
     clients = ConfluentClients(own_broker.status().bootstrap_servers, "restart")
     admin, producer = clients.admin(), clients.producer()

@@ -265,7 +265,7 @@ def test_a_stalled_partition_is_fetched_again_without_loss_or_repetition(
     assert poll_until(consumer, {paused: 7}) == {paused: [3, 4, 5, 6]}
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_it_is_found_while_another_partition_gives_records_all_the_time(
     real: Rig, consumer: ConfluentConsumer, hurry: Callable[[], None]
 ) -> None:

@@ -30,7 +30,7 @@ def compiled(address: str) -> RecordProducer:
     return open_producer(address, OVERRIDES)
 
 
-@pytest.mark.submission
+@pytest.mark.long
 @pytest.mark.parametrize("make", [confluent, compiled])
 def test_a_late_record_is_not_written_behind_later_ones(make: Callable[[str], RecordProducer], tmp_path: Path) -> None:
     with kafka_behind_a_proxy(tmp_path) as kafka:

@@ -105,7 +105,7 @@ def topic_on(kafka: Kafka, name: str) -> Admin:
     return admin
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_a_static_member_remains_or_joins_again_after_every_outage(
     kafka: Kafka, outages: list[float], topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -261,7 +261,7 @@ def test_librdkafkas_refusal_of_a_secret_does_not_say_it() -> None:
 
 
 @pytest.mark.parametrize("question", ["topics", "reach"])
-@pytest.mark.submission
+@pytest.mark.long
 def test_an_unreachable_broker_is_named_within_ten_seconds(question: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused

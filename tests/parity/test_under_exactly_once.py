@@ -52,7 +52,7 @@ def held(shape: str, every: int, most: int = 1000) -> tuple[TroubledReport, list
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-@pytest.mark.submission
+@pytest.mark.long
 def test_every_eighth_case_ends_as_if_nothing_had_befallen_its_actors(shape: str) -> None:
     print(f"seed {SEED}")
     report, found = held(shape, EVERY)

@@ -12,7 +12,7 @@ from tests.live.play import excluded
 from tests.live.shapes import sample, shapes_seen
 
 
-@pytest.mark.submission
+@pytest.mark.long
 @pytest.mark.usefixtures("shared_spark", "ray_cluster")
 def test_history_by_spark_and_the_rest_live_is_the_live_whole(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path

@@ -61,7 +61,7 @@ def kill(status: BrokerStatus, node_id: int = 1) -> None:
     eventually(lambda: node_id not in LocalBroker(status.directory).status().alive, "the node is gone", 10, 0.01)
 
 
-@pytest.mark.submission
+@pytest.mark.long
 def test_data_survives_a_stop_and_a_crash(make_broker: Callable[..., LocalBroker]) -> None:
     first = make_broker().start()
     assert first.running
