@@ -145,8 +145,8 @@ def _of_ray(endpoint: str, application_id: str) -> list[str]:
 
 def _log_lines(application_id: str) -> list[dict[str, str]]:
     """Every line of the actors of this application: each says that it is one."""
-    here = ray.get_runtime_context()
-    files = Path(here.get_temp_dir(), here.get_session_name(), "logs").glob("worker-*.err")
+    (node,) = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
+    files = Path(node["ObjectStoreSocketName"]).parents[1].joinpath("logs").glob("worker-*.err")
     lines = [line for file in files for line in file.read_text().splitlines() if line.startswith('{"')]
     return [line for line in map(json.loads, lines) if line["application"] == application_id]
 
