@@ -219,6 +219,8 @@ class GlobalStores:
         self._look_for_ends()
 
     def _look_for_ends(self) -> None:
+        if self._overtaken:
+            return  # positions say nothing: records of a wiped store are skipped
         position = self._open_ones.consumer.position
         self._unread = {tp: end for tp, end in self._unread.items() if position(tp) < end}
         for tp in self._restores.keys() - self._unread.keys():
@@ -280,6 +282,7 @@ class GlobalStores:
             )  # fmt: skip
             opened.task.state_manager.wipe(store)
         self._overtaken |= topics
+        self.state = TaskState.RESTORING  # no task may look into an empty store
 
     def _commit_all(self) -> None:
         deque(self._commit or (), maxlen=0)

@@ -79,10 +79,17 @@ class Restoration:
     def begin_again(self) -> None:
         """Restore the wiped stores whose changelogs have deleted records before they were read from the beginning, up
         to the ends as of now: a changelog that was created again may be shorter. A source topic is restored up to where
-        its task reads on, even if it has to grow to there. May be called again after an error."""
+        its task reads on; if it is shorter than that now, the task reads on at its end, as it would after a start. May
+        be called again after an error."""
         replays = self._replays
         ends = self._starts.log_ends(replays.overtaken, replays.consumer)
-        replays.begin_again({tp: replays.by_partition[tp].task.limits.get(tp, end) for tp, end in ends.items()})
+        for tp, log_end in ends.items():
+            task = replays.by_partition[tp].task
+            ends[tp] = task.limits.get(tp, log_end)
+            if ends[tp] > log_end:
+                task.read_on_at(tp, log_end)
+                ends[tp] = log_end
+        replays.begin_again(ends)
 
     def progress(self, task: HostedTask) -> RestoreFigures:
         """Returns the progress of the restore of the stores of ``task``."""

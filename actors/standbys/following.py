@@ -100,7 +100,9 @@ class Following:
         for tp, end in ends.items():
             replay = self._replays.by_partition[tp]
             if not replay.followed:
-                ends[tp] = min(end, replay.task.limits.get(tp, 0))
+                limit = replay.task.limits.get(tp, 0)
+                # A limit of a changelog may be that of the deleted one; of a source topic, it is what was processed.
+                ends[tp] = limit if replay.store in replay.task.source_changelogs else min(end, limit)
         self._resume(changelogs)
         self._replays.begin_again(ends)
         for tp in changelogs:  # it may be another changelog

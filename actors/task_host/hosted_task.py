@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
-from penstock.actors.task_host.positions import Start
+from penstock.actors.task_host.positions import Start, log_loss
 from penstock.actors.task_host.standby_task import StandbyTask
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.actors.task_host.task_collector import TaskCollector
@@ -116,6 +116,15 @@ class HostedTask(StoredTask):
                 self.meters.count_lost(tp, start.lost.offset, start.offset - start.lost.offset)
         if self._covered_at_start or not exactly_once:
             self.state_manager.continue_from(self._resume_from())
+
+    def read_on_at(self, partition: TopicPartition, end: int) -> None:
+        """Set the position at which a source begins to the ``end`` of its partition, which has become shorter than
+        that position since the restore began."""
+        was = self.starts[partition]
+        log_loss("position", partition, was.offset, 0, end, "none", end)
+        self.meters.count_lost(partition, was.offset, end - was.offset)
+        self.starts = {**self.starts, partition: Start(end, end, lost=was.resume_from)}
+        self.committed = {tp: offset for tp, offset in self.committed.items() if tp != partition}
 
     def _resume_from(self) -> Mapping[TopicPartition, CommittedOffset]:
         return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}

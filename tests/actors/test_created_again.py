@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from penstock.actors.loop.stream_loop import StreamLoop
+from penstock.actors.messages import QueryFailure, StoreQuery, TaskState
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.state.queries import KeyQuery
 from penstock.testing.fake_clients import FakeConsumer
-from tests.actors.rig import CHANGELOG, Rig, follow, key_query, query, settle
-from tests.actors.test_global_stores import GlobalRig, joined, kill, look_up
+from tests.actors.rig import CHANGELOG, Rig, follow, key_query, query, settle, states
+from tests.actors.test_global_stores import GLOBAL, GlobalRig, joined, kill, look_up
 from tests.actors.test_standbys import TASK, lag, rig_of_table, stale_count, standby_of
 from tests.actors.test_standbys_held_up import log
 
@@ -41,9 +43,8 @@ def without_leaders(monkeypatch: pytest.MonkeyPatch, topic: str) -> Iterator[Non
         yield
 
 
-def test_a_table_of_a_source_topic_lacks_nothing_in_front_of_where_its_task_reads_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def begun_again_from_a_shorter_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Rig, StreamLoop]:
+    """Two of four records are restored, and the task is to read on behind the four, when the topic has only one."""
     rig = rig_of_table(tmp_path / "a")
     rig.write("in", *(("ada", str(number), 1) for number in range(4)))
     loop = rig.running(TASK)
@@ -61,19 +62,33 @@ def test_a_table_of_a_source_topic_lacks_nothing_in_front_of_where_its_task_read
         while replay.position < 2:
             loop.step()
         patch.setattr(FakeConsumer, "poll", lambda *_: [])
-    # Two of four records are restored, and the task is to read on behind the four.
     create_again(rig, "in")
     rig.write("in", ("bob", "0", 1))
     while not loop._restoration.overtaken:
         loop.step()
     while loop._restoration.overtaken:
         loop.step()
+    return rig, loop
+
+
+def test_a_table_of_a_source_topic_lacks_nothing_in_front_of_where_its_task_reads_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, loop = begun_again_from_a_shorter_topic(tmp_path, monkeypatch)
     rig.write("in", *((f"k{number}", str(number), 1) for number in range(1, 6)))
     settle(loop)
     rig.commit(loop)
     found = {key: query(loop, key_query(key))[0].rows for key in ("bob", "k1", "k2", "k3", "k4", "k5", "ada")}
     values = {key: rows[0].value for key, rows in found.items() if rows}
     assert values == {"bob": "0", "k1": "1", "k2": "2", "k3": "3", "k4": "4", "k5": "5"}
+
+
+def test_the_task_of_such_a_table_runs_although_its_topic_stays_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, loop = begun_again_from_a_shorter_topic(tmp_path, monkeypatch)
+    settle(loop)
+    assert states(loop) == {TASK: TaskState.RUNNING}
 
 
 @pytest.mark.parametrize("end", [GlobalRig.stop, lambda _, loop: kill(loop)], ids=["stops", "is killed"])
@@ -114,6 +129,29 @@ def test_a_global_store_that_waits_to_be_filled_again_takes_no_records_from_the_
             rig.commit(loop)
         rig.stop(loop)
     assert found_by(restarted(rig)) == {"bob": "two", "ada": None, "old": "four"}
+
+
+@pytest.mark.parametrize("moment", ["while no broker answers", "in the same round"])
+def test_no_task_and_no_query_looks_into_a_global_store_that_is_wiped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    rig = GlobalRig(tmp_path, joined())
+    rig.users(("ada", "one"), ("old", "one"))
+    loop = rig.running()
+    rig.commit(loop)
+    create_again(rig, "users", 3)
+    rig.users(("ada", "two"))
+    rig.asked("ada")
+    if moment == "while no broker answers":
+        with without_leaders(monkeypatch, "users"):
+            settle(loop)
+            rig.assign(loop, 2, TASK)  # ends the wait for a round
+            rig.asked("ada")
+            settle(loop)
+            (answer,) = query(loop, StoreQuery(GLOBAL, "users", KeyQuery(b"ada")))
+            assert answer.failure is QueryFailure.NOT_ACTIVE
+    settle(loop)
+    assert set(rig.results()) == {"ada=two"}
 
 
 def restarted(rig: GlobalRig) -> StreamLoop:
