@@ -155,7 +155,8 @@ class RuleBrokenError(StreamsError):
     """A function changes what it was given, a value does not come back from its store's serde as it was, or records
     come back without end to the topology that writes them.
 
-    Raised by ``TopologyTestDriver`` alone: live, nobody looks, and the results are wrong. No handler drops the record.
+    Raised by ``TopologyTestDriver`` alone: a live application does not check these rules, and its results are wrong. No
+    handler drops the record.
     """
 
 
@@ -174,7 +175,8 @@ class StateStoreDiskError(StateStoreError):
 class StateStoreCorruptError(StateStoreError):
     """The rows on disk cannot be trusted: wipe the store and restore it. Mirrors ``TaskCorruptedException``.
 
-    ``restorable``: True if the next to open the task's stores will do that, because all of them have changelogs.
+    ``restorable``: True if the next actor that opens the task's stores wipes and restores them, because all of them
+    have changelogs.
     """
 
     restorable = False

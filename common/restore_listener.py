@@ -28,7 +28,7 @@ class StateRestoreListener(ABC):
 
     @abstractmethod
     def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """The store has all, by ``total_restored`` records since the start."""
+        """The store is restored, with ``total_restored`` records since the start."""
 
     def on_restore_suspended(  # noqa: B027  # most have nothing to do
         self, partition: TopicPartition, store_name: str, total_restored: int

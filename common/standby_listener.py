@@ -9,7 +9,7 @@ from penstock.common.ids import TaskId, TopicPartition
 
 
 class SuspendReason(Enum):
-    """Reasons why a standby is followed no more. Mirrors ``StandbyUpdateListener.SuspendReason``."""
+    """Reasons why a standby is no longer followed. Mirrors ``StandbyUpdateListener.SuspendReason``."""
 
     MIGRATED = "migrated"
     """The standby is given up, or wiped and begun again, or its actor ends."""

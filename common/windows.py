@@ -26,8 +26,8 @@ def _time(ms: int) -> datetime:
 class Window(NamedTuple):
     """From ``start`` to ``end``, in ms since 1970. Mirrors ``Window``.
 
-    Whether the end belongs to the window is the window's kind to say: it does in a session (its last record), and does
-    not in a window of fixed size.
+    It depends on the kind of window if the end belongs to it: in a session (its last record) it does, in a window of
+    fixed size it does not.
     """
 
     start: int
@@ -56,5 +56,6 @@ class Windowed(NamedTuple, Generic[K]):
 
 
 def time_window(start: int, size_ms: int) -> Window:
-    """The window of ``size_ms`` that begins at ``start``; what would end behind the largest timestamp ends there."""
+    """The window of ``size_ms`` that begins at ``start``; if its end would be beyond the largest possible timestamp, it
+    ends there."""
     return Window(start, min(start + size_ms, LARGEST_TIMESTAMP))

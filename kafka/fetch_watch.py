@@ -47,7 +47,7 @@ class FetchWatch:
         self._gave_s = -1.0
 
     def silent(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Returns those that are where they were at the last call; the others have given something.
+        """Returns the partitions whose positions are the same as at the last call; the others have given something.
 
         Leaves out those at END, whose position is not known: at END again, what was written meanwhile would be lost.
         """

@@ -35,9 +35,9 @@ class _Question:
 
 
 class StableEnds:
-    """Asks in the background. An answer counts as long as the high watermark stays the same: then nothing was written
-    since, no end of a transaction either. It also counts for 100 ms after it has come, as the ends of a fetch do:
-    while others write all the time, no answer would ever count otherwise."""
+    """Asks brokers for last stable offsets, in the background. An answer counts as long as the high watermark stays the
+    same: then nothing was written since, no end of a transaction either. It also counts for 100 ms after it has come,
+    as the ends of a fetch do: while others write all the time, no answer would ever count otherwise."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
         self._settings = admin_settings(bootstrap_servers, overrides)

@@ -55,8 +55,8 @@ class TopologyTestDriver(StoreAccess):
     must have put what its topic has.
 
     A record of a global store's topic, piped in or written by the program, is in the store at once. What the program
-    writes to a source topic of its own is processed before the call returns; if that never ends (nor would it live), an
-    error reports it.
+    writes to a source topic of its own is processed before the call returns; if that never ends (it would not in a live
+    application either), an error reports it.
 
     ``config`` needs no ``application.id``. ``initial_wall_clock_ms`` is in ms since the epoch, or a ``datetime`` with a
     time zone; the default is 0 (in Kafka Streams, the current time). Close the driver, or use it in a

@@ -236,7 +236,8 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
     def wait_until_running(self, timeout_s: float = 60.0) -> None:
         """Wait until every task runs; a coordinator that Ray restarts meanwhile is waited for, too.
 
-        Raises ApplicationStateError, with the error's text, before ``start``, and if the application ends or time does.
+        Raises ApplicationStateError, with the error's text, before ``start``, and if the application ends or the time
+        is over.
         """
         deadline = time.monotonic() + timeout_s
         while True:

@@ -1,4 +1,4 @@
-"""A question to a store as a value, and its answer with the position that it is as new as."""
+"""A question to a store as a value, and its answer with the position of the store."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
         """``fetch(key, time)``: the value of the window that starts at ``time``, None if there is none.
 
         ``fetch(key, time_from, time_to)``: window starts and values of ``key``. ``fetch(key_from, key_to, time_from,
-        time_to)``: windowed keys and values. Of a store that retains duplicates only the last two find everything.
+        time_to)``: windowed keys and values. In a store that retains duplicates, only the last two forms find
+        everything.
         """
 
     @overload
@@ -97,8 +98,8 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
     included, None is open. What has expired is not shown: see :class:`SessionStore`.
 
     **Order.** Sessions of one key come by end, then start. Those of several keys come, in a processor's
-    :class:`SessionStore`, by segment, in it by serialised key, then as of one; from outside (``KafkaStreams.store``) by
-    serialised key, then as of one. ``backward_`` methods reverse that.
+    :class:`SessionStore`, by segment, in it by serialised key, then by end and start; from outside
+    (``KafkaStreams.store``) by serialised key, then by end and start. ``backward_`` methods reverse that.
     """
 
     name: str

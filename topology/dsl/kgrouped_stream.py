@@ -106,7 +106,7 @@ class KGroupedStream(Generic[K, V]):
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
         """The first of several streams that are aggregated together. Mirrors ``cogroup``.
 
-        ``aggregator(key, value, aggregate)`` takes the records of this one. Others are added by
+        ``aggregator(key, value, aggregate)`` takes the records of this stream. Others are added by
         :meth:`CogroupedKStream.cogroup`. Type checkers do not infer the type of an aggregate from a lambda; annotate a
         variable: ``totals: CogroupedKStream[str, int] = orders.cogroup(lambda …)``.
         """
