@@ -57,7 +57,7 @@ def test_the_image_has_a_python_that_penstock_runs_on_in_both_stages() -> None:
 
 def test_the_image_installs_what_the_build_makes() -> None:
     archive = PROJECT["name"].replace("-", "_")
-    copied = [rest.split()[0] for rest in of("COPY") if not rest.startswith("--from")]
+    copied = [rest.split()[0] for rest in of("COPY") if not rest.startswith(("--from", "requirements/"))]
     assert copied == [f"dist/{archive}-*.tar.gz"]
     assert any(f"/dist/{archive}-*.tar.gz" in rest and "pip install" in rest for rest in of("RUN"))
     assert "uv build --sdist" in IMAGE
@@ -104,7 +104,8 @@ def test_the_ray_cluster_has_the_ray_of_the_image_and_no_cpus_on_the_head() -> N
     cluster = loaded("kuberay.yaml")
     assert (cluster["apiVersion"], cluster["kind"]) == ("ray.io/v1", "RayCluster")
     spec = cluster["spec"]
-    assert f"ray[default]=={spec['rayVersion']}" in PROJECT["dependencies"]
+    assert "--requirement /dist/base.txt" in IMAGE
+    assert f"\nray=={spec['rayVersion']} " in (REPOSITORY / "requirements" / "base.txt").read_text()
     assert spec["authOptions"] == {"mode": "token"}
     assert spec["headGroupSpec"]["rayStartParams"] == {"num-cpus": "0"}
     (workers,) = spec["workerGroupSpecs"]
