@@ -1,6 +1,6 @@
 """Compiles the modules that have a ``.pyx``, when a wheel or an editable install is made.
 
-Without a C compiler, or Python's headers, the package is built all the same: each has the same in Python behind it.
+Without a C compiler or Python's headers, the package is built without them: Python code then does the same work.
 
 For an editable install it also makes the folder that goes on Python's path: a link to ``penstock/`` alone.
 """
@@ -47,7 +47,7 @@ class CompiledModules(BuildHookInterface[Any]):
         for module, target in beside.items():
             built = library / "penstock" / (module + suffix)
             if version == "editable":
-                # Whole or not at all, for a process that loads it just now.
+                # Replaced in one step: another process may load it at this moment.
                 arriving = target.with_name(f"{target.name}.{os.getpid()}")
                 shutil.copy(built, arriving)
                 arriving.replace(target)
@@ -57,7 +57,7 @@ class CompiledModules(BuildHookInterface[Any]):
                 build_data["infer_tag"] = True
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Called when the package stands."""
+        """Called when the package is complete."""
         shutil.rmtree(self._work, ignore_errors=True)
 
 
@@ -68,7 +68,7 @@ def _link(link: Path) -> None:
 
 
 def _compile(modules: list[str], work: Path) -> Path:
-    """The folder with the modules, as packages."""
+    """Compiles ``modules``; returns the folder that holds them, as packages."""
     extensions = [
         Extension(f"penstock.{module.replace('/', '.')}", [f"penstock/{module}.pyx"], extra_compile_args=["-g0"])
         for module in modules

@@ -1,8 +1,8 @@
 """Sets up ``.venv``: the packages of ``lock.txt`` with their hashes, and penstock itself, editable. Run by make.
 
-Needs only Python's standard library. Stamps inside of the environment name what it was made from, and what the compiled
-part of penstock was: what does not fit, or was interrupted, is made again. Of two runs at once the second waits for the
-first.
+Needs only Python's standard library. Stamps inside of the environment record its inputs and the sources of the compiled
+modules. A part that is incomplete, or whose inputs have changed, is made again. If two runs start at once, the second
+waits for the first.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MODULES: list[str] = HOOKS["custom"]["modules"]
 BUILT = tuple(ROOT / (module + sysconfig.get_config_var("EXT_SUFFIX")) for module in MODULES)
 LINK = ROOT / ".editable" / "penstock"
 WITHOUT_MODULES = """\
-penstock's compiled modules could not be built here (that takes a C compiler and Python's headers). All works
-without them, at about 70 % of the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
+penstock's compiled modules could not be built here (that takes a C compiler and Python's headers). Everything
+works without them, at about 70 % of the speed. To see why: .venv/bin/python -m hatchling build -t wheel"""
 COMPILED = (
     ROOT / "hatch_build.py",
     *(source for module in MODULES for source in sorted(ROOT.glob(f"{module}.p[xy][dx]"))),
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def _make_environment() -> None:
-    """The packages of the lock; without penstock."""
+    """Installs the packages of the lock, without penstock."""
     _run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT))
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as only_pip:
         only_pip.write(_requirement("pip"))
@@ -93,7 +93,7 @@ def _compiled_fingerprint() -> str:
 
 
 def _packages_fingerprint() -> str:
-    """Of all that decides what the environment holds: lock, project, Python and the place itself."""
+    """Returns a digest of all that decides what the environment holds: lock, project, Python, and its path."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     built_from = [settings["build-system"], settings["project"], settings["tool"]["hatch"], sys.version, str(ROOT)]
     return hashlib.sha256(LOCK.read_bytes() + json.dumps(built_from).encode()).hexdigest()
@@ -104,7 +104,7 @@ def _packages() -> int:
 
 
 def _requirement(name: str) -> str:
-    """The lines of the lock about one package."""
+    """Returns the lines of the lock about one package."""
     lines = LOCK.read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(f"{name}=="))
     end = next(number for number in range(start, len(lines)) if not lines[number].endswith("\\"))
@@ -112,7 +112,7 @@ def _requirement(name: str) -> str:
 
 
 def _pip(*arguments: str) -> None:
-    # Quiet: else it prints three lines for each package, and what went wrong is lost among them.
+    # Quiet: otherwise it prints three lines for each package, and an error is lost among them.
     pip = str(ENVIRONMENT / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"
     _run(*pip, "install", *arguments)
 

@@ -56,5 +56,5 @@ def _uv(*arguments: str) -> None:
 
 if __name__ == "__main__":
     ends = sys.argv[1:] or list(RESOLUTIONS)
-    # All ends are played, whatever the first one brings.
+    # Both are played even if the first one fails.
     sys.exit(max([play(end) for end in ends]))

@@ -24,6 +24,24 @@ for name in sys.argv[1:]:
 print(penstock.__file__)
 """
 
+COUNT_WORDS = """
+import importlib.util, sys
+import penstock as ps
+
+text = ps.Serdes.string()
+builder = ps.StreamsBuilder()
+lines = builder.stream("lines", ps.Consumed.with_(text, text))
+words = lines.flat_map_values(str.split).group_by(lambda word: word, ps.Grouped.with_(text, text))
+words.count().to_stream().to("counts", ps.Produced.with_(text, ps.Serdes.long()))
+with ps.TopologyTestDriver(builder.build(), {"application.id": "counts"}) as driver:
+    driver.create_input_topic("lines", text, text).pipe_input("k", "a b a")
+    counted = driver.create_output_topic("counts", text, ps.Serdes.long()).read_key_values_to_map()
+compiled = [name for name in sys.argv[1:] if importlib.util.find_spec("penstock." + name)]
+print(counted, len(compiled))
+"""
+
+MODULES: list[str] = runpy.run_path(str(ROOT / "requirements" / "install.py"))["MODULES"]
+
 pytestmark = pytest.mark.xdist_group("packaging")
 
 
@@ -32,6 +50,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the source distribution."""
     target = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "hatchling", "build", "-d", target, "-t", "wheel", "-t", "sdist", cwd=ROOT)
+    return target
+
+
+@pytest.fixture(scope="module")
+def built_without_a_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel that a machine without a C compiler builds."""
+    target = tmp_path_factory.mktemp("pure")
+    build = (sys.executable, "-m", "hatchling", "build", "-d", target, "-t", "wheel")
+    run(*build, cwd=ROOT, CC=str(target / "no-compiler"))
     return target
 
 
@@ -80,6 +107,40 @@ def test_the_wheel_holds_every_file_once_and_imports_in_a_scratch_environment(
     assert imported_from.startswith(str(scratch_python.parent.parent))
 
 
+@pytest.mark.submission
+@pytest.mark.parametrize("compiler", [True, False], ids=["with a compiler", "without a compiler"])
+def test_a_wheel_installs_into_an_empty_environment_and_runs(
+    built: Path, built_without_a_compiler: Path, scratch_python: Path, tmp_path: Path, compiler: bool
+) -> None:
+    (wheel,) = (built if compiler else built_without_a_compiler).glob("*.whl")
+    install(scratch_python, wheel, cwd=tmp_path)
+    assert counts(scratch_python, tmp_path) == f"{{'a': 2, 'b': 1}} {len(MODULES) if compiler else 0}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("compiler", [True, False], ids=["with a compiler", "without a compiler"])
+def test_a_source_distribution_installs_into_an_empty_environment_and_runs(
+    built: Path, scratch_python: Path, tmp_path: Path, compiler: bool
+) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    environment = {} if compiler else {"CC": str(tmp_path / "no-compiler")}
+    install(scratch_python, "--no-build-isolation", archive, cwd=tmp_path, **environment)
+    assert counts(scratch_python, tmp_path) == f"{{'a': 2, 'b': 1}} {len(MODULES) if compiler else 0}"
+
+
+@pytest.mark.long
+def test_a_wheel_brings_all_that_it_needs_into_an_environment_without_other_packages(
+    built: Path, tmp_path: Path
+) -> None:
+    (wheel,) = built.glob("*.whl")
+    uv = Path(sysconfig.get_path("scripts"), "uv")
+    python = tmp_path / "empty" / "bin" / "python"
+    run(uv, "venv", "--python", sys.executable, tmp_path / "empty", cwd=tmp_path)
+    run(uv, "pip", "install", "--python", python, wheel, cwd=tmp_path)
+    assert counts(python, tmp_path) == f"{{'a': 2, 'b': 1}} {len(MODULES)}"
+    assert run(python.with_name("penstock"), "--version", cwd=tmp_path).endswith("0.1.0")
+
+
 @pytest.mark.long
 def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
@@ -102,10 +163,10 @@ def test_the_editable_install_shows_penstock_and_not_the_folders(scratch_python:
 
 
 @pytest.mark.submission
-def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_else(built: Path, tmp_path: Path) -> None:
-    build = (sys.executable, "-m", "hatchling", "build", "-d", tmp_path, "-t", "wheel")
-    run(*build, cwd=ROOT, CC=str(tmp_path / "no-compiler"))
-    (wheel,), (compiled,) = tmp_path.glob("*.whl"), built.glob("*.whl")
+def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_else(
+    built: Path, built_without_a_compiler: Path
+) -> None:
+    (wheel,), (compiled,) = built_without_a_compiler.glob("*.whl"), built.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     built_modules = {name for name in modules(compiled) if fnmatch(name, "penstock/*/*.so")}
     assert {Path(name).name.split(".")[0] for name in built_modules} == {
@@ -121,13 +182,19 @@ def test_without_a_compiler_the_wheel_lacks_the_compiled_modules_and_nothing_els
     assert modules(wheel) == modules(compiled) - built_modules
 
 
+def counts(python: Path, folder: Path) -> str:
+    """Returns the counts that a program of an installed penstock prints, and the number of compiled modules in it."""
+    return run(python, "-c", COUNT_WORDS, *(module.replace("/", ".") for module in MODULES), cwd=folder)
+
+
 def modules(wheel: Path) -> set[str]:
     return {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("penstock/")}
 
 
-def install(python: Path, *what: str | Path, cwd: Path) -> None:
+def install(python: Path, *what: str | Path, cwd: Path, **environment: str) -> None:
     """Install without looking at any index."""
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", *what, cwd=cwd)
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps")
+    run(*pip, *what, cwd=cwd, **environment)
 
 
 def test_a_change_of_any_source_of_a_compiled_module_rebuilds_it() -> None:
