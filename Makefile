@@ -18,19 +18,20 @@ demo: environment jars  ## count the words of Python's own sources, live, on a r
 demo-backfill: environment jars  ## the same, half of it by Spark over history
 	@$(RUN) -m penstock.cli.demo --backfill
 
-TESTS = $(RUN) -m pytest --numprocesses=2 --dist=loadgroup --no-loadscope-reorder
-test: environment jars  ## run the tests, except slow ones, in two processes
-	@$(TESTS)
+# Three processes on two cores, if tests wait for Kafka and Ray.
+TESTS = $(RUN) -m pytest --dist=loadgroup --no-loadscope-reorder --numprocesses
+test: environment jars  ## run the tests, except slow ones, in three processes
+	@$(TESTS) 3
 
 test-submission: environment jars  ## run the slow tests that each submission must pass
-	@$(TESTS) -m "submission and not long"
+	@$(TESTS) 3 -m "submission and not long"
 
 QUICK = tests/architecture tests/common tests/simulation tests/state tests/tasks tests/testing tests/topology
 quick: environment  ## run the tests that need no Ray, Kafka or Spark, except slow ones: for the inner loop
-	@$(TESTS) $(QUICK)
+	@$(TESTS) 2 $(QUICK)
 
 test-long: environment jars  ## run all slow tests, for half an hour
-	@$(TESTS) -m "submission or long"
+	@$(TESTS) 3 -m "submission or long"
 
 test-live: environment jars  ## play all parity cases live and by Spark, on four partitions, for hours; ONLY=windowed,cogroup plays some
 	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, settings
 from penstock.common import log
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
+from tests.groups import group_of, turn_of
 from tests.security.broker import secured as secured
-from tests.two_processes import group_of, turn_of
 
 
 def pytest_configure(config: pytest.Config) -> None:

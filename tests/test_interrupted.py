@@ -14,7 +14,7 @@ from tests.waiting import eventually
 
 
 @pytest.mark.submission
-def test_a_run_in_two_processes_that_gets_sigterm_stops_its_broker(tmp_path: Path) -> None:
+def test_a_run_in_groups_that_gets_sigterm_stops_its_broker(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""The division of the tests between the two processes of ``make test``.
+"""The division of the tests between the processes of ``make test``.
 
 All tests that start Ray in the test's own process are one group: they share one Ray and one broker. Those that play
 programs with a Ray and a broker of their own are another. The two begin at once, so tests of the first group that a

@@ -1,4 +1,4 @@
-"""The conditions under which ``make test`` can share the tests out between two processes."""
+"""The conditions under which ``make test`` can share the tests out between processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.two_processes import DISTURBED, RAYS_OF_THEIR_OWN, WITH_RAY, group_of, turn_of
+from tests.groups import DISTURBED, RAYS_OF_THEIR_OWN, WITH_RAY, group_of, turn_of
 
 ROOT = Path(__file__).parents[2]
 STARTS_RAY = {"tests/own_ray.py", "tests/live/__main__.py"}
@@ -46,7 +46,7 @@ def test_a_file_whose_tests_share_a_fixture_is_a_group() -> None:
     assert {str(file) for file in alone if group_of(str(file), _arguments(ROOT / file)) is None} == set()
 
 
-def test_a_test_has_the_same_name_in_both_processes(request: pytest.FixtureRequest) -> None:
+def test_a_test_has_the_same_name_in_all_processes(request: pytest.FixtureRequest) -> None:
     assert [item.nodeid for item in request.session.items if " at 0x" in item.nodeid] == []
 
 
