@@ -20,7 +20,7 @@ demo-backfill: environment jars  ## the same, half of it by Spark over history
 
 # Three processes on two cores, if tests wait for Kafka and Ray.
 TESTS = $(RUN) -m pytest --dist=loadgroup --no-loadscope-reorder --numprocesses
-test: environment jars  ## run the tests, except slow ones, in three processes
+test: environment jars  ## run the tests, except slow ones, in three processes; EXAMPLES=10: ten times as many random examples
 	@$(TESTS) 3
 
 test-submission: environment jars  ## run the slow tests that each submission must pass

@@ -7,6 +7,7 @@ test finds most of its faults. ``make test-long`` plays both.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,3 +17,11 @@ import pytest
 def sampled(values: Iterable[Any], every: int, rest: pytest.MarkDecorator = pytest.mark.long) -> list[Any]:
     """Returns parameters of a test: each ``every``-th is part of ``make test``, the others are marked as ``rest``."""
     return [value if number % every == 0 else pytest.param(value, marks=rest) for number, value in enumerate(values)]
+
+
+def examples(count: int) -> int:
+    """Returns the number of examples that Hypothesis makes for a test: ``count``, times the environment's ``EXAMPLES``.
+
+    ``make test EXAMPLES=10`` plays ten times as many, each night.
+    """
+    return count * int(os.environ.get("EXAMPLES", "1"))

@@ -20,6 +20,7 @@ from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE
 from penstock.state.versioned.history import HISTORY, History
 from penstock.tasks.operators import subscriptions
+from tests.tiers import examples
 
 LONGS = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(0, (1 << 63) - 1)
@@ -196,7 +197,7 @@ class TestRows:
         serde = changed(ps.Serdes.string())
         assert serde.deserialize(serde.serialize((new, old))) == (new, old)
 
-    @settings(max_examples=300)
+    @settings(max_examples=examples(150))
     @given(
         *[st.none() | texts] * 3,
         TIMES,

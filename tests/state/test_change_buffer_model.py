@@ -16,6 +16,7 @@ from penstock.state.buffers.buffered_change import BufferedChangeCodec, counted_
 from penstock.state.buffers.change_buffer import ChangeBuffer, ChangeBufferBuilder
 from penstock.state.builders import AnyStoreBuilder
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
+from tests.tiers import examples
 
 CODEC = BufferedChangeCodec(NAME, Serdes.string())
 keys = st.sampled_from([b"", b"a", b"b", b"b\0", "ä".encode()])
@@ -93,4 +94,4 @@ class ChangeBufferMachine(StoreMachine):
 
 
 TestChangeBuffer = ChangeBufferMachine.TestCase
-TestChangeBuffer.settings = settings(max_examples=40, stateful_step_count=25)
+TestChangeBuffer.settings = settings(max_examples=examples(20), stateful_step_count=25)

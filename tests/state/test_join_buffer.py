@@ -20,6 +20,7 @@ from penstock.state.versioned import join_buffer
 from penstock.state.versioned.join_buffer import JoinBuffer, JoinBufferBuilder
 from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
+from tests.tiers import examples
 
 KEYS = (b"", b"a", b"a\0\0\0\0", b"b")
 GRACE_MS = 10
@@ -89,7 +90,7 @@ class JoinBufferMachine(StoreMachine):
 
 
 TestJoinBuffer = JoinBufferMachine.TestCase
-TestJoinBuffer.settings = settings(max_examples=30, stateful_step_count=20)
+TestJoinBuffer.settings = settings(max_examples=examples(15), stateful_step_count=20)
 
 
 def a_buffer(grace_ms: int, logged: list[Any]) -> JoinBuffer:

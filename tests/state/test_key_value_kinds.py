@@ -18,6 +18,7 @@ from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery,
 from penstock.state.views import ValueAndTimestamp
 from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
+from tests.tiers import examples
 
 KEYS = ("", "a", "ab", "b", "\x00", "ÿ")
 VALUES = st.none() | st.sampled_from(["", "x", "yy"])
@@ -109,7 +110,7 @@ class TimestampedMachine(PlainMachine):
 
 TestPlain = PlainMachine.TestCase
 TestTimestamped = TimestampedMachine.TestCase
-TestPlain.settings = TestTimestamped.settings = settings(max_examples=30, stateful_step_count=25)
+TestPlain.settings = TestTimestamped.settings = settings(max_examples=examples(15), stateful_step_count=25)
 
 
 def test_the_changelog_of_either_kind_is_compacted_whatever_is_kept_longer() -> None:

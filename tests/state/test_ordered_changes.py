@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from penstock.state.ordered_changes import OrderedChanges
 from penstock.state.row_formats import Entry
+from tests.tiers import examples
 
 KEYS = st.binary(min_size=1, max_size=2).map(lambda key: bytes(byte % 4 for byte in key))
 ENDS = st.none() | KEYS
@@ -66,4 +67,4 @@ class OrderedChangesMachine(RuleBasedStateMachine):
 
 
 TestAgainstDictionaries = OrderedChangesMachine.TestCase
-TestAgainstDictionaries.settings = settings(max_examples=200, stateful_step_count=40)
+TestAgainstDictionaries.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -24,6 +24,7 @@ from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
 from tests.tasks.bench import Bench
+from tests.tiers import examples
 
 PAGE = Path(__file__).parents[2] / "docs" / "STORES.md"
 KEYS = ("", "a", "b")
@@ -64,7 +65,7 @@ class LastValuesMachine(StoreMachine):
 
 
 TestLastValues = LastValuesMachine.TestCase
-TestLastValues.settings = settings(max_examples=30, stateful_step_count=25)
+TestLastValues.settings = settings(max_examples=examples(15), stateful_step_count=25)
 
 
 @pytest.mark.parametrize("directory", [True, False], ids=["RocksDB", "memory"])

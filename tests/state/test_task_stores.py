@@ -16,6 +16,7 @@ from penstock.state.contracts import TaskStores
 from penstock.state.disk.memory import InMemoryStore
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.key_value.store import KeyValueStoreBuilder
+from tests.tiers import examples
 
 STORES = ("a", "b")
 Model = dict[str, dict[bytes, bytes]]
@@ -67,7 +68,7 @@ bounds = st.none() | keys
 
 @pytest.mark.parametrize("kind", ["memory", "rocksdb", "both"])
 @given(commits=commits, from_key=bounds, to_key=bounds, asked=st.lists(keys, max_size=8), reopen=st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(30))
 def test_a_store_answers_as_a_dict_would(
     kind: str,
     commits: list[dict[str, dict[bytes, bytes | None]]],
@@ -115,7 +116,7 @@ def compare(stores: TaskStores, model: Model, from_key: bytes | None, to_key: by
     asked=st.lists(keys, max_size=8),
     wipe=st.booleans(),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(50))
 def test_the_calls_of_a_batch_take_effect_in_their_order(
     kind: str, batches: list[Any], from_key: bytes | None, to_key: bytes | None, asked: list[bytes], wipe: bool
 ) -> None:

@@ -23,6 +23,7 @@ from penstock.state.versioned.views import VersionedKeyValueStore, VersionedReco
 from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
 from tests.state.versioned_model import NOT_PUT, Model
+from tests.tiers import examples
 
 KEYS = ("", "a", "a\0", "b")
 STRINGS = Serdes.string(), Serdes.string()
@@ -112,7 +113,7 @@ class VersionedMachine(StoreMachine):
 
 
 TestVersioned = VersionedMachine.TestCase
-TestVersioned.settings = settings(max_examples=30, stateful_step_count=20)
+TestVersioned.settings = settings(max_examples=examples(15), stateful_step_count=20)
 
 
 def a_store(history_ms: int = 100, logged: list[Any] | None = None) -> VersionedKeyValueStore[str, str]:

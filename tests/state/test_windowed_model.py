@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.state.windowed.queries import SessionQuery, SessionRangeQuery, WindowKeyQuery, WindowRangeQuery
 from tests.state.windowed_model import Shape, until
 from tests.state.windowed_rig import Rig
+from tests.tiers import examples
 
 pytestmark = pytest.mark.submission
 
@@ -303,7 +304,7 @@ class SessionStores(WindowedStores):
 TestWindowStores = WindowStores.TestCase
 TestSessionStores = SessionStores.TestCase
 TestWindowStores.settings = TestSessionStores.settings = settings(
-    max_examples=60,
+    max_examples=examples(30),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     print_blob=True,

@@ -21,6 +21,7 @@ from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, RowFormat
 from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES
 from penstock.state.write_buffer import WriteBuffer
 from tests.state.contexts import a_buffer, a_context
+from tests.tiers import examples
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"abc", b"b", b"\x00", b"\xff", b"\xff\xff"])
 ENDS = st.none() | KEYS
@@ -195,7 +196,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestAgainstADict = WriteBufferMachine.TestCase
-TestAgainstADict.settings = settings(max_examples=150, stateful_step_count=40)
+TestAgainstADict.settings = settings(max_examples=examples(75), stateful_step_count=40)
 
 
 def buffer_of(caching: bool, log: list[tuple[bytes, bytes | None, int]]) -> tuple[WriteBuffer, InMemoryTaskStores]:

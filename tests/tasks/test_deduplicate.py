@@ -15,6 +15,7 @@ import penstock as ps
 from penstock.common.ids import TopicPartition
 from tests.parity.restarts import RestartingDriver
 from tests.tasks.bench import STRINGS, Bench, changelog, values
+from tests.tiers import examples
 
 TEXT = ps.Serdes.string()
 NOTHING: dict[str, str] = {}
@@ -91,7 +92,7 @@ def runs(draw: st.DrawFn) -> tuple[int, int | None, bool, list[Event], set[int]]
 
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocksdb"])
 def test_records_pass_as_in_the_model_over_any_restarts(on_disk: bool) -> None:
-    @settings(max_examples=60 if on_disk else 300)
+    @settings(max_examples=examples(30 if on_disk else 150))
     @given(runs())
     def check(run: tuple[int, int | None, bool, list[Event], set[int]]) -> None:
         within, retention, by_id, events, restarts = run

@@ -14,6 +14,7 @@ import penstock as ps
 from tests.parity.restarts import RestartingDriver
 from tests.tasks.bench import STRINGS
 from tests.tasks.expiring_tables import ROWS, TEXT, TTL, Build, Idle, Shown, counts, table
+from tests.tiers import examples
 
 
 class Event(NamedTuple):
@@ -84,7 +85,7 @@ def runs(draw: st.DrawFn) -> tuple[int, list[Event], set[int], bool]:
 @pytest.mark.parametrize("on_disk", [False, True], ids=["memory", "rocksdb"])
 @pytest.mark.parametrize("build", [table, counts], ids=lambda each: each.__name__)
 def test_rows_expire_as_in_the_model_over_any_restarts(build: Build, on_disk: bool) -> None:
-    @settings(max_examples=50 if on_disk else 250)
+    @settings(max_examples=examples(25 if on_disk else 125))
     @given(runs())
     def check(run: tuple[int, list[Event], set[int], bool]) -> None:
         ttl, events, restarts, caching = run

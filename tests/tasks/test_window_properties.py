@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
+from tests.tiers import examples
 
 STRING, LONG, JSON = ps.Serdes.string(), ps.Serdes.long(), ps.Serdes.json()
 FOR_EVER = 1 << 45
@@ -19,7 +20,7 @@ BASES = (0, 1_795_348_800_000, 1 << 44)
 some_times = st.tuples(st.sampled_from(BASES), st.lists(st.integers(0, 60), min_size=1, max_size=14)).map(
     lambda drawn: [drawn[0] + each for each in drawn[1]]
 )
-examples = settings(max_examples=80)
+few = settings(max_examples=examples(40))
 Windowed = ps.Windowed[str]
 Results = dict[tuple[int, int], Any]
 
@@ -61,7 +62,7 @@ def kept(retention: int | None = FOR_EVER) -> ps.Materialized[str, Any]:
 
 
 class TestTimeWindows:
-    @examples
+    @few
     @given(some_times, st.integers(1, 25), st.data(), st.integers(0, 20))
     def test_a_record_is_in_every_window_around_it_that_is_not_closed(
         self, times: list[int], size: int, data: st.DataObject, grace: int
@@ -88,7 +89,7 @@ class TestTimeWindows:
         assert results == {((last - 2) // 10 * 10, last): [0]}
 
 
-@examples
+@few
 @given(some_times, st.integers(0, 60))
 def test_an_unlimited_window_has_all_records_from_its_start_on(times: list[int], offset: int) -> None:
     start = min(times) + offset
@@ -99,7 +100,7 @@ def test_an_unlimited_window_has_all_records_from_its_start_on(times: list[int],
 
 
 class TestSlidingWindows:
-    @examples
+    @few
     @given(some_times, st.integers(0, 25))
     def test_there_is_one_that_ends_with_each_record_and_one_that_begins_behind_it(
         self, times: list[int], difference: int
@@ -114,7 +115,7 @@ class TestSlidingWindows:
         }
         assert (results, dropped) == (expected, 0)
 
-    @examples
+    @few
     @given(some_times, st.integers(0, 10), st.integers(0, 10))
     def test_a_record_is_dropped_once_its_latest_window_is_closed(
         self, times: list[int], difference: int, grace: int
@@ -132,7 +133,7 @@ class TestSlidingWindows:
 
 
 class TestSessionWindows:
-    @examples
+    @few
     @given(some_times, st.integers(1, 15), st.integers(0, 30))
     def test_what_is_no_further_apart_than_the_gap_is_one_session(self, times: list[int], gap: int, grace: int) -> None:
         windows = ps.SessionWindows.of_inactivity_gap_and_grace(gap, grace)
@@ -153,7 +154,7 @@ class TestSessionWindows:
             sessions.append((start, end, sorted([number, *(one for each in near for one in each[2])])))
         assert (results, dropped) == ({(start, end): numbers for start, end, numbers in sessions}, late)
 
-    @examples
+    @few
     @given(some_times, st.integers(1, 15), st.randoms(use_true_random=False))
     def test_the_order_of_records_does_not_matter_while_none_is_late(
         self, times: list[int], gap: int, random: Any
@@ -193,7 +194,7 @@ def joined(sides: list[Side], kind: str, windows: ps.JoinWindows) -> Counter[tup
 
 
 @pytest.mark.parametrize("kind", ["inner", "left", "outer"])
-@examples
+@few
 @given(
     st.sampled_from(BASES),
     st.lists(st.tuples(st.booleans(), st.integers(0, 40)), min_size=1, max_size=12),
