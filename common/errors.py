@@ -152,8 +152,8 @@ class ProductionError(RecordError):
 
 
 class RuleBrokenError(StreamsError):
-    """A function changes what it was given, a value does not come back from its store's serde as it was, or records
-    come back without end to the topology that writes them.
+    """A function changes what it was given, a store's serde changes a value, or the topology writes to one of its own
+    source topics in an endless loop.
 
     Raised by ``TopologyTestDriver`` alone: a live application does not check these rules, and its results are wrong. No
     handler drops the record.
@@ -165,7 +165,7 @@ class StateStoreError(StreamsError):
 
 
 class StateStoreLockedError(StateStoreError):
-    """Someone else, perhaps a process that is just ending, has the store open: wait, then try again."""
+    """Another process, perhaps one that is about to end, has the store open: wait, then try again."""
 
 
 class StateStoreDiskError(StateStoreError):
@@ -197,7 +197,7 @@ class UnknownQueryError(StreamsError):
 
     @classmethod
     def of(cls, query: str, store: str, answered: Iterable[str]) -> Self:
-        """The error for a ``query`` of ``store``, be that its name alone or more."""
+        """Returns the error for a ``query``. ``store`` begins the message: a name, or a description of the store."""
         known = tuple(answered)
         error = cls(f"{store} does not answer {query}; it answers: {', '.join(known) or 'none'}")
         error.query, error.answered = query, known

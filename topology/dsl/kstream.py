@@ -56,8 +56,8 @@ class KStream(KStreamProcessors[K, V]):
     def filter(self, predicate: Callable[..., bool], *, named: NameLike | None = None) -> KStream[K, V]:
         """The records for which ``predicate(value)`` or ``predicate(key, value)`` is true. Mirrors ``filter``.
 
-        It gets the key if it needs two arguments, or takes any number of them. Keys that no function is given need not
-        be decoded.
+        ``predicate`` gets the key if it needs two arguments, or takes any number of them. A key that no function is
+        given may stay undecoded.
         """
         return self._filtered(predicate, False, named)
 

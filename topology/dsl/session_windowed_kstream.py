@@ -31,9 +31,9 @@ class SessionWindowedKStream(Generic[K, V]):
     windowed keys (:class:`~penstock.common.windows.Windowed`), whose window goes from the first to the last record of
     the session; the timestamp of an update is the session's end.
 
-    A record that makes a session longer, or several into one, deletes the sessions that there were and adds the new
-    one: downstream sees a deletion for each of them, then the new aggregate. With caching on (the default), it sees
-    what is left of that per session and commit.
+    A record that makes a session longer, or merges several, deletes the old sessions and adds the new one: downstream
+    gets a deletion for each of them, then the new aggregate. With caching on (the default), the updates wait for the
+    commit, and downstream gets only the last one of each session.
 
     A record that is later than the grace period allows is dropped, and counted in ``dropped-records-total``, unless it
     belongs to a session that still takes records. So is one with a null key. One with a null value is counted like any
@@ -48,7 +48,7 @@ class SessionWindowedKStream(Generic[K, V]):
         self._on_close = emit_strategy is not None and emit_strategy.on_close
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """These records, with the results of each session emitted as ``emit_strategy`` says. Mirrors
+        """Returns the same grouped records, whose results are emitted as ``emit_strategy`` says. Mirrors
         ``emitStrategy``.
 
         >>> import penstock as ps

@@ -137,7 +137,7 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
         raise NotImplementedError(f"{type(self).__name__} must define process()")
 
     def close(self) -> None:
-        """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+        """Called once when the task is closed; not promised after a crash. Do not close stores."""
 
 
 class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):

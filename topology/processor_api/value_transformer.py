@@ -35,7 +35,7 @@ class ValueTransformerWithKey(Generic[K, V, VR]):
         raise NotImplementedError(f"{type(self).__name__} must define transform()")
 
     def close(self) -> None:
-        """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+        """Called once when the task is closed; not promised after a crash. Do not close stores."""
 
 
 ValueTransformerWithKeySupplier = Callable[[], ValueTransformerWithKey[K, V, VR]]
