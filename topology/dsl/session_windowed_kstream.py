@@ -96,12 +96,12 @@ class SessionWindowedKStream(Generic[K, V]):
     ) -> KTable[Windowed[K], A]:
         """Combines the values of a session by ``aggregator(key, value, aggregate)``. Mirrors ``aggregate``.
 
-        For each record, ``merger(key, aggregate, other)`` merges the aggregates of all sessions that the record belongs
-        to into ``initializer()``, earliest session first, even if there is only one session; then the aggregator gets
-        the result. So an aggregate that is merged with ``initializer()`` must stay equal. A result of None deletes the
-        session. The serde of the aggregates is that of ``materialized``, else the configuration's. No function may
-        change an aggregate that it is given, and ``initializer`` must return a new (or an immutable) object at each
-        call (docs/PROGRAMS.md).
+        For each record, ``merger(key, aggregate, other)`` merges the aggregates of the sessions that the record belongs
+        to (several, one or none) into ``initializer()``, earliest session first; then the aggregator gets the result.
+        So an aggregate that is merged with ``initializer()`` must stay equal. A result of None deletes the session. The
+        serde of the aggregates is that of ``materialized``, else the configuration's. No function may change an
+        aggregate that it is given, and ``initializer`` must return a new (or an immutable) object at each call
+        (docs/PROGRAMS.md).
 
         >>> import penstock as ps
         >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()
