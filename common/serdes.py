@@ -258,14 +258,16 @@ class Serdes:
     def json(kind: Any = None) -> Serde[Any]:
         """JSON as compact UTF-8: of the type ``kind``, or of plain values.
 
-        Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. What would come back as
-        something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is refused
-        when it is written. So is, also when it is read, what holds more than 200 dicts and lists within each other.
+        Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. A value that would be read
+        back as something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is
+        refused when it is written. More than 200 nested dicts and lists are refused both when they are written and when
+        they are read.
 
         With ``kind``: a dataclass, TypedDict, NamedTuple, msgspec.Struct or model of pydantic, ``list[int]``,
-        ``dict[int, Order]``, ``A | B`` of tagged Structs and whatever else msgspec can tell apart; what is read is of
-        that type, and data that does not fit is a SerializationError that says what and where. Raises TopologyError for
-        a type that has no JSON form. Sets are written sorted, so that equal ones have equal bytes.
+        ``dict[int, Order]``, ``A | B`` of tagged Structs, and whatever else msgspec can distinguish. Values that are
+        read are of that type, and data that does not fit is a SerializationError that says what does not fit, and
+        where. Raises TopologyError for a type that has no JSON form. Sets are written sorted, so that equal ones have
+        equal bytes.
 
         Numbers of numpy are written as Python's.
 

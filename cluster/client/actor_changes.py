@@ -18,7 +18,7 @@ _AGAIN_S = 0.5
 
 
 def ask_coordinator(coordinator: Any, method: str, *arguments: Any) -> Any:
-    """Call an idempotent method of the coordinator, also while it is being restarted; None when it is gone.
+    """Call an idempotent method of the coordinator, also while it is being restarted. Returns None if it is gone.
 
     Raises ApplicationStateError when it does not answer.
     """
