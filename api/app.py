@@ -1,5 +1,5 @@
 """The ASGI application, and the routes about the application itself. A route asks the read side once and answers with
-bytes: nothing is validated on the way out. The routes that ask stores: ``key_value_routes.py``, ``time_routes.py``."""
+bytes, without validating them. The routes that ask stores: ``key_value_routes.py``, ``time_routes.py``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def create_app(queries: ReadSide, settings: ServerSettings | None = None) -> Fas
 
 
 def _list_stores_in_errors(app: FastAPI, queries: ReadSide) -> None:
-    """Have a request for a store that does not exist answered with the names of those that do."""
+    """Answer a request for a store that does not exist with the names of the existing stores."""
 
     async def unknown_store(request: Request, error: Exception) -> Response:
         try:
@@ -76,7 +76,7 @@ _STUCK_AGAIN_S = 5
 
 
 class _SharedStatus:
-    """The status for requests without a token: however many come at once, the coordinator is asked once."""
+    """The status for requests without a token: however many come at the same time, the coordinator is asked once."""
 
     def __init__(self, queries: ReadSide) -> None:
         self._queries = queries

@@ -1,4 +1,4 @@
-"""The common parts of all routes that ask stores: their parameters, and the reading of parameters and keys."""
+"""The common parts of all routes that ask stores: their parameters, and functions that read parameters and keys."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _BAD = (
 ASK_A_STORE = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 503: NOT_READY})
 _LIMITED = 429
 SCANS = {"responses": ASK_A_STORE | documented({_LIMITED: RANGES})}
-"""Options of a route that looks at many rows, or asks every task: :class:`Route` limits how many of them are asked."""
+"""Options of a route that looks at many rows, or asks every task: :class:`Route` limits their rate."""
 BATCHES = {
     "responses": ASK_A_STORE
     | documented(
@@ -121,7 +121,7 @@ Asking = Annotated[Reading, Depends(reading)]
 
 
 def reading_of(request: Request) -> Reading:
-    """Returns the conditions on the answer to a request whose parameters FastAPI has not read."""
+    """Returns the conditions on the answer to a request whose parameters FastAPI does not read."""
     given = request.query_params
     if not given:
         return Reading()
@@ -157,7 +157,7 @@ def pages(
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows per page")] = LIMIT_DEFAULT,
     cursor: Annotated[str | None, Query(description="The cursor of the page before")] = None,
 ) -> Pages:
-    """Returns the page that is wanted, from its parameters."""
+    """Returns the page that a request wants, from its parameters."""
     return Pages(order is Order.DESCENDING, limit, cursor)
 
 
@@ -186,9 +186,9 @@ class Limits:
 
 
 class Route(APIRoute):
-    """Checks a request in the order of what that costs, so that a refusal costs the least: the names of its parameters
-    (a mistyped one would look like one that has no effect), the rate of ranges, its body, a free place. Only then is it
-    parsed, and answered. A body is read as JSON, whatever ``Content-Type`` calls it.
+    """Checks a request by cheap checks first, so that a refusal costs little: the names of its parameters (a mistyped
+    one would look like one that has no effect), the rate of ranges, its body, a free place. Only then is it parsed, and
+    answered. A body is read as JSON, whatever ``Content-Type`` calls it.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -227,7 +227,7 @@ def _parameters(dependant: Dependant) -> Iterator[str]:
 
 
 def refuse_unknown(request: Request, known: Sequence[str]) -> None:
-    """Raise for a parameter that is not ``known``, or given twice."""
+    """Raise ProblemError for a parameter that is not ``known``, or given twice."""
     given = Counter(name for name, _ in request.query_params.multi_items())
     unknown = f"Unknown parameter; known are: {', '.join(known)}" if known else "This takes no parameters"
     wrong = [(f"query/{name}", unknown) for name in given if name not in known]
@@ -242,7 +242,7 @@ def json_response(body: Any) -> Response:
 
 
 def check(queries: ReadSide, app: str) -> None:
-    """Raise unless ``app`` is the application that is served here."""
+    """Raise ProblemError unless ``app`` is the application that is served here."""
     if app != queries.application_id:
         detail = f"no application {app!r} is served here; known: {queries.application_id}"
         known = [queries.application_id]
@@ -304,7 +304,8 @@ def times_between(first: str, from_text: str | None, last: str, to_text: str | N
 
 
 def answer_row(found: StoreEntry | None, asked: Reading, title: str, detail: str) -> Response:
-    """Returns the one row that was asked for. Raises 404 with ``title`` and ``detail`` if there is none."""
+    """Returns the one row that was asked for. Raises ProblemError 404 with ``title`` and ``detail`` if there is
+    none."""
     if found is None:
         raise ProblemError(404, "absent-key", title, detail, **asked.json_fields)
     return json_response({**members(found), **asked.json_fields})

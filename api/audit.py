@@ -1,4 +1,4 @@
-"""Audit lines: the requests that were refused to their senders, and those that changed something.
+"""Audit lines: requests that were refused because of their senders, and those that changed something.
 
 Each is one line of the log, with ``who`` (the token's name, None without one), ``address``, ``request`` and ``status``.
 No token, query or body is in it.
@@ -15,7 +15,7 @@ from penstock.api.limits import Rate
 from penstock.common.log import logger
 
 LINES_PER_SECOND = 10
-"""Maximum lines per second about refusals, which a stranger can cause; the next line counts those left out."""
+"""Maximum lines per second about refusals, which anyone can cause; the next line has the number of those left out."""
 _LONGEST_PATH = 200
 
 

@@ -1,9 +1,9 @@
-"""Limits of connections: their time, their number, and the bytes and requests that each makes the server hold.
+"""Limits of connections: their time, their number, and the bytes and requests that the server holds for each.
 
-uvicorn gives a client all the time that it wants, for a head, for a body, and for reading an answer. It also keeps
-every header, every trailer and every pipelined request that arrives. Here a client that makes no progress is dropped.
-While there are too many connections, those that have waited longest for their clients are dropped; while all heads
-together are too large, those with the largest heads. So clients that stall or flood take no place from others.
+uvicorn has no time limits for sending a head or a body, or for reading an answer. It also keeps every header, every
+trailer and every pipelined request that arrives. Here a client that makes no progress is dropped. While there are too
+many connections, those that have waited longest for their clients are dropped; while all heads together are too large,
+those with the largest heads. So clients that stall or flood do not block others.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Counts here the bytes that are no body, all of which the parser or the request keeps."""
+        """Counts the bytes that are not part of a body: the parser or the request keeps all of them."""
         if not self._in_body and not self._head:
             self._since_s = self.loop.time()
         self._head += len(data)
@@ -123,7 +123,8 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is no request. While the answer to an earlier one is under way, drops the connection instead."""
+        """Refuses bytes that are no request. While the answer to an earlier request is under way, drops the connection
+        instead."""
         if self.cycle is None or self.cycle.response_complete:
             super().send_400_response(msg)
         else:
@@ -136,12 +137,12 @@ class Connection(HttpToolsProtocol):
 
     @property
     def waits_for_client(self) -> bool:
-        """True if the server has nothing to do for it: no request has arrived whole, or all are answered."""
+        """True if the server has nothing to do for it: no request has arrived completely, or all are answered."""
         return self._in_body or self.cycle is None or self.cycle.response_complete
 
     @property
     def since_s(self) -> float:
-        """Since when it has its last request, or waits for its first: a time of the event loop."""
+        """Time of the event loop at which its last request arrived, or since which it waits for its first one."""
         return self._since_s
 
     @property
@@ -150,7 +151,7 @@ class Connection(HttpToolsProtocol):
         return self._unread
 
     def look(self, now_s: float) -> None:
-        """Drop it if its client does not get on."""
+        """Drop it if its client makes no progress."""
         waiting = self.transport.get_write_buffer_size()
         if waiting != self._unread:
             self._unread, self._unread_since_s = waiting, now_s
@@ -166,7 +167,7 @@ class Connection(HttpToolsProtocol):
             self.drop()
 
     def drop(self) -> None:
-        """End it, without regard to what its client has not read."""
+        """End it, even if its client has not read everything."""
         self._unread = 0
         if self.transport.get_write_buffer_size():
             self.transport.abort()
@@ -184,8 +185,8 @@ class Connection(HttpToolsProtocol):
 
 
 def look_at(connections: Iterable[Connection], now_s: float) -> None:
-    """Drop those of ``connections`` whose clients do not get on, and, while too much waits to be read, those that wait
-    longest. To be called once a second; ``now_s`` is the event loop's time."""
+    """Drop those of ``connections`` whose clients make no progress, and, while answers that wait to be read are too
+    large, those that wait longest. To be called once a second; ``now_s`` is the event loop's time."""
     found = list(connections)
     for connection in found:
         connection.look(now_s)

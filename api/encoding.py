@@ -19,11 +19,12 @@ from penstock.common.windows import Window
 
 
 def to_json(value: Any) -> bytes:
-    """Returns ``value`` as JSON: what orjson writes by itself (dataclasses, enums, dates, UUIDs ...), bytes as base64,
-    named tuples and pydantic models as objects, sets as arrays, decimals as text; NaN and infinities become null.
+    """Returns ``value`` as JSON: the types that orjson writes by itself (dataclasses, enums, dates, UUIDs ...), bytes
+    as base64, named tuples and pydantic models as objects, sets as arrays, decimals as text; NaN and infinities become
+    null.
 
-    What orjson refuses msgspec may write: integers of more than 64 bits, its own structs, nesting beyond 254 levels. A
-    named tuple beside such a part becomes an array. Raises SerializationError when there is no JSON form.
+    msgspec writes some values that orjson refuses: integers of more than 64 bits, its own structs, nesting beyond 254
+    levels. A named tuple beside such a part becomes an array. Raises SerializationError when there is no JSON form.
     """
     try:
         return orjson.dumps(value, _other, orjson.OPT_NON_STR_KEYS)
@@ -35,7 +36,7 @@ def to_json(value: Any) -> bytes:
 
 
 def page_json(page: StoreEntries, reading: Reading) -> bytes:
-    """Returns a page of rows. A row that has no JSON form costs no other row its own: see :func:`entry_json`."""
+    """Returns a page of rows. A row that has no JSON form does not affect other rows: see :func:`entry_json`."""
     return _rows_json(page.entries, {"cursor": page.cursor, **reading.json_fields})
 
 
@@ -53,8 +54,8 @@ def _rows_json(rows: Sequence[StoreEntry | None], besides: Mapping[str, Any]) ->
 
 
 def entry_json(entry: StoreEntry) -> bytes:
-    """Returns a row: key, value, timestamp, and what its kind of store adds. If one has no JSON form, key and value are
-    Python's text of them, cut, and ``problem`` is the reason."""
+    """Returns a row: key, value, timestamp, and the fields that its kind of store adds. If one has no JSON form, key
+    and value are shown as Python's text of them, shortened, and ``problem`` is the reason."""
     row = members(entry)
     try:
         return to_json(row)

@@ -1,4 +1,4 @@
-"""Refuses requests before any route, by their senders: no body is read, and nothing of them is parsed."""
+"""Refuses requests because of their senders, before any route: no body is read, and nothing is parsed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _CHALLENGES = {"no-token": "", "scope-too-small": ', error="insufficient_scope",
 
 
 class Guard:
-    """Refuses with 401 a request without a token, with 403 one whose token allows less than it asks for, and with 503
-    all while too many wait for answers already. Without tokens, when only this machine can reach the server, it refuses
-    with 403 what a page of another site asks (:mod:`penstock.api.origins`)."""
+    """Refuses with 401 a request without a token, with 403 one whose token does not allow it, and with 503 every
+    request while too many wait for answers already. Without tokens, when only this machine can reach the server, it
+    refuses with 403 a request of a page of another site (:mod:`penstock.api.origins`)."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, places: Places) -> None:
         self._app = app
@@ -111,12 +111,13 @@ def _wanted(method: str, path: str) -> Scope:
 
 
 def may_read(request: Request) -> bool:
-    """True if a request that needs no token may nevertheless hear of the application."""
+    """True if the answer to a request that needs no token may have details of the application."""
     return request.scope.get(_GRANTED) is not None
 
 
 def describe(app: FastAPI, tokens: bool) -> None:
-    """Say in the OpenAPI document which requests need a token, or none of another site, and what becomes of others."""
+    """Describe in the OpenAPI document which requests need a token, or must not come from another site, and how others
+    are refused."""
     described = app.openapi
     refusals = documented({403: "The request names another host, or a page of another site makes it"})
     if tokens:

@@ -1,4 +1,4 @@
-"""Limits to what one client, or all together, may take of the server. Those of connections: ``connections.py``."""
+"""Limits of the resources that one client, or all together, may use. Those of connections: ``connections.py``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BODY_S = 30.0
 
 
 class Places:
-    """The requests that wait for their answers, at most ``most``. A request takes its place once it has arrived whole:
-    one whose body never comes takes none."""
+    """The requests that wait for their answers, at most ``most``. A request takes its place when it has arrived
+    completely: one whose body never comes takes none."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -57,10 +57,9 @@ class Bodies:
         self._free = LARGEST_BODIES if most is None else most
 
     async def read(self, request: Request) -> Body:
-        """Returns the body of ``request``, whose bytes count until it is closed.
-
-        Raises ProblemError: 413 for one that is too large, at once if its head admits it; 503 if all bodies together
-        are; 408 for one that does not arrive in time; 400 for one that the client breaks off.
+        """Returns the body of ``request``, whose bytes count until it is closed. Raises ProblemError: 413 for a body
+        that is too large, at once if the head shows its size; 503 if all bodies together are too large; 408 for one
+        that does not arrive in time; 400 for one that the client breaks off.
         """
         given = request.headers.get("content-length", "0")
         if given.isdecimal() and int(given) > LARGEST_BODY:
@@ -144,7 +143,7 @@ class Rate:
 
 
 def one_more_range(ranges: Rate) -> None:
-    """Count a request that scans a store, or asks every task. Raises ProblemError when there are too many of them."""
+    """Count a request that scans a store, or asks every task. Raises ProblemError if there are too many of them."""
     wait_s = ranges.wait_s()
     if wait_s:
         raise ProblemError(

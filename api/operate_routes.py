@@ -18,8 +18,8 @@ def add_to(app: FastAPI, queries: ReadSide) -> None:
 
     @app.post(APPLICATION + "/pause", tags=["application"], response_model=schemas.ApplicationBody, responses=responses)
     async def pause(app: App) -> Response:
-        """Keep all tasks from processing records and punctuating, until ``resume``: they are committed and restored all
-        the same, and queries are answered. Idempotent."""
+        """Keep all tasks from processing records and punctuating, until ``resume``. They are still committed and
+        restored, and queries are answered. Idempotent."""
         check(queries, app)
         return json_response(application_body(await queries.pause(True)))
 

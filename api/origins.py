@@ -1,12 +1,13 @@
 """The origin of a request, from the headers that browsers send.
 
-Without tokens the server listens on the loopback alone and answers everyone there. The browsers of that machine are
-there too, and run the programs of every page that their users visit. Two things distinguish such a page from a user:
+Without tokens the server listens on the loopback alone and answers every program there. These include the browsers of
+that machine, which run the scripts of every page that their users visit. Two headers distinguish a request of such a
+page from a user's:
 
-- ``Host``: a page that has its own name point to 127.0.0.1 (DNS rebinding) still asks under that name.
+- ``Host``: a page whose own host name points to 127.0.0.1 (DNS rebinding) still sends that name.
 - ``Sec-Fetch-Site`` and ``Origin``: a browser names in both the site that asks, and no page can change them.
 
-A request with a token needs neither: a browser sends no ``Authorization`` of its own accord, and no page knows a token.
+A request with a token needs neither: a browser sends no ``Authorization`` by itself, and no page knows a token.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): one form for everything that goes wrong."""
+"""Errors as problem documents (RFC 9457), the form of all errors of the API."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ _TICKS_A_SECOND = 10
 async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[str], None]) -> None:
     """Serve ``queries`` as ``settings`` say (port 0: a free one) until cancelled.
 
-    ``started`` is called once with ``http://host:port``, or ``https``, as soon as connections are taken. Raises
-    ConfigError when the address cannot be listened on, or must not be without TLS and tokens, and when the certificate
-    cannot be used. Being cancelled, it answers what is under way before it ends.
+    ``started`` is called once with ``http://host:port``, or ``https``, as soon as connections are accepted. Raises
+    ConfigError if it cannot listen at the address, or must not without TLS and tokens, and if the certificate cannot be
+    used. When it is cancelled, it answers the requests under way before it ends.
     """
     tls = _tls(settings)
     listener = _listen(settings)
@@ -66,7 +66,7 @@ async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, looks after its connections, and leaves the process' signals alone: they belong to the
+    """Reports when it listens, watches its connections, and does not handle signals of the process: they belong to the
     owner of the event loop."""
 
     def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
@@ -165,7 +165,8 @@ def _address(settings: ServerSettings, listener: socket.socket) -> str:
 
 
 def _own_address() -> str:
-    """The address of this machine on the way to others, for 0.0.0.0 leads nobody anywhere; without one its name."""
+    """Returns the address by which other machines reach this one, since they cannot use 0.0.0.0; if there is none, the
+    name of this machine."""
     for family, elsewhere in _ELSEWHERE:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
             way.connect((elsewhere, 9))

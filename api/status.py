@@ -11,8 +11,8 @@ from penstock.common.ids import TaskId
 
 
 def application_body(status: ApplicationStatus) -> dict[str, Any]:
-    """The body of ``GET /v1/applications/{app}``: each task is listed once, whether an actor has it, and has
-    reported it, or not."""
+    """The body of ``GET /v1/applications/{app}``: each task is listed once, even if no actor has it, or has reported
+    it."""
     reported = {task.task_id: (actor, task) for actor in status.actors for task in actor.tasks}
     unreported = [_unreported(task_id, status.placement[task_id]) for task_id in status.placement.keys() - reported]
     unhosted = [_unreported(task, None, why) for task, why in status.unhosted.items() if task not in reported]

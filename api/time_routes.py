@@ -1,4 +1,4 @@
-"""Routes to window stores, session stores and versioned stores: what they have by key and time."""
+"""Routes to window stores, session stores and versioned stores: rows by key and time."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def ms_of_text(text: str) -> int:
 
 @lru_cache(maxsize=10_000)
 def iso_time(ms: int) -> str | None:
-    """ISO 8601 of a time in ms since 1970, in UTC; None for what has no such form: the end of an unlimited window."""
+    """Returns ISO 8601 of a time in ms since 1970, in UTC; None for a time that has no such form, as the end of an
+    unlimited window."""
     try:
         return (_BEGINNING + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"
     except OverflowError:

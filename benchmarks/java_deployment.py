@@ -53,7 +53,7 @@ class Instance:
                 self.state = json.loads(line)
 
     def end(self) -> None:
-        """Close it in good order, if it lives."""
+        """Close it cleanly, if it lives."""
         if self.process.poll() is None:
             assert self.process.stdin is not None
             self.process.stdin.close()

@@ -1,5 +1,4 @@
-"""``penstock status|stop|pause|resume``: look at applications, halt and end them, from outside. ``query``:
-``query.py``."""
+"""``penstock status|stop|pause|resume``: show, pause and stop applications from outside. ``query``: ``query.py``."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _backfill(
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Progress]:
-    """Shows each step, and how far it has come: by a bar on a terminal, as lines elsewhere."""
+    """Shows each step and its progress: by a bar on a terminal, as lines elsewhere."""
     if not console.is_terminal:
         yield Lines(partial(print, flush=True), time.monotonic)
         return
@@ -72,7 +72,7 @@ def _progress(console: Console) -> Iterator[Progress]:
 
 
 class Lines:
-    """A line at the beginning of each step, and each ``_LINE_EACH_S`` how far it has come."""
+    """Prints a line at the beginning of each step, and one with its progress each ``_LINE_EACH_S`` seconds."""
 
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float]) -> None:
         self._write = write

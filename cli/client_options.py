@@ -1,4 +1,4 @@
-"""Options of the commands that ask Kafka: its address, and a file with what must not be part of a command."""
+"""Options of the commands that ask Kafka: its address, and a file with settings that must not be on a command line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``make demo``: the word count over Python's own sources, on a real Kafka and a Ray of its own, live and then proved.
+"""``make demo``: the word count over Python's own sources, live, on a real Kafka and a Ray of its own; then its check.
 
-Everything is in a fresh directory, so nothing that an earlier run left can be counted; nothing stays behind.
-``make demo-backfill`` is the same with ``--backfill``: half of the lines are history, which Spark counts first.
+Everything is in a new directory, so nothing that an earlier run has left is counted; at the end it is deleted. ``make
+demo-backfill`` is the same with ``--backfill``: half of the lines are history, which Spark counts first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STOP_S = 60.0
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Run it. 0: every count is right; 1: some are not, or it failed; 130: interrupted."""
+    """Run the demo; returns the exit code. 0: every count is right; 1: some are not, or it failed; 130: interrupted."""
     console = Console()
     _catch_signals()
     try:
@@ -143,7 +143,7 @@ class _Loading:
 
     @property
     def done(self) -> bool:
-        """True if the broker has every line. Raises what kept it from that."""
+        """True if the broker has every line. Raises the error that prevented it."""
         return self._done.done() and self._done.result() == self.lines
 
     def _load(self) -> int:
@@ -158,7 +158,7 @@ class _Loading:
 
 
 def _watch(console: Console, app: KafkaStreams, loading: _Loading) -> None:
-    """Show the application until it has processed all there is."""
+    """Show the application until it has processed all records."""
     view = LiveView()
     quiet_since: float | None = None
     before = -1
@@ -190,7 +190,7 @@ def _caught_up(status: ApplicationStatus) -> bool:
 
 
 def _catch_signals() -> None:
-    """SIGTERM ends the demo like Ctrl-C, and a second Ctrl-C does not disturb the clearing up."""
+    """SIGTERM ends the demo like Ctrl-C, and a second Ctrl-C does not interrupt the clean-up."""
 
     def interrupt(number: int, frame: object) -> None:
         for each in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""The demo's proof: what the application says over HTTP against a direct count."""
+"""The demo's check: compares the application's answers over HTTP with a direct count."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _body(answer: httpx.Response) -> dict[str, Any]:
 
 
 def verify(reader: StoreReader, expected: Mapping[str, int], console: Console) -> bool:
-    """Read the most frequent keys one by one and then every entry, compare, and say what came of it."""
+    """Read the most frequent keys one by one, then every entry; compare them, and print the result."""
     top = sorted(expected, key=lambda word: (-expected[word], word))[:TOP]
     console.print(_top_table({word: (reader.get(word), expected[word]) for word in top}))
     found = dict(reader.entries())

@@ -25,7 +25,7 @@ def sources() -> Iterator[tuple[str, str]]:
 
 
 def direct_counts(identifiers: Callable[[str], list[str]]) -> Counter[str]:
-    """Returns how often each identifier occurs, counted file by file and without any of penstock."""
+    """Returns the number of occurrences of each identifier, counted file by file and without penstock."""
     counts: Counter[str] = Counter()
     for _, text in sources():
         counts.update(identifiers(text))

@@ -1,4 +1,4 @@
-"""The demo's program: that of ``examples/word_count.py``, here because an installed penstock comes without examples."""
+"""The demo's program: a copy of ``examples/word_count.py``, because an installed penstock has no examples."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 def identifiers(line: str) -> list[str]:
-    """Every identifier of ``line``, in order, as often as it occurs."""
+    """Returns every identifier of ``line``, in order, with repetitions."""
     return _IDENTIFIER.findall(line)
 
 
 def topology() -> ps.Topology:
-    """Counts how often each identifier occurs in topic ``lines``, and writes the counts to ``word-counts``."""
+    """Returns the topology that counts each identifier in topic ``lines``, and writes the counts to ``word-counts``."""
     builder = ps.StreamsBuilder()
     (
         builder.stream("lines", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string()))

@@ -1,4 +1,4 @@
-"""``penstock deploy``: a new version of a program takes the place of the one that runs, task by task."""
+"""``penstock deploy``: a new version of a program replaces the one that runs, task by task."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _refuse_unlike(application: KafkaStreams, before: Description) -> None:
 
 
 def statuses_of(coordinator: Any) -> Iterator[ApplicationStatus]:
-    """The status again and again, also while the coordinator is being restarted."""
+    """Yields the status again and again, also while the coordinator is being restarted."""
     from penstock.cluster.client.control import status_of
 
     while True:
@@ -128,6 +128,7 @@ def follow(application_id: str, generation: int, statuses: Iterator[ApplicationS
 
 
 def _has_no_tasks(status: ApplicationStatus) -> bool:
-    """True if the version on trial is in place, and waits for a task. In any other state the group may give one yet."""
+    """True if all actors run the version on trial, and wait for tasks. In any other state the group may still give
+    tasks."""
     watching = status.rollout.phase is RolloutPhase.WATCHING
     return watching and status.state is ApplicationState.RUNNING and status.task_count == 0

@@ -1,5 +1,5 @@
-"""Compares two descriptions before anything is deployed: what becomes of topics, stores and tasks when one version of a
-program takes the place of another."""
+"""Compares two descriptions before a deploy: the fates of topics, stores and tasks when one version of a program
+replaces another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.cli.description import Description, Store, Subtopology
 from penstock.common.serdes import format_of
 
 RESTORED_PER_S = 400_000
-"""Records that a stream actor restores in a second, about: measured on two cores."""
+"""Approximate number of records that a stream actor restores in a second, measured on two cores."""
 
 # Kinds whose changelogs have the same form: each is restored from that of another.
 _PLAIN = "keys and values"
@@ -22,7 +22,7 @@ _FORMS = {
 
 
 class Fate(Enum):
-    """Fates of topics, stores and tasks. The last three need somebody's attention."""
+    """Fates of topics, stores and tasks. The last three need a user's attention."""
 
     KEPT = "kept"
     MOVED = "moved"
@@ -42,9 +42,9 @@ class Fate(Enum):
 
 @dataclass(frozen=True)
 class InKafka:
-    """A broker's knowledge: the partitions there are, and those that the new program needs (``wanted``, of internal
-    topics; ``tasks`` by sub-topology), the records of internal topics, and how many of a repartition topic are not
-    processed. ``refused`` says why the new program could not start, whatever was there before."""
+    """Facts from a broker: the partitions that exist, and those that the new program needs (``wanted``, of internal
+    topics; ``tasks`` by sub-topology), the number of records of internal topics, and of those in repartition topics
+    that are not processed. ``refused`` is the reason why the new program could not start, whatever ran before."""
 
     partitions: Mapping[str, int] = field(default_factory=dict)
     wanted: Mapping[str, int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class InKafka:
 
 @dataclass(frozen=True)
 class TopicFate:
-    """A topic; ``records`` are those it has, None if nobody was asked."""
+    """A topic; ``records`` is the number of its records, None if no broker was asked."""
 
     name: str
     use: str
@@ -67,7 +67,7 @@ class TopicFate:
 
 @dataclass(frozen=True)
 class StoreFate:
-    """A store, with the sub-topologies that have it, and what is read to restore it."""
+    """A store, with the sub-topologies that have it, and the topic that is read to restore it."""
 
     name: str
     fate: Fate
@@ -80,7 +80,7 @@ class StoreFate:
 
 @dataclass(frozen=True)
 class TaskFate:
-    """The tasks of a sub-topology: its number before and after, and how many they are."""
+    """The tasks of a sub-topology: its number before and after, and the number of tasks."""
 
     fate: Fate
     was: int | None
@@ -91,7 +91,8 @@ class TaskFate:
 
 @dataclass(frozen=True)
 class DeployPlan:
-    """The effect of a deploy. ``records`` and ``seconds``: all that is restored, by one stream actor."""
+    """The effect of a deploy. ``records``: number of records that are restored; ``seconds``: the time for that by one
+    stream actor."""
 
     old: str
     new: str
@@ -115,8 +116,7 @@ class DeployPlan:
 
 
 def plan_deploy(old: Description, new: Description, kafka: InKafka | None = None) -> DeployPlan:
-    """Returns what becomes of everything when ``new`` takes the place of ``old``; with figures if ``kafka`` is
-    known."""
+    """Returns the effect of replacing ``old`` by ``new``; with figures if ``kafka`` is known."""
     there = kafka or InKafka()
     return DeployPlan(
         old.application_id,
@@ -245,7 +245,7 @@ def _origin(
 
 
 def _inputs(sub: Subtopology, program: Description) -> frozenset[str]:
-    """The topics of the user's that its records come from, through however many repartition topics."""
+    """Returns the user's topics from which its records come, directly or through repartition topics."""
     found, asked = set(sub.reads), [sub]
     inner = set(program.repartition_topics)
     while asked:
@@ -305,7 +305,7 @@ def _tasks(old: Description, new: Description, there: InKafka) -> Iterable[TaskF
 
 
 def _partners(before: Iterable[Subtopology], after: Iterable[Subtopology]) -> dict[int, Subtopology]:
-    """Returns, for each new sub-topology, the old one that it has most in common with, each only once."""
+    """Returns, for each new sub-topology, the old one with which it has most in common; each old one only once."""
     likeness = sorted(
         ((_common(was, now), was.id == now.id, -now.id, was, now) for was in before for now in after),
         key=lambda each: each[:3],

@@ -1,4 +1,4 @@
-"""Shows what a draining application waits for, and for how long at most."""
+"""Shows the reason for which a draining application waits, and the longest time that it may take."""
 
 from __future__ import annotations
 

@@ -35,9 +35,8 @@ _PARTITIONERS = {
 
 
 class LiveView:
-    """Turns successive statuses into tables. Keeps what rates need, nothing else: one instance per view.
-
-    The first one shows no rate: that takes two. Without ``rates`` there is no column for them, for a single frame.
+    """Turns successive statuses into tables. Keeps only what rates need: use one instance per view. The first frame
+    shows no rates, because a rate needs two. Without ``rates`` there is no column for them, as for a single frame.
     """
 
     def __init__(self, rates: bool = True) -> None:
@@ -83,8 +82,8 @@ def lag_text(status: ApplicationStatus) -> str:
 
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
-    """Returns what the application waits for, and which tasks no actor has, those that wait for the same in one
-    line."""
+    """Returns lines with the reason for which the application waits, and the tasks that no actor has; tasks with the
+    same reason are in one line."""
     lines = [status.waiting] if status.waiting else []
     lines += [
         f"{actor.actor_id} processes nothing: its lease is over until the coordinator answers"

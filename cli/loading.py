@@ -1,4 +1,4 @@
-"""Loads the object that ``MODULE:APP`` names: every way in which that can fail is one clear sentence."""
+"""Loads the object that ``MODULE:APP`` names: each failure is an error of one clear sentence."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_application(target: str) -> KafkaStreams:
 
 def search_current_folder_first() -> str:
     """Let imports find modules of the current folder first, as ``python -m`` does; its path. For commands that run the
-    program of this folder: whatever lies in it is executed in place of a library of the same name."""
+    program of this folder: a module in it replaces a library of the same name."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,4 +1,4 @@
-"""Output of commands: JSON for programs, plain text where nobody looks at a terminal."""
+"""Output of commands: JSON for programs, and plain text if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Print one JSON document on one line, so that repeated output can be read while it comes."""
+    """Print one JSON document on one line, so that a program can read the lines one by one."""
     typer.echo(to_json(value).decode())
 
 
 def shown(value: Any) -> str:
-    """Returns text as it is, anything else as the JSON that the HTTP API shows; null as such."""
+    """Returns text unchanged, and any other object as the JSON that the HTTP API shows (None as ``null``)."""
     return value if isinstance(value, str) else to_json(value).decode()

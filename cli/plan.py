@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.topology.physical.topology import Topology
 
 _LOSES = 3
-"""The exit code that says so: 1 and 2 are errors."""
+"""The exit code if something would be lost; 1 and 2 are errors."""
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +81,7 @@ def _description(target: str) -> Description:
 
 
 def in_kafka(old: Description, new: Description, topology: Topology, config: StreamsConfig, topics: Topics) -> InKafka:
-    """Returns what the comparison needs to know of a broker. Raises BrokerUnreachableError."""
+    """Returns the facts that the comparison needs from a broker. Raises BrokerUnreachableError."""
     existing = topics.topics()
     internal = old.repartition | old.changelogs | new.repartition | new.changelogs
     of_users = {name: count for name, count in existing.items() if name not in internal}

@@ -1,4 +1,4 @@
-"""Records that an application has processed while somebody watches."""
+"""Counts of the records that an application has processed while a command watches it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from penstock.common.ids import TaskId
 
 
 class Processed:
-    """Counts that never sink. A task counts from zero again after it has moved, or has gone back to its last commit; to
-    these counts those of its earlier lives are added, as far as they were seen."""
+    """Counts that never decrease. A task counts from zero again after it has moved, or has gone back to its last
+    commit. So its earlier counts, as last reported, are added."""
 
     def __init__(self) -> None:
         self._before: dict[TaskId, int] = {}

@@ -40,7 +40,7 @@ from penstock.common.windows import LARGEST_TIMESTAMP
 
 _PAGE = 1000
 _OF_WINDOWS = ("window", "timestamped window", "deduplication")
-"""The kinds of stores that are asked for windows."""
+"""The kinds of stores that answer queries of windows."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def query(
 
 
 async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False, limit: int | None = None) -> bool:
-    """Print the answer; returns False when one row was asked for that is not there."""
+    """Print the answer; returns False if one row was asked for, and there is none."""
     stores = await side.stores()
     serde = await side.key_serde(store)
     if store not in stores:

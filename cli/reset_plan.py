@@ -1,5 +1,5 @@
-"""Plans what ``penstock reset`` does to topics and offsets, from a program, or an id, and what there is, before any of
-it is done."""
+"""Plans the changes of ``penstock reset`` to topics and offsets, from a program or an id, and from the state of
+Kafka."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class OwnTopics:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The options of a reset; a list that is empty leaves the choice."""
+    """The options of a reset; an empty list means the default."""
 
     input_topics: tuple[str, ...] = ()
     intermediate_topics: tuple[str, ...] = ()
@@ -65,9 +65,9 @@ class KafkaNow:
 
 @dataclass(frozen=True)
 class ResetPlan:
-    """The changes of a reset. ``left``: topics whose names begin as those of the application, and why they stay.
-    ``absent``: topics of the program that do not exist, so that they need no reset. ``by_name``: the topics to delete
-    are known by their names alone, from no program."""
+    """The changes of a reset. ``left``: topics that stay although their names begin like those of the application, with
+    the reasons. ``absent``: topics of the program that do not exist, so that they need no reset. ``by_name``: the
+    topics to delete are known by their names alone, from no program."""
 
     application_id: str
     offsets: tuple[OffsetChange, ...]
@@ -77,7 +77,7 @@ class ResetPlan:
     by_name: bool = False
 
     def refuse_unasked(self) -> None:
-        """Raise ConfigError if a user must look at the topics before they are deleted."""
+        """Raise ConfigError if a user must check the list of topics before they are deleted."""
         if self.by_name and self.deleted:
             raise ConfigError(
                 f"the id {self.application_id!r} alone does not determine the owner of the topics that begin with "

@@ -1,4 +1,4 @@
-"""The offsets that ``penstock reset`` sets for input topics: the options of Kafka's own tool, and what they come to."""
+"""The offsets that ``penstock reset`` sets for input topics, by the options of Kafka's own tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.common.ids import TopicPartition
 
 @dataclass(frozen=True)
 class OffsetChange:
-    """The committed offset of one partition, None if there is none, and what it becomes."""
+    """The committed offset of one partition (None if there is none), and the new one."""
 
     partition: TopicPartition
     before: int | None
@@ -102,7 +102,7 @@ class ToTime(Target):
 
 @dataclass(frozen=True)
 class ShiftBy(Target):
-    """Number of records after what is committed; before it if negative."""
+    """Number of records after the committed offset; before it if negative."""
 
     records: int
 
@@ -155,7 +155,7 @@ def chosen(
     now_ms: int,
 ) -> Target:
     """Returns the target that the options of the command name; the earliest offset if none does. Raises ConfigError for
-    more than one, and for what cannot be read."""
+    more than one, and for a text that cannot be read."""
     given: dict[str, Target] = {}
     if to_earliest:
         given["--to-earliest"] = ToEarliest()

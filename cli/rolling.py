@@ -11,8 +11,9 @@ from penstock.common.ids import TaskId
 
 
 def obstacles(found: DeployPlan, old: Description, new: Description) -> list[str]:
-    """Returns why ``new`` cannot take over the tasks of ``old`` one by one, in the words of ``penstock plan``; nothing
-    if it can. Both versions work side by side for a while, so tasks, stores and internal topics must be the same."""
+    """Returns the reasons why ``new`` cannot take over the tasks of ``old`` one by one, in the words of ``penstock
+    plan``; none if it can. Both versions work side by side for a while, so tasks, stores and internal topics must be
+    the same."""
     lines = [
         f"tasks {_tasks(it.was)} -> {_tasks(it.now)}: {_why(it.fate, it.note)}" for it in found.tasks if _bad(it.fate)
     ]
@@ -57,7 +58,7 @@ class Counted:
         self._of: dict[tuple[str, TaskId], tuple[int, int]] = {}
 
     def look(self, status: ApplicationStatus) -> None:
-        """Take what the version's actors report now."""
+        """Take the counts that the version's actors report now."""
         for actor in status.actors:
             if actor.generation == status.rollout.generation:
                 for task in actor.tasks:
@@ -137,7 +138,7 @@ def _why(fate: Fate, note: str) -> str:
 
 
 def _is_refilled(store: StoreFate, old: Description, new: Description) -> bool:
-    """Returns True for a store in memory, which is restored wherever its task goes, by this version as by any other."""
+    """Returns True for a store in memory: it is restored whenever its task moves, by this version as by any other."""
     if store.fate is not Fate.RESTORED or store.was != store.now:
         return False
     was, now = old.stores[store.name][1], new.stores[store.name][1]

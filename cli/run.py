@@ -173,7 +173,8 @@ def _connect(app: KafkaStreams, take_over: bool, connected: ExitStack, awaits: C
 
 @contextmanager
 def _awaiting(console: Console) -> Iterator[Callable[[str], None]]:
-    """Tells what is awaited until the block ends: in one line with a spinner on a terminal, else line by line."""
+    """Shows what the command waits for until the block ends: in one line with a spinner on a terminal, else line by
+    line."""
     if not console.is_terminal:
         yield lambda what: print(f"{what} …", flush=True)
         return
@@ -183,7 +184,7 @@ def _awaiting(console: Console) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; a second one finds the former handlers."""
+    """Yields an event that the first SIGINT or SIGTERM sets; for a second one the earlier handlers are called."""
     stop = threading.Event()
     former = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -223,7 +224,8 @@ def _watch(app: KafkaStreams, stop: threading.Event, console: Console) -> Applic
 
 
 def _without_cause(status: ApplicationStatus) -> ApplicationStatus:
-    """A table higher than the window is cut, so the cause of an error is printed below the last one, in full."""
+    """Returns the status without its error: a table higher than the window is cut, so the cause is printed in full
+    below it."""
     if status.state is not ApplicationState.ERROR:
         return status
     return replace(status, error=None, actors=tuple(replace(actor, error=None) for actor in status.actors))

@@ -1,4 +1,4 @@
-"""``penstock scale``: how many stream actors an application has, and how many it would take."""
+"""``penstock scale``: sets the number of stream actors of an application, or explains how many it needs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleDimensions
 
 
 class Terminal(Console):
-    """A console on the terminal itself, which standard output does not lead to any more."""
+    """A console on the terminal itself, to which standard output is no longer connected."""
 
     @property
     def size(self) -> ConsoleDimensions:
@@ -29,8 +29,9 @@ class Terminal(Console):
 
 @contextlib.contextmanager
 def terminal(log: Path) -> Iterator[Terminal]:
-    """Yields the terminal that standard output is. Until the block ends, standard output, and standard error if it is a
-    terminal, are ``log``: for Python, for the threads of Ray that print what its workers print, and for C code."""
+    """Yields the terminal of standard output. Until the block ends, standard output, and standard error if it is a
+    terminal, go to ``log``: those of Python, of the threads of Ray that print the output of its workers, and of C
+    code."""
     sys.stdout.flush()
     sys.stderr.flush()
     redirected = [stream.fileno() for stream in (sys.stdout, sys.stderr) if os.isatty(stream.fileno())]

@@ -1,4 +1,4 @@
-"""``penstock topic create|list|describe|delete|send|read``: what one needs of a broker's topics while developing."""
+"""``penstock topic create|list|describe|delete|send|read``: work with topics during development."""
 
 from __future__ import annotations
 

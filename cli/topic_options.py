@@ -1,4 +1,5 @@
-"""The common parts of the commands of ``penstock topic``: options, and text to and from keys and values."""
+"""The common parts of the commands of ``penstock topic``: options, and the conversion between text and keys or
+values."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def bytes_of_line(name: SerdeName, line: bytes, what: str) -> bytes:
 
 
 def bytes_of_json(name: SerdeName, value: Any, what: str) -> bytes | None:
-    """Returns the bytes of what ``penstock topic read --json`` shows as ``value``: bytes are base64, UUIDs are text."""
+    """Returns the bytes of a ``value`` as ``penstock topic read --json`` shows it: bytes are base64, UUIDs are text."""
     if value is None and name is not SerdeName.JSON:
         return None
     try:

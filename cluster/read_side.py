@@ -1,8 +1,8 @@
 """The read side: the questions to a running application from outside, and the values of the answers.
 
-``cluster/queries/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. No Ray here, so that they need none.
-Code outside of ``cluster/`` imports all of it from here, statuses too; ``cluster/`` itself has those from
-``actors/messages.py``.
+``cluster/queries/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. This module does not use Ray, so
+that they do not need Ray. Code outside of ``cluster/`` imports all these types from here, statuses too; ``cluster/``
+itself imports statuses from ``actors/messages.py``.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ __all__ = [
 
 
 DEFAULT_WAIT_S = 1.0
-"""Seconds that a store is given to come to a position, unless the caller chooses others."""
+"""Seconds that a store has to reach a position, unless the caller chooses others."""
 LONGEST_WAIT_S = 10.0
 
 _NUMBERS = frozenset({"short", "integer", "long", "float", "double"})
@@ -84,13 +84,12 @@ class StoreEntries:
 
 
 class Reading:
-    """Conditions on the answer to one question, and, once it was answered, the positions of the stores that answered
-    it.
+    """Conditions on the answer to one question. After the answer it also has the positions of the stores that gave it.
 
-    ``committed`` leaves out what is not committed. ``bound``: the answer must not be older than that; a store is given
-    ``wait_s`` seconds to come there. ``stale``: if the task is not available, restores or does not answer, a standby's
-    answer will do, or what is restored so far; ``was_stale``: one was given. ``partitions``: those of the store that
-    may answer, None for all.
+    ``committed`` leaves out changes that are not committed. ``bound``: the answer must not be older than that; a store
+    has ``wait_s`` seconds to reach it. ``stale``: if the task is not available, restores or does not answer, the answer
+    may come from a standby, or from the rows that are restored so far; ``was_stale``: such an answer was given.
+    ``partitions``: those of the store that may answer; None: all.
     """
 
     def __init__(
@@ -112,12 +111,12 @@ class Reading:
 
     @property
     def position(self) -> Position:
-        """The position up to which all that was answered has seen every record."""
+        """The position up to which all stores that answered have seen every record."""
         return Position(self._seen)
 
     @property
     def json_fields(self) -> dict[str, Any]:
-        """Additions to an answer that is given as JSON: its position, and that it is stale if it is."""
+        """Fields that are added to an answer in JSON: its position, and ``stale`` if it is stale."""
         position = {"position": self.position.offsets}
         return position | {"stale": True} if self.was_stale else position
 
@@ -151,8 +150,8 @@ class ReadSide(Protocol):
 
     - UnknownStateStoreError: there is no store of that name;
     - UnknownQueryError: this kind of store does not answer that;
-    - PositionError: the store is not kept from the topics of the reading's bound;
-    - NotUpToBoundError: it has not come to that bound in time: ask again;
+    - PositionError: the store's sub-topology does not read the topics of the reading's bound;
+    - NotUpToBoundError: the store has not reached that bound in time: ask again;
     - TaskNotReadyError: the task that holds the answer restores or moves: ask again;
     - ApplicationStateError: the application does not run.
     """
@@ -165,13 +164,13 @@ class ReadSide(Protocol):
         """State, actors, tasks, placement and lags, as the coordinator knows them."""
 
     async def pause(self, paused: bool) -> ApplicationStatus:
-        """Pause or resume all tasks: no question, but asked as one is. Returns the status then."""
+        """Pause or resume all tasks. Returns the status after that."""
 
     async def stores(self) -> Mapping[str, StoreMetadata]:
         """Every store by name."""
 
     async def store(self, name: str) -> StoreMetadata:
-        """One store; the coordinator is asked again before it is called unknown."""
+        """Returns one store; asks the coordinator again before it raises UnknownStateStoreError."""
 
     async def key_serde(self, store: str) -> Serde[Any]:
         """The serde of the store's keys."""

@@ -1,1 +1,1 @@
-"""Words that every other folder shares: records, ids, serdes, errors, configuration. Imports nothing of ours."""
+"""The types that all other folders share: records, ids, serdes, errors, configuration. Imports no other folder."""

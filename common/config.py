@@ -70,7 +70,7 @@ OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topi
 
 
 def is_security_key(key: object) -> bool:
-    """True if a key says how any client comes in: Kafka Streams hands such keys to all of them."""
+    """True if a key is about access to Kafka: Kafka Streams passes such keys to all clients."""
     return str(key).startswith(_SECURITY)
 
 
@@ -89,7 +89,7 @@ def optimizations(value: object) -> frozenset[str]:
 
 
 def _hint(key: str, known: Collection[str]) -> str:
-    """Returns what the user of an unknown key is likely to want."""
+    """Returns a hint for the user of an unknown key."""
     if key in _ELSEWHERE:
         return f": {_ELSEWHERE[key]}"
     if key.startswith("client.tag."):
@@ -104,7 +104,7 @@ def _hint(key: str, known: Collection[str]) -> str:
 
 
 _EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
-"""The default: what is written is not seen before it is committed."""
+"""The default under exactly once, where readers see results only when they are committed."""
 
 
 _TEXTS = {
@@ -123,7 +123,8 @@ def _wrong(key: str, kind: str, value: object) -> str | None:
 
 
 def _for_clients(given: Mapping[str, Any]) -> Entries:
-    """Returns the entries for clients with durations in ms. Those of None are left out: the client has its default."""
+    """Returns the entries for clients, with durations in ms. Entries whose value is None are left out: the client uses
+    its default."""
     clients = Entries()
     for key, value in given.items():
         if isinstance(value, timedelta):
@@ -167,7 +168,7 @@ class StreamsConfig(BaseModel):
     """Bytes that entries of stores may take of an actor's memory; None is five times the cache, and 48 MiB at least."""
     max_task_idle_ms: int = Field(default=0, alias="max.task.idle.ms", ge=-1)
     window_idle_advance_ms: int | None = Field(default=None, alias="window.idle.advance.ms", ge=1)
-    """Milliseconds without records after which stream time continues by the wall clock; None: records alone move it."""
+    """Milliseconds without records after which stream time continues by the wall clock; None: only records move it."""
     buffered_records_per_partition: int = Field(default=1000, alias="buffered.records.per.partition", ge=1)
     replication_factor: int = Field(default=-1, alias="replication.factor", ge=-1)
     repartition_purge_interval_ms: int = Field(default=30_000, alias="repartition.purge.interval.ms", ge=1)
@@ -194,26 +195,26 @@ class StreamsConfig(BaseModel):
         default=100, alias="application.server.max.ranges.per.second", ge=1
     )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
-    """The most tasks that an actor hosts; None packs them onto the CPUs that the Ray cluster has."""
+    """The most tasks that an actor hosts; None: one actor for each CPU of the Ray cluster."""
     num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
     """Number of standbys of each task, beside the active task."""
     max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
-    """Number of tasks for which a standby is made at a time because they are to move to an actor that has none."""
+    """Number of tasks that have a warm-up at a time: a standby at the actor to which the task is to move."""
     acceptable_recovery_lag: int = Field(default=10_000, alias="acceptable.recovery.lag", ge=0)
     """A standby that lacks no more offsets of its changelogs than this counts as caught up."""
     rack_aware_assignment_tags: tuple[str, ...] = Field(default=(), alias="rack.aware.assignment.tags", max_length=5)
     """Labels of Ray's nodes: standbys belong on nodes whose values for them differ from the active task's."""
     partitioner_mismatch: Literal["warn", "fail"] = Field(default="warn", alias="partitioner.mismatch")
-    """Consequence of keys that do not lie where Kafka's default partitioner puts them: a warning, or an error."""
+    """The reaction to keys that are not in the partitions where Kafka's default partitioner would put them: a warning,
+    or an error."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
-    """The form of the log lines that penstock writes; a program that configures structlog itself decides where it
-    runs."""
+    """The form of penstock's log lines, except in processes in which the program configures structlog itself."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)
     """With either of the two, the number of stream actors follows the load."""
     scaling_window_ms: int = Field(default=30_000, alias="scaling.window.ms", ge=1000)
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
-    """The entries with a prefix, whole, and those that are for all clients."""
+    """The entries with a prefix, under their full keys, and those that are for all clients."""
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> StreamsConfig:
@@ -276,12 +277,12 @@ class StreamsConfig(BaseModel):
 
     @property
     def security_entries(self) -> dict[str, Any]:
-        """The entries that say how all clients come in."""
+        """The entries about access to Kafka that are for all clients."""
         return Entries((key, value) for key, value in self.clients.items() if is_security_key(key))
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
-        """The entries below ``prefix`` (such as ``consumer.``), without it. Of a client those for all clients as well,
-        unless it has its own."""
+        """Returns the entries with ``prefix`` (such as ``consumer.``), without it. For a client also those for all
+        clients, unless it has its own."""
         mine = {key[len(prefix) :]: value for key, value in self.clients.items() if key.startswith(prefix)}
         shared = self.security_entries if prefix in CLIENTS else {}
         return Entries({_ALIASES.get(key, key): value for key, value in (shared | mine).items()})

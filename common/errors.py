@@ -15,13 +15,13 @@
     ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
-    │   ├── StateStoreDiskError       its disk is full, read-only or broken: make room, or mend the disk
+    │   ├── StateStoreDiskError       its disk is full, read-only or broken: make room, or repair the disk
     │   └── StateStoreCorruptError    its rows cannot be trusted: wipe and restore it
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
     ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
     ├── BrokerUnreachableError        no broker answers at the address: start it or fix bootstrap.servers
     ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or fix what it names
-    ├── PartitionerMismatchError      keys do not lie where murmur2 puts them, and partitioner.mismatch=fail
+    ├── PartitionerMismatchError      keys are not where murmur2 puts them, and partitioner.mismatch=fail
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 
 class StreamsError(Exception):
-    """Anything penstock raises on purpose. Mirrors ``StreamsException``."""
+    """The base class of all errors that penstock raises on purpose. Mirrors ``StreamsException``."""
 
 
 class TopologyError(StreamsError):
@@ -81,7 +81,7 @@ class SerializationError(StreamsError):
 
 
 class RecordError(StreamsError):
-    """One record could not be handled. The message names all that is known of it."""
+    """One record could not be handled. The message has all that is known of it."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class InvalidTimestampError(RecordError):
 
 
 class BufferFullError(RecordError):
-    """An update is beyond the limits of a suppression buffer that may let nothing through early."""
+    """An update is beyond the limits of a suppression buffer that must not emit early."""
 
 
 class ProcessingError(RecordError):
@@ -152,8 +152,8 @@ class ProductionError(RecordError):
 
 
 class RuleBrokenError(StreamsError):
-    """A function changes what it was given, a value does not come back from its store's serde as it was, or records
-    come back without end to the topology that writes them.
+    """A function changes what it was given, a store's serde changes a value, or the topology writes to one of its own
+    source topics in an endless loop.
 
     Raised by ``TopologyTestDriver`` alone: a live application does not check these rules, and its results are wrong. No
     handler drops the record.
@@ -165,7 +165,7 @@ class StateStoreError(StreamsError):
 
 
 class StateStoreLockedError(StateStoreError):
-    """Someone else, perhaps a process that is just ending, has the store open: wait, then try again."""
+    """Another process, perhaps one that is about to end, has the store open: wait, then try again."""
 
 
 class StateStoreDiskError(StateStoreError):
@@ -189,7 +189,7 @@ class UnknownStateStoreError(StreamsError):
 class UnknownQueryError(StreamsError):
     """This kind of store does not answer this kind of query. Mirrors ``FailureReason.UNKNOWN_QUERY_TYPE``.
 
-    ``query`` is the name of what was asked, ``answered`` has the names of what the store does answer.
+    ``query`` is the name of the query, ``answered`` has the names of the queries that the store answers.
     """
 
     query: str = ""
@@ -197,7 +197,7 @@ class UnknownQueryError(StreamsError):
 
     @classmethod
     def of(cls, query: str, store: str, answered: Iterable[str]) -> Self:
-        """The error for a ``query`` of ``store``, be that its name alone or more."""
+        """Returns the error for a ``query``. ``store`` begins the message: a name, or a description of the store."""
         known = tuple(answered)
         error = cls(f"{store} does not answer {query}; it answers: {', '.join(known) or 'none'}")
         error.query, error.answered = query, known
@@ -209,7 +209,8 @@ class BrokerUnreachableError(StreamsError):
 
 
 class KafkaRefusedError(StreamsError):
-    """Kafka refuses for good, in its own words: not authorised, a limit exceeded. Trying again would not help."""
+    """Kafka refuses for good (not authorised, a limit exceeded); the message has Kafka's words. Trying again would not
+    help."""
 
 
 class MissingTopicError(StreamsError):
@@ -238,11 +239,11 @@ class TaskNotReadyError(StreamsError):
 
 
 class PositionError(StreamsError):
-    """A position names topics that the store is not kept from, so that the store can never come to it."""
+    """A position names topics that the store's sub-topology does not read, so the store can never reach it."""
 
 
 class NotUpToBoundError(TaskNotReadyError):
-    """A store has not come to the position that was demanded within the time that it was given: ask again. Mirrors
+    """A store has not reached the demanded position within the time that it had: ask again. Mirrors
     ``FailureReason.NOT_UP_TO_BOUND``. ``position`` is that of the store."""
 
     def __init__(self, message: str, position: Position = NOWHERE) -> None:

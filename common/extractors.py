@@ -21,7 +21,8 @@ class TimestampExtractor(Protocol):
     def __call__(
         self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata, /
     ) -> int:
-        """Event time in ms. ``record`` is decoded; its ``timestamp`` is the broker's, or 0 where that is negative.
+        """Returns the event time in ms. ``record`` is decoded; its ``timestamp`` is the broker's, or 0 if that is
+        negative.
 
         ``partition_time`` is the largest timestamp seen in the partition so far, −1 if none.
         """
@@ -61,7 +62,7 @@ class LogAndSkipOnInvalidTimestamp:
 
 
 class UsePartitionTimeOnInvalidTimestamp:
-    """The record's own timestamp, or the partition's time where it is negative."""
+    """The record's own timestamp, or the partition's time if it is negative."""
 
     def __call__(
         self, record: Record[Any, Any], broker_timestamp: int, partition_time: int, metadata: RecordMetadata

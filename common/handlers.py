@@ -1,5 +1,5 @@
-"""Decides what happens when a record cannot be handled, and when an actor fails: closed sets of answers, as in Kafka
-Streams (KIP-161, KIP-1033, KIP-671)."""
+"""Handlers that decide what happens if a record cannot be handled, or an actor fails. The possible answers are those of
+Kafka Streams (KIP-161, KIP-1033, KIP-671)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ExceptionHandler(Protocol):
     """Called in the task, once for each record that could not be decoded or whose operator raised. Must not block."""
 
     def __call__(self, error: RecordError, /) -> HandlerResponse:
-        """Decide what happens to the record that ``error`` names."""
+        """Returns the decision about the record that ``error`` names."""
 
 
 def response_of(handler: ExceptionHandler, error: RecordError) -> HandlerResponse:
@@ -47,7 +47,7 @@ class LogAndFail:
     """Stop at the first bad record: the default. Mirrors ``LogAndFailExceptionHandler``."""
 
     def __call__(self, error: RecordError) -> HandlerResponse:
-        """Always FAIL; the error itself is the log line."""
+        """Returns FAIL; the error itself is logged when the application ends."""
         return HandlerResponse.FAIL
 
 
@@ -55,7 +55,7 @@ class LogAndContinue:
     """Log the bad record and continue. Mirrors ``LogAndContinueExceptionHandler``."""
 
     def __call__(self, error: RecordError) -> HandlerResponse:
-        """Always RESUME."""
+        """Logs the error, and returns RESUME."""
         from penstock.common.log import logger
 
         logger(__name__).warning("record dropped", error=str(error), cause=repr(error.__cause__))
@@ -71,11 +71,11 @@ class UncaughtExceptionResponse(Enum):
     SHUTDOWN_CLIENT = "shut down client"
     """The application ends in ERROR in this Ray cluster."""
     SHUTDOWN_APPLICATION = "shut down application"
-    """Like SHUTDOWN_CLIENT. The members of the application in other Ray clusters do not hear of it: stop them there."""
+    """Like SHUTDOWN_CLIENT. The members of the application in other Ray clusters continue: stop them there."""
 
 
 class UncaughtExceptionHandler(Protocol):
-    """Called in a stream actor that fails, once, with what was raised. Mirrors ``StreamsUncaughtExceptionHandler``."""
+    """Called once, in the stream actor that fails, with the exception. Mirrors ``StreamsUncaughtExceptionHandler``."""
 
     def __call__(self, exception: BaseException, /) -> UncaughtExceptionResponse:
-        """Decide what becomes of the application."""
+        """Returns the decision about the application."""

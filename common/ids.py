@@ -1,4 +1,4 @@
-"""Named identifiers: what a task, a partition of a topic, or a sub-topology is called."""
+"""Identifiers of tasks and of partitions of topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Read what ``str`` writes. Raises ValueError for anything else."""
+        """Returns the id of a text that ``str`` has made of it. Raises ValueError for any other text."""
         subtopology, _, partition = text.partition("_")
         found = cls(int(subtopology), int(partition))
         if str(found) != text or min(found) < 0:  # int() also reads signs, blanks and 1_000

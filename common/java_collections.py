@@ -1,4 +1,4 @@
-"""The order in which Java's collections hand out their elements, where Kafka Streams' text or results show it."""
+"""The order in which Java's collections return their elements, for text and results of Kafka Streams that show it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Structured logging: one logger per module, lines on standard error, which name their origin.
 
-A line is text, ``key=value``, or with ``log.format`` at ``json`` an object. In an actor each has ``application`` and
-``actor``, and ``task`` where it was written while a task was at work or names one.
+A line is text, ``key=value``, or with ``log.format`` at ``json`` an object. In an actor each line has ``application``
+and ``actor``. It has ``task`` if it was logged while a task was processing, or is about a task.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def identify(application: str, actor: str) -> None:
-    """Every logger that is made in this process from now on says so. For a process that is one actor."""
+    """Add these fields to every logger that is made in this process from now on. For a process that is one actor."""
     _process.update(application=application, actor=actor)
 
 
 def at_work(task: Callable[[], str | None]) -> None:
-    """Every logger that is made in this thread says at which task it was: the one that ``task`` returns, if any."""
+    """Have every logger that is made in this thread name the task that ``task`` returns, if any."""
     _thread.task = task
 
 

@@ -1,4 +1,4 @@
-"""Counts and times for metrics: what is added costs next to nothing, figures are computed when they are asked for."""
+"""Counts and times for metrics: adding costs next to nothing, and figures are computed on request."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ to what an outage takes."""
 
 
 class Meter:
-    """Counts how often something was done, and adds up what it came to: seconds, or records. ``highest``: of one time,
-    since it was last put back to 0."""
+    """Counts how often something was done, and adds up its amount: seconds, or records. ``highest``: of one time, since
+    it was last put back to 0."""
 
     __slots__ = ("count", "highest", "total")
 

@@ -20,7 +20,7 @@ class Partitioner(StrEnum):
     """Neither of these, or several."""
 
     def partition_of(self, key: bytes, partitions: int) -> int | None:
-        """The partition of ``key`` among ``partitions``; None if nobody knows."""
+        """Returns the partition of ``key`` among ``partitions``; None if that is not known."""
         if self is Partitioner.MURMUR2:
             return partition_for(key, partitions)
         return crc32(key) % partitions if self is Partitioner.CRC32 else None

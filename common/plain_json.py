@@ -1,6 +1,6 @@
-"""JSON without a type: what it can carry comes back unchanged; all else is refused when it is written.
+"""JSON without a type: values that are read back unchanged are written, and all others are refused.
 
-Carried are dict with str keys, list, str, int, float, bool and None, of exactly these types, and numbers of numpy. How
+It writes dict with str keys, list, str, int, float, bool and None, of exactly these types, and numbers of numpy. How
 values are checked, and what that costs: docs/decisions/0011. The first check exists once more, compiled, in
 ``json_codec.pyx``; if that could not be built, the one below is used.
 """
@@ -20,8 +20,8 @@ import orjson
 from penstock.common.errors import SerializationError
 
 MAX_DEPTH = 200
-"""Number of dicts and lists that may be nested. Without a limit of our own it would be that of Python's stack: what one
-part of a program has read another could not write."""
+"""Number of dicts and lists that may be nested. Without this limit, Python's stack would be the limit, and one part of
+a program could read values that another could not write."""
 SURELY_FLAT = 2 * MAX_DEPTH
 """Shorter data cannot be nested deeper: each level takes two brackets."""
 
@@ -81,7 +81,8 @@ def _too_deep() -> SerializationError:
 
 
 def _write_json(value: Any) -> bytes:
-    """Writes compact UTF-8. Raises SerializationError for what would not come back as it is, with the way out."""
+    """Writes compact UTF-8. Raises SerializationError, which says what to do, for a value that would not be read back
+    unchanged."""
     if not _carries((value,), MAX_DEPTH):
         return _write_carefully(value)
     try:

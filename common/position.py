@@ -15,8 +15,8 @@ _LARGEST_OFFSET = (1 << 63) - 1
 class Position:
     """Per topic and partition the offset of the last record that was seen. Mirrors ``Position`` (KIP-796).
 
-    A value: what changes it returns another one. The topics are those that the store's sub-topology reads, be they the
-    program's or internal ones.
+    It is a value: methods that change it return another one. The topics are those that the store's sub-topology reads,
+    both the program's and internal ones.
     """
 
     __slots__ = ("_offsets",)
@@ -56,7 +56,7 @@ class Position:
         return type(self)({**self._offsets, topic: {**self._offsets.get(topic, {}), partition: offset}})
 
     def merge(self, other: Position) -> Self:
-        """Returns the position of all that the two have seen: of each partition the larger offset."""
+        """Returns the position of all records that either has seen: for each partition the larger offset."""
         found = {topic: dict(partitions) for topic, partitions in self._offsets.items()}
         for topic, partition, offset in other:
             known = found.setdefault(topic, {})
@@ -64,7 +64,7 @@ class Position:
         return type(self)(found)
 
     def get_topics(self) -> set[str]:
-        """Returns the topics of which something was seen."""
+        """Returns the topics of which records were seen."""
         return set(self._offsets)
 
     def get_partition_positions(self, topic: str) -> Mapping[int, int]:
@@ -77,7 +77,7 @@ class Position:
         return self._offsets
 
     def reaches(self, other: Position) -> bool:
-        """Returns True if all that ``other`` has seen was seen."""
+        """Returns True if this position has seen all records that ``other`` has seen."""
         return all(self.get_partition_positions(topic).get(number, -1) >= offset for topic, number, offset in other)
 
     def __iter__(self) -> Iterator[tuple[str, int, int]]:

@@ -1,4 +1,4 @@
-"""Records as a processor sees them, and batches of records as a host hands them to a task."""
+"""Records as a processor sees them, and batches of records as a host gives them to a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener that hears of the progress of restoring each store."""
+"""The listener that is called with the progress of restoring each store."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from penstock.common.ids import TopicPartition
 
 
 class StateRestoreListener(ABC):
-    """Hears of every store that is restored from its changelog: start, batches, end. Mirrors ``StateRestoreListener``.
+    """Called for every store that is restored from its changelog: start, batches, end. Mirrors
+    ``StateRestoreListener``.
 
-    It travels to the stream actors, where it is called by the thread that restores and processes, between records: it
-    must not block. What it raises ends the application.
+    A copy of it is in each stream actor. The thread that restores and processes calls it between records, so it must
+    not block. An exception in it ends the application.
     """
 
     @abstractmethod
@@ -33,5 +34,5 @@ class StateRestoreListener(ABC):
     def on_restore_suspended(  # noqa: B027  # most have nothing to do
         self, partition: TopicPartition, store_name: str, total_restored: int
     ) -> None:
-        """The task leaves this actor, or the store begins again, before the store had all; ``total_restored`` records
-        are in it."""
+        """The task leaves this actor, or the restore begins again, before the store is complete; ``total_restored``
+        records are in it."""

@@ -14,13 +14,13 @@ _SECRET = re.compile(
     r"|sasl\.oauthbearer\.(?!method$)",
     re.IGNORECASE,
 )
-"""Matches the names that secrets have in librdkafka and in Java, and mistyped ones: hiding too much does no harm."""
+"""Matches the names of secrets in librdkafka and in Java, and mistyped ones: hiding too much does no harm."""
 _PLACE = re.compile(r"\.(location|url)$|^sasl\.oauthbearer\.token\.endpoint\.url$")
 """Names of the place where a secret lies, which is no secret itself."""
 
 
 def is_secret(key: object) -> bool:
-    """Returns True if nobody may see the value of a configuration key, with or without a client's prefix."""
+    """Returns True if the value of a configuration key, with or without a client's prefix, must not be shown."""
     name = str(key)
     for prefix in ("consumer.", "producer.", "admin."):
         name = name.removeprefix(prefix)

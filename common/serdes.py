@@ -30,9 +30,9 @@ class Serde(Generic[T]):
 
     ``serialize`` and ``deserialize`` may raise any exception: penstock adds topic, partition and offset.
     ``from_text`` reads a key given as text, in a URL or on the command line. ``lossless`` promises that every byte
-    string which can be decoded is the form of exactly one object; then bytes that no user function looks at travel
-    undecoded. ``check``, of a lossless serde, is given many byte strings and raises unless all of them can be decoded,
-    at less than the cost of decoding; without it all can.
+    string which can be decoded is the form of exactly one object; then bytes that no user function looks at may travel
+    undecoded. ``check``, of a lossless serde, takes many byte strings, and raises unless all of them can be decoded; it
+    costs less than decoding them. A lossless serde without ``check`` promises that it can decode every byte string.
     """
 
     name: str
@@ -45,11 +45,11 @@ class Serde(Generic[T]):
     def bind(self, topic: str, part: SerdePart) -> Serde[T]:
         """Returns the serde of the keys, or of the values, of ``topic``: itself, unless a subclass decides otherwise.
 
-        For one whose bytes depend on where they are, as those of a schema registry do, whose subjects are
-        ``<topic>-key`` and ``<topic>-value``. A store is bound to its changelog topic, also where it keeps none. It is
-        called whenever a program is made or only checked, before the first record and without one: it should do no more
-        than take note. The same topic and part must give equal serdes: bytes that no function looks at travel undecoded
-        only between equal ones. What it raises is a ConfigError for the program (docs/SERDES.md).
+        Override it in a serde whose bytes depend on the topic, as those of a schema registry do, whose subjects are
+        ``<topic>-key`` and ``<topic>-value``. A store is bound to its changelog topic, even if it has no changelog.
+        penstock calls this method whenever it makes or checks a program, also if no record ever comes: so it should
+        only take note of the topic. The same topic and part must give equal serdes: bytes that no function looks at
+        travel undecoded only between equal ones. If it raises, the program gets a ConfigError (docs/SERDES.md).
         """
         return self
 
@@ -258,14 +258,16 @@ class Serdes:
     def json(kind: Any = None) -> Serde[Any]:
         """JSON as compact UTF-8: of the type ``kind``, or of plain values.
 
-        Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. What would come back as
-        something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is refused
-        when it is written. So is, also when it is read, what holds more than 200 dicts and lists within each other.
+        Without ``kind``: dict with str keys, list, str, int of any size, float, bool, None. A value that would be read
+        back as something else (a tuple, a set, an int key, a dataclass, a date, an enumeration) or not at all (NaN) is
+        refused when it is written. More than 200 nested dicts and lists are refused both when they are written and when
+        they are read.
 
         With ``kind``: a dataclass, TypedDict, NamedTuple, msgspec.Struct or model of pydantic, ``list[int]``,
-        ``dict[int, Order]``, ``A | B`` of tagged Structs and whatever else msgspec can tell apart; what is read is of
-        that type, and data that does not fit is a SerializationError that says what and where. Raises TopologyError for
-        a type that has no JSON form. Sets are written sorted, so that equal ones have equal bytes.
+        ``dict[int, Order]``, ``A | B`` of tagged Structs, and whatever else msgspec can distinguish. Values that are
+        read are of that type, and data that does not fit is a SerializationError that says what does not fit, and
+        where. Raises TopologyError for a type that has no JSON form. Sets are written sorted, so that equal ones have
+        equal bytes.
 
         Numbers of numpy are written as Python's.
 

@@ -1,4 +1,4 @@
-"""The listener that hears of the progress of standbys."""
+"""The listener that is called with the progress of standbys."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class SuspendReason(Enum):
 
 
 class StandbyUpdateListener(ABC):
-    """Hears of every store of a standby that follows its changelog: start, batches, end. Mirrors
+    """Called for every store of a standby that follows its changelog: start, batches, end. Mirrors
     ``StandbyUpdateListener`` (KIP-988).
 
-    It travels to the stream actors, where it is called by the thread that follows and processes, between records: it
-    must not block. What it raises ends the application.
+    A copy of it is in each stream actor. The thread that follows and processes calls it between records, so it must not
+    block. An exception in it ends the application.
     """
 
     @abstractmethod
     def on_update_start(self, partition: TopicPartition, store_name: str, starting_offset: int) -> None:
-        """The store of this partition of a changelog is followed from ``starting_offset`` on. Nothing of that is in it
-        yet."""
+        """The store of this partition of a changelog is followed from ``starting_offset`` on. No record from there on
+        is in it yet."""
 
     @abstractmethod
     def on_batch_loaded(
@@ -40,8 +40,8 @@ class StandbyUpdateListener(ABC):
         batch_size: int,
         current_end_offset: int,
     ) -> None:
-        """``batch_size`` more records are in the store, the last one at ``batch_end_offset``. ``current_end_offset``
-        is the end of the changelog, as far as it is known here: −1 if it is not."""
+        """``batch_size`` more records are in the store, the last one at ``batch_end_offset``. ``current_end_offset`` is
+        the end of the changelog, −1 if it is not known here."""
 
     @abstractmethod
     def on_update_suspended(
@@ -52,5 +52,5 @@ class StandbyUpdateListener(ABC):
         current_end_offset: int,
         reason: SuspendReason,
     ) -> None:
-        """The store is followed no more; the last record in it is that at ``store_offset``. Called before an active
-        task that is made of it restores what is lacking."""
+        """The store is no longer followed; the last record in it is that at ``store_offset``. If an active task is made
+        of the standby, this is called before the task restores the records that are lacking."""

@@ -1,4 +1,5 @@
-"""JSON of a type that the user names: what is read is of that type, and what is written can be read again."""
+"""JSON of a type that the user names: values that are read are of that type, and values that are written can be read
+again."""
 
 from __future__ import annotations
 

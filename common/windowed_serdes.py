@@ -5,7 +5,7 @@ A record of a windowed table has a :class:`~penstock.common.windows.Windowed` ke
     time windows   key, 8 bytes of window start
     sessions       key, 8 bytes of window end, 8 bytes of window start
 
-All numbers are signed and big-endian. The end of a time window is not written: its size gives it back.
+All numbers are signed and big-endian. The end of a time window is not written: a reader computes it from the size.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ class WindowedSerde(Serde[Windowed[T]]):
 class WindowedSerdes:
     """Serdes of the keys of windowed tables. Mirrors ``WindowedSerdes``.
 
-    A windowed table and what follows from it know theirs; a program that reads or writes a topic of windowed keys with
-    other means names it: ``Consumed.with_(WindowedSerdes.time_windowed_serde_from(Serdes.string(), size), ...)``.
+    A windowed table and tables made from it know their serde; a program that reads or writes a topic of windowed keys
+    otherwise must give it: ``Consumed.with_(WindowedSerdes.time_windowed_serde_from(Serdes.string(), size), ...)``.
     """
 
     @staticmethod
     def time_windowed_serde_from(inner: Serde[T], window_size: Duration) -> Serde[Windowed[T]]:
         """Keys in windows of ``window_size``, of fixed size or sliding: the key's bytes and the window's start.
 
-        ``window_size`` is that of the windows as they were made (``TimeWindows``' size, ``SlidingWindows``' time
-        difference): a reader has the end of a window from it.
+        ``window_size`` is that with which the windows were made (``TimeWindows``' size, ``SlidingWindows``' time
+        difference): a reader computes the end of a window from it.
 
         >>> import penstock as ps
         >>> serde = ps.WindowedSerdes.time_windowed_serde_from(ps.Serdes.string(), 5)

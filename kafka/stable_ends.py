@@ -64,7 +64,7 @@ class StableEnds:
         return offset if question is not None and (unchanged or age_s <= _AGE_S) else None
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are not read any more, or from elsewhere."""
+        """Forget the offsets of ``partitions``: they are no longer read, or will be read from another offset."""
         for partition in partitions:
             self._asked.pop(partition, None)
             self._known.pop(partition, None)

@@ -1,7 +1,7 @@
 """penstock: Kafka Streams for Python, on Ray.
 
-The names below are the whole public surface. What runs on Ray (:class:`KafkaStreams`, :func:`run`) is imported when it
-is first used, so that a Spark executor or a test of a topology needs no Ray.
+The names below are the whole public surface. Names that need Ray (:class:`KafkaStreams`, :func:`run`) are imported when
+they are first used, so that a Spark executor or a test of a topology needs no Ray.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""State stores: what a processor may keep, where it lies, and how it is written to its changelog."""
+"""State stores: the data that processors keep, on disk or in memory, and its form in the changelogs."""

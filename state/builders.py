@@ -1,4 +1,4 @@
-"""Store builders: descriptions of stores that do not exist yet, with name, kind, serdes and durability."""
+"""Store builders: descriptions of stores, with name, kind, serdes and durability, from which tasks open them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class StoreBuilder(ABC, Generic[K, V]):
     """The call that an error recommends to the user of a store without serdes."""
 
     changelog_headers: ClassVar[Headers] = ()
-    """Headers of each of its changelog's records, deletions aside."""
+    """Headers of each record of its changelog, except deletions."""
 
     logs_headers: ClassVar[bool] = False
-    """True if what it writes to its changelog, at once and not at a commit, has the headers of the record that is
-    processed."""
+    """True if records that it writes to its changelog at once, and not at a commit, have the headers of the record that
+    is processed."""
 
     name: str
     key_serde: Serde[K] | None = None
@@ -75,8 +75,8 @@ class StoreBuilder(ABC, Generic[K, V]):
 
     @property
     def layout(self) -> str:
-        """Text that names all that the form of its rows depends on. Rows on disk with another text are deleted when
-        the store is opened, and restored from the changelog."""
+        """Text that names everything on which the form of its rows depends. Rows on disk with another text are deleted
+        when the store is opened, and restored from the changelog."""
         return self.kind
 
     def in_format(self, store_format: str) -> StoreBuilder[K, V]:
@@ -89,24 +89,23 @@ class StoreBuilder(ABC, Generic[K, V]):
         return False
 
     def changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
-        """The settings of its changelog topic that this kind needs; ``topic_config`` goes on top of them.
-
-        ``additional_retention_ms``: how much longer than the store a topic keeps what expires
+        """The settings that this kind needs for its changelog topic; ``topic_config`` overrides them.
+        ``additional_retention_ms``: the time by which a topic keeps expiring rows longer than the store
         (``windowstore.changelog.additional.retention.ms``).
         """
         return {"cleanup.policy": "compact"}
 
     def required_changelog_config(self, additional_retention_ms: int) -> Mapping[str, str]:
-        """The part of :meth:`changelog_config` without which the changelog would lose what the store still has:
+        """The part of :meth:`changelog_config` without which the changelog would lose rows that the store still has:
         ``topic.*`` of the configuration does not override it, ``topic_config`` does."""
         return {}
 
     def with_caching_enabled(self) -> Self:
-        """One update per key and commit goes downstream and to the changelog."""
+        """Forward one update per key and commit, downstream and to the changelog."""
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> Self:
-        """Every update goes downstream and to the changelog."""
+        """Forward every update, downstream and to the changelog."""
         return replace(self, caching=False)
 
     def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Self:
@@ -114,14 +113,14 @@ class StoreBuilder(ABC, Generic[K, V]):
         return replace(self, logging=True, topic_config=dict(topic_config))
 
     def with_logging_disabled(self) -> Self:
-        """No changelog: the content is lost with the disk it lies on."""
+        """Keep no changelog: the content is lost with its disk."""
         return replace(self, logging=False, topic_config={})
 
 
 @dataclass(frozen=True)
 class HeadersOption(StoreBuilder[K, V]):
-    """A store that may keep ``headers`` beside values. ``of_dsl``: it is an operator's, and ``dsl.store.format``
-    decides if it does."""
+    """A store that may keep ``headers`` beside values. ``of_dsl``: the store is that of a DSL operator, and
+    ``dsl.store.format`` decides if it keeps headers."""
 
     headers: bool = False
     of_dsl: bool = False

@@ -1,4 +1,5 @@
-"""Contracts of stores: what the engine asks of them, and what it gives them. A processor's side: ``views.py``.
+"""Contracts of stores: the methods that the engine calls, and the objects that it gives to stores. A processor's side:
+``views.py``.
 
 A *row* is what RocksDB or memory holds: key bytes and row bytes. Its form is the store's own.
 """
@@ -41,21 +42,21 @@ class CommittedStore(Protocol):
         """Rows by key, both ends included, None open. Raises StateStoreError if the data is corrupt."""
 
     def approximate_num_entries(self) -> int:
-        """About how many rows there are."""
+        """Returns the approximate number of rows."""
 
     def figures(self) -> Mapping[str, float]:
         """Metrics of the rows, by their names in Kafka Streams' ``stream-state-metrics``."""
 
 
 class CommitBatch(Protocol):
-    """Everything one commit changes, in the order of the calls; :meth:`TaskStores.write` applies all or nothing."""
+    """All changes of one commit, in the order of the calls; :meth:`TaskStores.write` applies all or none of them."""
 
     def put(self, store: str, key: bytes, row: bytes) -> None:
         """Set a row."""
 
     def put_all(self, store: str, rows: dict[bytes, bytes | None]) -> Iterator[None]:
-        """``put`` for all ``rows``, None is a deletion; in the order in which many are written fastest. Exhaust the
-        iterator: it yields now and then."""
+        """Put all ``rows`` (None is a deletion), in the order in which many are written fastest. Exhaust the iterator:
+        it yields now and then."""
 
     def delete(self, store: str, key: bytes) -> None:
         """Delete a row."""
@@ -63,13 +64,14 @@ class CommitBatch(Protocol):
     def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
         """Delete the rows from ``from_key`` up to but not including ``to_key``, none unless it is behind ``from_key``.
 
-        Rows that this batch puts there later stay. A range costs the same however many rows it has, but in RocksDB
-        every later read looks at it: delete one range for all that has expired, not one for each key.
+        Rows that this batch puts there later stay. A range costs the same however many rows it has, but slows down
+        every later read in RocksDB: delete one range for all expired rows, not one for each key.
         """
 
 
 class BulkLoad(CommitBatch, Protocol):
-    """The rows of one store from many records of its changelog: gathered in memory, and written when they are many."""
+    """Gathers the rows of one store from many records of its changelog in memory, and writes them when they are
+    many."""
 
     @property
     def resident_bytes(self) -> int:
@@ -77,15 +79,15 @@ class BulkLoad(CommitBatch, Protocol):
 
     @property
     def must_wait(self) -> bool:
-        """True if the store has been given more than it could put in order yet: writing more now would make reading
-        slow, and a commit stall."""
+        """True if the store has got more files than it could merge yet: writing more now would slow down reads and
+        stall a commit."""
 
     def write(self, changelog_offset: int) -> Iterator[None]:
         """Put the gathered rows to the store, which then remembers this offset. Exhaust the iterator: it yields every
         2 ms or so. Rows that are gathered from now on belong to the next call.
 
-        Not atomic: after a crash there may be rows that the offset does not cover. They are those of the records that
-        come next: restoring these again puts the same rows.
+        Not atomic: after a crash there may be rows that the offset does not cover. They are the rows of the next
+        records, so restoring these again puts the same rows.
         """
 
 
@@ -108,8 +110,8 @@ class TaskStores(Protocol):
         """The next changelog offset to restore from; None if nothing was ever written (start at the beginning)."""
 
     def wipe(self, store: str) -> None:
-        """Forget every row of ``store`` and its offset: the answer to corrupt rows, or to an offset that its changelog
-        no longer has. Survives a crash half-way: the store is wiped when it is opened again."""
+        """Delete every row of ``store`` and its offset, because rows are corrupt, or the changelog no longer has the
+        offset. After a crash half-way the store is wiped when it is opened again."""
 
     def close(self) -> None:
         """Release files and locks. Every later call, and every scan not yet exhausted, raises StateStoreError."""
@@ -122,13 +124,12 @@ def no_such_store(name: str, known: Iterable[str]) -> UnknownStateStoreError:
 
 @dataclass(frozen=True)
 class StateStoreContext:
-    """All that a task gives to a store.
-
-    ``committed``: its rows, in RocksDB or in memory. ``log``: None without a changelog of its own. ``caching``: True if
-    downstream and changelog get each update at the commit (once per key) instead of at once. ``now``: the timestamp
-    (ms) of what a processor handles now, a record or a punctuation. ``drop_record``: counts a record that the store did
-    not take because it came too late (``dropped-records``). ``log_with_headers``: ``log`` for records with headers.
-    ``headers``: those of what a processor handles now.
+    """The objects that a task gives to a store. ``committed``: its rows, in RocksDB or in memory. ``log``: None without
+    a changelog of its own. ``caching``: True if downstream and changelog get each update at the commit (once per key)
+    instead of at once. ``now``: the timestamp (ms) of the record, or punctuation, that a processor handles now.
+    ``drop_record``: counts a record that the store did not take because it came too late (``dropped-records``).
+    ``log_with_headers``: ``log`` for records with headers. ``headers``: those of the record that a processor handles
+    now.
     """
 
     committed: CommittedStore
@@ -154,15 +155,18 @@ class StateStore(ABC):
     """The types of queries that it answers."""
     takes_changes_while_committed: ClassVar[bool] = False
     """True if it keeps changes that come after :meth:`freeze`, or after the end of :meth:`flush`, apart from those of
-    the commit until :meth:`batch_written`. If a store of a task does not, records wait for the commits of the task."""
+    the commit until :meth:`batch_written`. If one store of a task does not, records wait during the commits of the
+    task."""
     restores_blindly: ClassVar[bool] = False
-    """True if :meth:`restore` looks at no committed row: the rows of many calls may then be written at once, later."""
+    """True if :meth:`restore` reads no committed row: then the rows of many calls may be written together, later."""
     flushed_last: ClassVar[bool] = False
-    """True if a commit flushes it after all stores with False here. What has left it may have changed those: if its
-    changelog recorded that before theirs had these changes, a crash between the two would lose them."""
+    """True if a commit flushes it after all stores with False here. An update that has left it may have changed those.
+    If its changelog recorded that before the others' changelogs had the changes, a crash between the two would lose
+    them."""
     lies_in_memory: ClassVar[bool] = False
-    """True if it keeps committed state itself, and not in rows: it is then restored from the first record of its
-    changelog whenever its task is made again, even if the rows of the other stores stay open."""
+    """True if the object itself keeps committed state, and not rows. Then it is restored from the first record of its
+    changelog whenever its task is made again, even if the rows of the other stores stay open. False for a store whose
+    rows are kept in memory (``persistent=False``)."""
 
     def __init__(self, name: str, context: StateStoreContext) -> None:
         self.name = name
@@ -178,21 +182,21 @@ class StateStore(ABC):
         """True if there is something to flush."""
 
     def freeze(self) -> None:  # noqa: B027  # see takes_changes_while_committed
-        """Set all changes apart for :meth:`flush`: what is changed from here on belongs to the next commit. Called only
-        if ``takes_changes_while_committed``, and there are changes."""
+        """Set all changes apart for :meth:`flush`: later changes belong to the next commit. Called only if
+        ``takes_changes_while_committed``, and there are changes."""
 
     @property
     def logs_when_flushed(self) -> bool:
-        """True if only :meth:`flush` writes to the changelog: all that it holds after a flush then belongs to that
-        commit. By default, if ``context.caching`` is on."""
+        """True if only :meth:`flush` writes to the changelog. Then all records of the changelog after a flush belong to
+        that commit. By default, if ``context.caching`` is on."""
         return self.context.caching
 
     @abstractmethod
     def flush(self, batch: CommitBatch) -> Iterator[None]:
-        """Move every change to ``batch``, and to the changelog and downstream what was not written there at once.
-        After :meth:`freeze`: every change that it has set apart.
+        """Move every change to ``batch``. Write those that were not written at once to the changelog and downstream.
+        After :meth:`freeze`, this concerns the changes that it has set apart.
 
-        Yields now and then, about every 2 ms: queries are answered at these moments, and must still find every change.
+        Yields about every 2 ms: queries are answered at these moments, and must still find every change.
         """
 
     @abstractmethod
@@ -204,8 +208,8 @@ class StateStore(ABC):
     ) -> None:
         """Put rows for these records of the changelog to ``batch``: oldest first, None is a tombstone.
 
-        Several batches follow each other, and a store may be restored again later. It forgets what it keeps in memory
-        of committed rows.
+        Several batches follow each other, and a store may be restored again later. The store must forget committed rows
+        that it keeps in memory.
         """
         self.forget_objects()
         for key, value in zip(keys, values, strict=True):
@@ -237,27 +241,28 @@ class StateStore(ABC):
         return None
 
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:
-        """Returns what the changelog holds under ``key``, one of its own keys, for committed state: value (None:
-        nothing) and timestamp (0 if rows have none, ``SENT_NOW`` if its records have none)."""
+        """Returns the changelog's record for the committed state of ``key``, a key of the changelog, as value (None: no
+        record) and timestamp (0 if rows have none, ``SENT_NOW`` if its records have none)."""
         return self.context.committed.get(key), 0
 
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:
-        """Returns all records that the changelog must hold for the committed state of ``key``, by time, as (value,
-        timestamp), if they may be more than one. None: :meth:`changelog_record` is all."""
+        """Returns all records that the changelog must have for the committed state of ``key``, by time, as (value,
+        timestamp), if there may be more than one. None: there is only :meth:`changelog_record`."""
         return None
 
     @property
     def histories_kept_from(self) -> int:
-        """Time (ms) from which the histories of committed state are complete; what was replaced before may be gone."""
+        """Time (ms) from which the histories of committed state are complete; values that were replaced earlier may be
+        gone."""
         return 0
 
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         """Returns the rows that ``query`` asks for, at most ``limit``; if they are several, in the order of their keys.
 
-        ``after``: only rows behind the one with this key, the last that was given before, or in front of it if the
-        query is ``descending``. ``committed`` leaves out what no commit has taken yet. A store that looks at many rows
-        to find few yields a row with the value ``PASSED`` now and then, in addition to the ``limit``. The store is not
-        changed while rows are taken. Raises UnknownQueryError for a query that this kind of store does not answer.
+        ``after``: the key of the last row that was returned before; only rows after it are wanted, or before it if the
+        query is ``descending``. ``committed`` leaves out changes that are not committed yet. A store that looks at many
+        rows to find few yields a row with the value ``PASSED`` now and then, in addition to the ``limit``. The store is
+        not changed while rows are taken. Raises UnknownQueryError for a query that this kind of store does not answer.
         """
         raise unknown_query(query, self.name, self.queries)
 
@@ -278,14 +283,14 @@ class StateStore(ABC):
         """Read committed rows from their bytes again, as after a restart. Called while there are no changes."""
 
     def wiped(self) -> None:
-        """Forget all that was learnt from committed rows: all were deleted, to be restored from the first record of the
-        changelog. Called while there are no changes."""
+        """Forget everything that was computed from committed rows: all were deleted, to be restored from the first
+        record of the changelog. Called while there are no changes."""
         self.forget_objects()
 
     # ---- memory ----
 
     def resident_bytes(self) -> float:
-        """Estimates how many bytes the store takes in the process."""
+        """Estimates the bytes that the store takes in the process."""
         return self.dirty_resident_bytes()
 
     def dirty_resident_bytes(self) -> float:
@@ -297,7 +302,7 @@ class StateStore(ABC):
         return 0
 
     def dirty_cache_bytes(self) -> int:
-        """Estimates how many bytes Kafka Streams' cache would count for changes that wait for the commit."""
+        """Estimates the bytes that Kafka Streams' cache would count for changes that wait for the commit."""
         return 0
 
     def drop_unused(self) -> bool:

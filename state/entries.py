@@ -1,4 +1,4 @@
-"""Rows of answers as clients see them: the store's key, and what belongs to it beside the value.
+"""Rows of answers as clients see them: the store's key, the value, and further fields.
 
 Each kind of store has a form (``StoreBuilder.entries``), which travels to the client: only the form knows what the key
 of a row holds.
@@ -14,8 +14,8 @@ from penstock.state.queries import QueryRow
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """One row of a store. ``timestamp`` is event time in ms, None if the store keeps none. In a range, a key that
-    the store's serde cannot read is given as the bytes it is."""
+    """One row of a store. ``timestamp`` is event time in ms, None if the store keeps none. In a range, a key that the
+    store's serde cannot read is given as bytes."""
 
     key: Any
     value: Any

@@ -24,8 +24,8 @@ class QueryRow(NamedTuple):
 
 
 PASSED: Final = object()
-"""The value of an item that is no row: up to its key there was nothing (more) to give. A store that must look at many
-rows to find few yields such items now and then: the answer then gives way to records, and continues behind the key."""
+"""The value of an item that is not a row: up to its key there was no (further) row. A store that must look at many rows
+to find few yields such items now and then: then records are processed, and the answer continues after the key."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Query:
     """A question to one store. A client outside gives keys as objects; the store gets their bytes."""
 
     single: ClassVar[bool] = True
-    """True if the answer is one row at most. If not, it is given piece by piece."""
+    """True if the answer is one row at most. Otherwise the answer is given in pieces."""
     key_fields: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that hold keys, or None. A field ``key`` is the key that the question is about: it decides
     which task has the answer. A question without such a field goes to all tasks."""

@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class KeyValueBytesStoreSupplier:
-    """Names a key-value store and says where it lies."""
+    """The name of a key-value store, and its place: RocksDB or memory."""
 
     name: str
     persistent: bool
@@ -29,7 +29,7 @@ class KeyValueBytesStoreSupplier:
 
 @dataclass(frozen=True)
 class WindowBytesStoreSupplier:
-    """Names a window store and says where it lies, how long it keeps windows and how large they are."""
+    """The name of a window store, its place (RocksDB or memory), its retention, and the size of its windows."""
 
     name: str
     persistent: bool
@@ -40,7 +40,7 @@ class WindowBytesStoreSupplier:
 
 @dataclass(frozen=True)
 class SessionBytesStoreSupplier:
-    """Names a session store and says where it lies and how long it keeps sessions."""
+    """The name of a session store, its place (RocksDB or memory), and its retention."""
 
     name: str
     persistent: bool
@@ -95,10 +95,10 @@ class Stores:
     ) -> VersionedBytesStoreSupplier:
         """A versioned store in RocksDB.
 
-        ``history_retention``: how far behind the largest timestamp ever put into it the store can be queried, and takes
-        versions. ``segment_interval``: versions of a key that are replaced within such a span lie in one row,
-        which affects only speed; by default a fraction of the history, as in Kafka Streams. Raises ValueError for a
-        negative history or an interval below 1 ms.
+        ``history_retention``: the time, counted back from the largest timestamp ever put into the store, for which it
+        can be queried and takes versions. ``segment_interval``: versions of a key that are replaced within such a span
+        are in one row, which affects only speed; by default a fraction of the history, as in Kafka Streams. Raises
+        ValueError for a negative history or an interval below 1 ms.
         """
         return versioned_supplier(name, True, history_retention, segment_interval)
 
@@ -135,9 +135,10 @@ class Stores:
     ) -> WindowBytesStoreSupplier:
         """A window store in RocksDB.
 
-        ``retention_period``: how long a window is kept after its start, by the largest window start that the store was
-        given. ``window_size``: from a window's start to its end. ``retain_duplicates``: keep each value that is put for
-        a key and window, not only the last. Raises ValueError for a retention shorter than the windows.
+        ``retention_period``: the time for which a window is kept after its start, by the largest window start that the
+        store was given. ``window_size``: the time from a window's start to its end. ``retain_duplicates``: keep each
+        value that is put for a key and window, not only the last. Raises ValueError for a retention shorter than the
+        windows.
         """
         return _window_store(name, True, retention_period, window_size, retain_duplicates)
 
@@ -147,8 +148,9 @@ class Stores:
     ) -> WindowBytesStoreSupplier:
         """A window store in memory; restored from its changelog whenever its task starts.
 
-        Arguments and behaviour are those of :meth:`persistent_window_store`. In contrast, Kafka Streams' own form in
-        memory drops late values to the ms instead of by the segment, and orders several keys by time first.
+        Arguments and behaviour are those of :meth:`persistent_window_store`. In contrast, Kafka Streams' store in
+        memory drops late values exactly by their time instead of by the segment, and orders rows of several keys by
+        time first.
         """
         return _window_store(name, False, retention_period, window_size, retain_duplicates)
 
@@ -206,8 +208,8 @@ class Stores:
 
     @staticmethod
     def persistent_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
-        """A session store in RocksDB. ``retention_period``: how long a session is kept after its end, by the largest
-        session end that the store was given."""
+        """A session store in RocksDB. ``retention_period``: the time for which a session is kept after its end, by the
+        largest session end that the store was given."""
         return SessionBytesStoreSupplier(name, True, to_ms(retention_period, "retention_period"))
 
     @staticmethod

@@ -24,10 +24,9 @@ class ValueAndTimestamp(NamedTuple, Generic[T]):
 
 
 def taken(store: str, kind: str, value: object) -> tuple[Any, int]:
-    """Value and timestamp of what a program puts into a timestamped ``kind`` store.
-
-    Raises TypeError for all but a :class:`ValueAndTimestamp` with a whole number of ms: any text of two letters, pair
-    or list of two could be taken apart as one. Raises ValueError for a time that is negative or has more than 63 bits.
+    """Returns value and timestamp of the object that a program puts into a timestamped ``kind`` store. Raises TypeError
+    for all but a :class:`ValueAndTimestamp` with a whole number of ms: any text of two letters, pair or list of two
+    could be unpacked like one. Raises ValueError for a time that is negative or has more than 63 bits.
     """
     if not isinstance(value, ValueAndTimestamp):
         raise TypeError(
@@ -59,13 +58,13 @@ class KeyValueStore(Protocol[K, V]):
         """Set the value of ``key``, or with None delete it."""
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Set the value of ``key`` unless it has one. Returns the one that was there."""
+        """Set the value of ``key`` unless it has one. Returns the value before, None if there was none."""
 
     def put_all(self, entries: Sequence[tuple[K, V | None]]) -> None:
         """``put`` for each pair, in order."""
 
     def delete(self, key: K) -> V | None:
-        """Delete ``key``. Returns the value that was there."""
+        """Delete ``key``. Returns the value before, None if there was none."""
 
     def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
         """Entries from ``from_key`` to ``to_key``, both included; None is open."""
@@ -83,4 +82,4 @@ class KeyValueStore(Protocol[K, V]):
         """Entries whose serialised key begins with ``prefix``."""
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
+        """Returns the approximate number of entries."""

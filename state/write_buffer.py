@@ -4,8 +4,8 @@ All that a task changes between two commits is here, and only here: the store on
 is also Kafka Streams' record cache. If caching is on, an update waits in ``dirty`` until the commit flushes it, so that
 downstream and the changelog see one update per key; if it is off, they see each at once.
 
-Keys are serialised bytes, because that is what equality and order of keys mean in Kafka Streams. Values are objects,
-serialised once per commit.
+Keys are serialised bytes, because Kafka Streams compares and orders keys by their bytes. Values are objects, serialised
+once per commit.
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ from penstock.topology.physical.topology import ProcessorNode
 def times_of_commit(program: TaskProgram, offsets: Mapping[TopicPartition, CommittedOffset]) -> dict[str, int]:
     """Returns the largest time (ms) that each store's operators had seen, by store; −1 if none is known.
 
-    It is the time that they remember. Those that remember none had the time of the topics whose records reach them, or
-    of the operators before them. What else the task reads may be far ahead: it does not count, nor do operators that
-    only look into a store. But rows with a TTL expire by the time of all that the task reads.
+    An operator may remember its time in the metadata of the offsets. The time of an operator that does not is the
+    largest of the topics and operators whose records reach it. Other topics that the task reads may be far ahead: they
+    do not count, nor do operators that only look into a store. But rows with a TTL expire by the time of all topics
+    that the task reads.
     """
     found = [decode_remembered(offset.metadata) for offset in offsets.values()]
 

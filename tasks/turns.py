@@ -38,10 +38,11 @@ class _Side:
 
 def take_turns(group: PartitionGroup, queue: RecordQueue, end: int, most: int, context: TaskContext) -> int:
     """Process records of ``queue``, which was polled from ``group`` for the run up to ``end``, and of the only other
-    one, in the order of the group; at most ``most``. Both are in the group again then. Returns the number processed, 0
-    if the records do not alternate, or have headers.
+    queue of the group, in the order of the group: at most ``most`` records. Afterwards each of the two that has records
+    left is in the group again. Returns the number of records processed: 0, and nothing changes, if the records do not
+    alternate, or have headers.
 
-    It is one loop over both: a run for each record, with what that keeps, and a heap cost 2 µs a record more.
+    It is one loop over both queues: a run for each record, and a heap, would cost 2 µs more per record.
     """
     if most < _FEWEST_RECORDS or not 0 < end - queue.index < _SHORT_RUN:
         return 0

@@ -1,4 +1,4 @@
-"""Run a topology record by record, without a broker. Mirrors ``org.apache.kafka.streams.TopologyTestDriver``."""
+"""Runs a topology record by record, without a broker. Mirrors ``org.apache.kafka.streams.TopologyTestDriver``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from penstock.topology.physical.topology import SinkNode, SourceNode, Topology, 
 K = TypeVar("K")
 V = TypeVar("V")
 _MOST_ROUNDS = 10_000
-"""Rounds in a row in which records may come back to the topology that wrote them."""
+"""The most rounds in a row in which the topology may write records to its own source topics."""
 
 
 class TopologyTestDriver(StoreAccess):
@@ -48,15 +48,15 @@ class TopologyTestDriver(StoreAccess):
     of two records. The wall clock moves only by :meth:`advance_wall_clock_time`. As in Kafka Streams, one task means
     one stream time for all: results may differ from those of a cluster if records come late.
 
-    The driver also looks for what would go wrong live in silence, and raises RuleBrokenError: a function that changes
-    what it was given, or returns a coroutine; a value in a store that does not come back from its serde as it was.
-    After each commit stores forget their objects: the program continues with what a restart would find. A store
-    of the program's own must have written to its changelog what it put to its rows; the processor of a read-only store
-    must have put what its topic has.
+    The driver also checks for mistakes that a live application would not notice, and raises RuleBrokenError: a function
+    changes its arguments, or returns a coroutine; the serde of a store changes a value. After each commit stores forget
+    their objects, so the program continues with the values that a restart would find. A store of the program's own must
+    write the same rows to its changelog as to its store; the processor of a read-only store must put the records of its
+    topic unchanged.
 
-    A record of a global store's topic, piped in or written by the program, is in the store at once. What the program
-    writes to a source topic of its own is processed before the call returns; if that never ends (it would not in a live
-    application either), an error reports it.
+    A record of a global store's topic, piped in or written by the program, is in the store at once. Records that the
+    program writes to a source topic of its own are processed before the call returns; if that never ends (it would not
+    in a live application either), an error reports it.
 
     ``config`` needs no ``application.id``. ``initial_wall_clock_ms`` is in ms since the epoch, or a ``datetime`` with a
     time zone; the default is 0 (in Kafka Streams, the current time). Close the driver, or use it in a
@@ -157,7 +157,7 @@ class TopologyTestDriver(StoreAccess):
         return set(self._collector.produced)
 
     def pipe(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
-        """Pipe one record in, as bytes. A negative ``timestamp`` is that of a record which its writer gave none: the
+        """Pipe one record in, as bytes. A negative ``timestamp`` means that the record's writer gave it none: the
         timestamp extractor decides. Raises RecordError when the record cannot be handled, RuleBrokenError when the
         program breaks a rule; then the driver has ended."""
         self._check_running()
@@ -192,7 +192,7 @@ class TopologyTestDriver(StoreAccess):
         return replace(metrics, dropped_records_total=dropped)
 
     def close(self) -> None:
-        """Close processors and stores. Idempotent. What was written can still be read."""
+        """Close processors and stores. Idempotent. Results that were written can still be read."""
         if not self._closed:
             self._closed = True
             with closing(self._globals):

@@ -18,7 +18,7 @@ _AGAIN_S = 0.5
 
 
 def ask_coordinator(coordinator: Any, method: str, *arguments: Any) -> Any:
-    """Call an idempotent method of the coordinator, also while it is being restarted; None when it is gone.
+    """Call an idempotent method of the coordinator, also while it is being restarted. Returns None if it is gone.
 
     Raises ApplicationStateError when it does not answer.
     """
@@ -42,21 +42,22 @@ class ActorChanges:
     _coordinator: Any
 
     def add_stream_actor(self) -> str | None:
-        """Start another stream actor; its id. It gets tasks when Ray has a CPU for it. Mirrors ``addStreamThread``.
+        """Start another stream actor; returns its id. It gets tasks when Ray has a CPU for it. Mirrors
+        ``addStreamThread``.
 
-        None when that is not possible: the application is neither RUNNING nor REBALANCING, each task has an actor for
-        itself, or there are as many as ``max.stream.actors`` allows. Raises ApplicationStateError when the coordinator
-        does not answer.
+        Returns None if that is not possible: the application is neither RUNNING nor REBALANCING, each task (with
+        standbys: the task and each of its standbys) has an actor of its own already, or ``max.stream.actors`` would be
+        exceeded. Raises ApplicationStateError if the coordinator does not answer.
         """
         return self._change(1)
 
     def remove_stream_actor(self, timeout_s: float = 60.0) -> str | None:
-        """End a stream actor: one that leaves the fewest tasks to the others. It commits and closes its stores; the
-        others take its tasks. Returns its id when it has ended. Mirrors ``removeStreamThread``.
+        """End a stream actor, which the coordinator chooses (docs/SCALING.md). The actor commits and closes its stores;
+        the others take its tasks. Returns its id when it has ended. Mirrors ``removeStreamThread``.
 
-        None when that is not possible: the application is neither RUNNING nor REBALANCING, or there would be none, or
-        fewer than ``min.stream.actors``. Raises ApplicationStateError when it has not ended after ``timeout_s``: it
-        will.
+        Returns None if that is not possible: the application is neither RUNNING nor REBALANCING, or no actor would be
+        left, or fewer than ``min.stream.actors``. Raises ApplicationStateError if the actor has not ended after
+        ``timeout_s`` seconds; it still ends later.
         """
         removed = self._change(-1)
         deadline = time.monotonic() + timeout_s

@@ -1,7 +1,7 @@
-"""Audit lines of what commands and programs do to an application through Ray: pause, scale, stop.
+"""Audit lines of the operations by which commands and programs change an application through Ray: pause, scale, stop.
 
 They are in the coordinator's log. The calling process names its user itself: Ray knows which processes may use the
-cluster, and not whose they are.
+cluster, but not their users.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def caller() -> str:
 
 
 def audit(coordinator: Any | None, what: str, outcome: str) -> None:
-    """Have the coordinator log that this process did ``what``, and what came of it. Waits for nothing; without a
-    coordinator there is nobody to log it."""
+    """Have the coordinator log that this process did ``what``, and the outcome. Does not wait; without a coordinator
+    nothing is logged."""
     if coordinator is not None:
         coordinator.operated.options(max_task_retries=0).remote(caller(), what, outcome)

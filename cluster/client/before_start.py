@@ -1,4 +1,4 @@
-"""The functions that an application is given before it starts: to be called on its states, its restores, its errors."""
+"""Sets the listeners and handlers of an application before its start: for its states, its restores, its errors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class BeforeStart:
     def set_state_listener(self, listener: StateListener | None) -> None:
         """Have ``listener(new, old)`` called at each change of state. Mirrors ``setStateListener``.
 
-        It is called in a thread of its own, one change after the other, first with the old state CREATED; what it
-        raises is logged. A change that is undone within 0.1 s may be left out. When ``close`` returns, the listener has
-        been called for the end, unless that took longer than ``close`` was given. None removes the listener. Raises
-        ApplicationStateError after ``start``, and TopologyError for what cannot be called with these arguments.
+        It is called in a thread of its own, one change after the other, first with the old state CREATED; its
+        exceptions are logged. A change that is undone within 0.1 s may be left out. When ``close`` returns, the
+        listener has been called for the end, unless that took longer than the time limit of ``close``. None removes the
+        listener. Raises ApplicationStateError after ``start``, and TopologyError for an object that cannot be called
+        with these arguments.
         """
         self._refuse_after_start("the state listener")
         if listener is not None:
@@ -47,7 +48,7 @@ class BeforeStart:
         ``setGlobalStateRestoreListener``.
 
         A copy of it is called in each stream actor, not here, so it must be picklable. None removes the listener.
-        Raises ApplicationStateError after ``start``, and TopologyError for what is no StateRestoreListener.
+        Raises ApplicationStateError after ``start``, and TopologyError for an object that is no StateRestoreListener.
         """
         self._refuse_after_start("the restore listener")
         _check_kind("set_global_state_restore_listener", listener, StateRestoreListener)
@@ -57,21 +58,20 @@ class BeforeStart:
         """Have ``listener`` called for each store of a standby (KIP-988). Mirrors ``setStandbyUpdateListener``.
 
         A copy of it is called in each stream actor, not here, so it must be picklable. None removes the listener.
-        Raises ApplicationStateError after ``start``, and TopologyError for what is no StandbyUpdateListener.
+        Raises ApplicationStateError after ``start``, and TopologyError for an object that is no StandbyUpdateListener.
         """
         self._refuse_after_start("the standby update listener")
         _check_kind("set_standby_update_listener", listener, StandbyUpdateListener)
         self._spec = replace(self._spec, standby_listener=listener)
 
     def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler | None) -> None:
-        """Have ``handler(exception)`` decide what becomes of the application when a stream actor fails, by returning
-        one of :class:`~penstock.common.handlers.UncaughtExceptionResponse`. Mirrors ``setUncaughtExceptionHandler``
-        (KIP-671).
+        """Have ``handler(exception)`` decide what happens to the application when a stream actor fails: it returns an
+        :class:`~penstock.common.handlers.UncaughtExceptionResponse`. Mirrors ``setUncaughtExceptionHandler`` (KIP-671).
 
         A copy of it is called once, in the stream actor that fails, or in the coordinator if that has an error, so it
         must be picklable. Without a handler, or if it raises or returns anything else, the application ends in ERROR
         (SHUTDOWN_CLIENT), as it always does after an error of the coordinator. None removes the handler. Raises
-        ApplicationStateError after ``start``, and TopologyError for what cannot be called with this argument.
+        ApplicationStateError after ``start``, and TopologyError for an object that cannot be called with this argument.
         """
         self._refuse_after_start("the uncaught exception handler")
         if handler is not None:

@@ -1,4 +1,4 @@
-"""Options for closing an application: the time that it may take, and whether it leaves its consumer group."""
+"""Options for closing an application: a time limit, and leaving the consumer group."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CloseOptions:
     """
 
     class GroupMembershipOperation(Enum):
-        """Decides what becomes of the static member in the consumer group.
+        """The choice between staying in the consumer group after the close, and leaving it.
 
-        ``REMAIN_IN_GROUP``, the default: it stays until ``consumer.session.timeout.ms`` has passed, so that a start
-        until then takes it again without a rebalance. ``LEAVE_GROUP``: it is free at once, for other clusters in the
-        group, a reset or a backfill.
+        ``REMAIN_IN_GROUP``, the default: the static member stays until ``consumer.session.timeout.ms`` has passed. An
+        application that starts before then becomes that static member again without a rebalance. ``LEAVE_GROUP``: the
+        static member leaves at once, which frees the group for other clusters in it, a reset or a backfill.
         """
 
         LEAVE_GROUP = "LEAVE_GROUP"
@@ -33,20 +33,20 @@ class CloseOptions:
 
     @staticmethod
     def timeout(timeout_s: float) -> CloseOptions:
-        """Limit the time that it may take."""
+        """Returns options that limit the time that ``close`` may take."""
         return CloseOptions(timeout_s)
 
     @staticmethod
     def group_membership_operation(operation: GroupMembershipOperation) -> CloseOptions:
-        """Decide whether it leaves the group."""
+        """Returns options that decide if ``close`` leaves the consumer group. Raises TypeError."""
         return CloseOptions().with_group_membership_operation(operation)
 
     def with_timeout(self, timeout_s: float) -> CloseOptions:
-        """Limit the time that it may take."""
+        """Returns a copy with another time limit."""
         return replace(self, timeout_s=timeout_s)
 
     def with_group_membership_operation(self, operation: GroupMembershipOperation) -> CloseOptions:
-        """Decide whether it leaves the group."""
+        """Returns a copy with another decision on leaving the consumer group. Raises TypeError."""
         if not isinstance(operation, CloseOptions.GroupMembershipOperation):
             raise TypeError(
                 "LEAVE_GROUP or REMAIN_IN_GROUP of CloseOptions.GroupMembershipOperation is needed, not "
@@ -56,5 +56,5 @@ class CloseOptions:
 
     @property
     def leaves(self) -> bool:
-        """True if it leaves the group."""
+        """True if ``close`` leaves the consumer group."""
         return self.operation is CloseOptions.GroupMembershipOperation.LEAVE_GROUP

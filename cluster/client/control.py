@@ -1,4 +1,4 @@
-"""Calls of a driver to applications that run, or have run: look, pause, stop, end."""
+"""Calls of a driver to applications that run, or have run: status, pause, stop, clean-up."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ def refuse_if_running(application_id: str) -> None:
 
 
 def status_of(coordinator: Any) -> ApplicationStatus | None:
-    """Returns what the coordinator knows; None when it is gone.
-
-    Raises CoordinatorSilentError when it does not answer, or is being restarted.
+    """Returns the status that the coordinator has; None if the coordinator is gone. Raises CoordinatorSilentError when
+    it does not answer, or is being restarted.
     """
     try:
         status: ApplicationStatus = ray.get(coordinator.status.remote(), timeout=_STATUS_S)
@@ -106,8 +105,8 @@ _RENAME = ", or give this one another application.id"
 def remove_ended(
     application_id: str, where: str = "this Ray cluster", topology: str | None = None, otherwise: str = ""
 ) -> None:
-    """End what an application that has ended left behind. Raises ApplicationStateError when it runs, with what differs
-    when that is another ``topology`` than the one described; ``otherwise`` names one more way out."""
+    """End the actors that an ended application has left. Raises ApplicationStateError if it runs, with the differences
+    if it runs another topology than the one that ``topology`` describes; ``otherwise`` names one more thing to do."""
     coordinator = find_coordinator(application_id)
     _refuse_live(application_id, coordinator, where, f"{_DEPLOY}{otherwise}{_RENAME}", topology)
     end_actors(application_id, coordinator)
@@ -138,9 +137,9 @@ def _difference(coordinator: Any, topology: str | None) -> str:
 def stop_application(application_id: str, timeout_s: float, leave: bool = False) -> ApplicationStatus | None:
     """Drain, commit, end every actor of the application, and, with ``leave``, leave its consumer group.
 
-    Returns the last status, also when another command stopped the application at the same time; None when it did not
-    end in time and its actors were ended without a commit. Raises ApplicationStateError when its coordinator was ended
-    by force while actors still worked.
+    Returns the last status, also if another command stopped the application at the same time; None if it did not end in
+    time and its actors were ended without a commit. Raises ApplicationStateError if its coordinator was ended by force
+    while actors still worked.
     """
     coordinator = find_coordinator(application_id)
     try:
@@ -193,10 +192,9 @@ def _left(application_id: str) -> ApplicationStatus:
 
 
 def end_actors(application_id: str, coordinator: Any | None) -> None:
-    """End what is left of an application: HTTP server, coordinator, stream actors, in this order. Idempotent.
-
-    ``coordinator`` is the one that the caller has looked at, None if there was none: if another has taken its place
-    meanwhile, the application was started again, and all that bears its name belongs to that start.
+    """End the actors that are left of an application: HTTP server, coordinator, stream actors, in this order.
+    Idempotent. ``coordinator`` is the one that the caller has asked, None if there was none. If there is another one
+    now, the application was started again, and all actors with its name belong to that start.
     """
     server, actors = find_http_actor(application_id), StreamActorHandle.find(application_id)
     # Looked for last: whatever was found before it is older than any coordinator that comes later.

@@ -37,8 +37,8 @@ def running_version(application_id: str) -> Running:
 
 
 def begin_rollout(running: Running, app: KafkaStreams, watch_s: float) -> int:
-    """Roll ``app`` out in place of what runs; the number of this version. Raises ApplicationStateError if that is
-    refused, and ConfigError when the program cannot be sent."""
+    """Roll out ``app`` in place of the version that runs; returns the number of the new version. Raises
+    ApplicationStateError if that is refused, and ConfigError if the program cannot be sent."""
     wanted = Deployment(pickled_with_code(app._spec), running.last, version(), watch_s, uuid.uuid4().hex)
     refused: str | None = _asked(app.application_id, running.coordinator, "deploy", wanted)
     outcome = "begun" if refused is None else f"refused: {refused}"

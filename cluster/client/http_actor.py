@@ -28,7 +28,7 @@ _STOP_S = 10.0
 
 
 class HttpActor:
-    """Serves from its first moment, so that a restart by Ray needs nobody's help."""
+    """The Ray actor of the HTTP server. It serves from its first moment, so that a restart by Ray is enough."""
 
     def __init__(self, application_id: str, serve: Serve, settings: ServerSettings) -> None:
         identify(application_id, "http")
@@ -41,7 +41,7 @@ class HttpActor:
         self._announcing: asyncio.Task[None] | None = None
 
     async def address(self) -> str:
-        """Returns the address at which it listens, once it does. Raises the error that keeps it from listening."""
+        """Returns the address at which it listens, when it does. Raises the error that prevents it."""
         return await asyncio.shield(self._address)
 
     async def process(self) -> Process:
@@ -80,8 +80,8 @@ class HttpActor:
 def start_http(application_id: str, settings: ServerSettings, serve: Serve) -> tuple[Any, str]:
     """Start the server of an application on this node; returns the actor and its address.
 
-    Raises ConfigError when it cannot listen there, and ApplicationStateError when it cannot be started; nothing is left
-    behind then.
+    Raises ConfigError if it cannot listen there, and ApplicationStateError if it cannot be started; then nothing of it
+    is left.
     """
     here = ray.get_runtime_context().get_node_id()
     remote: Any = ray.remote(HttpActor).options(

@@ -1,4 +1,4 @@
-"""``KafkaStreams``: what a user holds of an application."""
+"""``KafkaStreams``: the object by which a user starts, queries and ends an application."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """``close()``; what the block raised is passed on to its caller."""
+        """``close()``; an exception of the block propagates."""
         self.close()
 
     @property
@@ -110,11 +110,11 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
 
     @staticmethod
     def connect(application_id: str) -> RunningApplication:
-        """An application that another process has started, to ask its stores, status and metrics from here.
+        """Connects to an application that another process has started, to query its stores, status and metrics.
 
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster on this machine that
-        has the application. Kafka Streams leaves this to the program, which has to ask each instance by a protocol of
-        its own. Raises ApplicationStateError, naming the applications there are, if none is called that.
+        has the application. In Kafka Streams a program has to ask each instance by a protocol of its own. Raises
+        ApplicationStateError, which names the applications that run, if there is none of this id.
         """
         return RunningApplication.connect(application_id)
 
@@ -123,28 +123,30 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Check that the program can be sent to the cluster, and that the broker answers, and takes the settings of
-        internal topics and the session time-out. The topics must fit, no internal one be lost, and no backfill be half
-        done; and ``state.dir`` can be written, if the application would start on this machine. Raises what ``start``
-        raises of these; starts nothing.
+        """Make the checks of ``start``, without starting: the program can be sent to the cluster; the broker answers,
+        and accepts the settings of internal topics and the session time-out; the topics fit, no internal topic is lost,
+        and no backfill is half done; ``state.dir`` can be written, if the application would start on this machine.
+        Raises the same errors as ``start``.
         """
         check_application(self._spec, self._clients)
 
     def start(self, serve: bool = True, take_over: bool = False) -> None:
-        """Start the application in the Ray cluster; returns when its coordinator exists, before the first record.
+        """Start the application in the Ray cluster; returns when its coordinator exists, before the first record is
+        processed.
 
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster that ``ray start``
         started on this machine, else to a new one that lives as long as this process. Serves HTTP at
         ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
-        ``status().http_address`` says where. ``take_over`` ends an application of the same id in another Ray cluster,
-        else the start is refused: where this start makes a new Ray cluster, one on this machine is stopped there as by
-        ``penstock stop`` (120 s at most); one of the same state directory elsewhere ends in ERROR.
+        ``status().http_address`` says where. If the application runs in another Ray cluster, the start may be refused;
+        ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this machine is
+        stopped as by ``penstock stop`` (120 s at most). One with the same state directory that could not be stopped
+        ends in ERROR (docs/LIFECYCLE.md).
 
-        When it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError
-        (within 10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an
-        internal topic that is lost although offsets are committed), TopologyError, ConfigError when
-        ``application.server`` cannot be listened on, or not without TLS and tokens, and ApplicationStateError when
-        the application runs already, is closed, or a backfill of it is unfinished.
+        If it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError (within
+        10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an internal
+        topic that is lost although offsets are committed), TopologyError, ConfigError when ``application.server``
+        cannot be listened on, or not without TLS and tokens, and ApplicationStateError when the application runs
+        already, is closed, or a backfill of it is unfinished.
         """
         with self._life:
             if self._closed:
@@ -164,7 +166,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
                 self._watcher = StateWatcher(self.application_id, self._listener, self.state)
 
     def _server(self) -> Serve | None:
-        """The function that serves HTTP. ``cluster/`` knows none: ``penstock.KafkaStreams`` has one."""
+        """The function that serves HTTP. There is none in ``cluster/``; ``penstock.KafkaStreams`` has one."""
         return None
 
     def _start_actors(self, server: Serve | None, settings: ServerSettings | None) -> Any:
@@ -208,12 +210,13 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return metrics_of(self.status())
 
     def pause(self) -> None:
-        """Let no task process records or punctuate; before ``start``: from the start on. Mirrors ``pause`` (KIP-834).
+        """Keep all tasks from processing records and punctuating; before ``start``: from the start on. Mirrors
+        ``pause`` (KIP-834).
 
-        When it returns, every stream actor that answers has stopped, and what they had done is committed as usual.
-        Tasks are assigned and restored, the group session continues, queries are answered, and the state stays as
-        it is. Holds, over restarts of actors, until ``resume``. Raises ApplicationStateError when the application has
-        ended, or its coordinator does not answer.
+        When it returns, every stream actor that answers has stopped processing. Records that were processed before are
+        committed as usual. Tasks are assigned and restored, the group session continues, queries are answered, and the
+        pause does not change the state. It holds until ``resume``, also over restarts of actors. Raises
+        ApplicationStateError when the application has ended, or its coordinator does not answer.
         """
         self._pause(True)
 
@@ -230,7 +233,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         control.pause_application(self.application_id, self._coordinator, paused)
 
     def is_paused(self) -> bool:
-        """True if it is paused, no matter by whom. Mirrors ``isPaused``."""
+        """Returns True if it is paused, by this or by another process. Mirrors ``isPaused``."""
         return self.status().paused if self._coordinator is not None else self._spec.paused
 
     def wait_until_running(self, timeout_s: float = 60.0) -> None:
@@ -265,8 +268,8 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         for the first. Before ``start`` it makes the application NOT_RUNNING; one that is in ERROR stays there. It stays
         in its consumer group, as in Kafka Streams, unless CloseOptions say that it leaves.
 
-        False when it took longer than ``timeout_s``: the actors were then ended without a commit, and what they did
-        since the last one is done again at the next start (or another thread still closes it).
+        Returns False if it took longer than ``timeout_s`` seconds: then the actors were ended without a commit, and
+        records since their last commit are processed again at the next start (or another thread still closes it).
         """
         options = timeout_s if isinstance(timeout_s, CloseOptions) else CloseOptions(timeout_s)
         timeout_s = options.timeout_s

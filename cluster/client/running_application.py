@@ -1,4 +1,4 @@
-"""``RunningApplication``: an application that another process has started, as a program asks it."""
+"""``RunningApplication``: queries an application that another process has started."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class RunningApplication(StoreAccess):
         with ps.KafkaStreams.connect("word-count") as running:
             print(running.state(), running.store("counts").get("import"))
 
-    It asks and changes nothing: stores, state, status and metrics. Its methods may be called from any thread. The code
-    of the program's serdes and values must be importable here.
+    It only reads: stores, state, status and metrics. Its methods may be called from any thread. The code of the
+    program's serdes and values must be importable here.
     """
 
     def __init__(self, application_id: str) -> None:
@@ -75,8 +75,8 @@ class RunningApplication(StoreAccess):
         return metrics_of(self.status())
 
     def close(self) -> None:
-        """End the views of stores that it gave. The application continues, and so does this process' connection to
-        Ray. Idempotent."""
+        """End the views of stores that it has returned. The application continues, and so does this process' connection
+        to Ray. Idempotent."""
         self._closed = True
         self._end_views()
 

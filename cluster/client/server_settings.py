@@ -1,7 +1,7 @@
 """Settings of the HTTP server: its address, its certificate, and the permissions of its clients.
 
-Read where an application is started, from its configuration, files and environment; what travels from there to the
-server holds no token, only by what each is known.
+They are read where an application is started, from its configuration, files and environment. The settings that are sent
+to the server have no token, but only the hash of each.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Scope(StrEnum):
     OPERATE = "operate"
 
     def allows(self, wanted: Scope) -> bool:
-        """True if this is enough."""
+        """Returns True if this scope includes ``wanted``."""
         return self is Scope.OPERATE or wanted is Scope.READ
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token that is known. Tokens are long and random, so that their hash does not give them away. ``name`` is how
-    the log calls its owner."""
+    """A known token. Tokens are long and random, so that their hash does not reveal them. ``name`` is the name of its
+    owner in the log."""
 
     scope: Scope
     digest: bytes = field(repr=False)
@@ -58,7 +58,8 @@ class Token:
 
 
 def token_of(tokens: Iterable[Token], presented: bytes) -> Token | None:
-    """The token that was presented; None if it is not known. Takes as long for each."""
+    """Returns the known token that equals ``presented``; None if there is none. The time that it takes does not depend
+    on the token."""
     digest = hashlib.sha256(presented).digest()
     found: Token | None = None
     for token in tokens:
@@ -69,8 +70,8 @@ def token_of(tokens: Iterable[Token], presented: bytes) -> Token | None:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """The address and the security of the server. Without ``tokens`` everybody may do everything: :meth:`check` makes
-    sure that nobody elsewhere can."""
+    """The address and the security of the server. Without ``tokens`` every client may do everything: :meth:`check`
+    ensures that no other machine can reach it then."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -83,9 +84,8 @@ class ServerSettings:
 
     @classmethod
     def of(cls, config: StreamsConfig, environment: Mapping[str, str] = os.environ) -> ServerSettings:
-        """Returns what ``config`` says, with the tokens of its file, else of the environment.
-
-        Raises ConfigError for what is wrong or missing, files that cannot be read among it.
+        """Returns the settings of ``config``, with the tokens of its file, else of the environment. Raises ConfigError
+        for wrong or missing settings, and for files that cannot be read.
         """
         host, port = host_and_port(config.application_server)
         certificate = config.application_server_ssl_certificate_location
@@ -109,7 +109,7 @@ class ServerSettings:
         return settings
 
     def check(self, address: str) -> None:
-        """Raise ConfigError if others can reach ``address``, and this lacks what keeps strangers away."""
+        """Raise ConfigError if other machines can reach ``address``, and there is no TLS or no token."""
         if ipaddress.ip_address(address.partition("%")[0]).is_loopback or (self.tokens and self.certificate):
             return
         missing = [] if self.certificate else [f"TLS ({_CERTIFICATE}, {_KEY})"]

@@ -1,4 +1,4 @@
-"""Finds before a start what would end an application soon after it."""
+"""Finds, before a start, errors that would end an application soon after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LIST_AGAIN_S = 0.5
 
 
 def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
-    """Raise what a start would raise of the program, ``state.dir``, topics and clients: StreamsError."""
+    """Raise the StreamsErrors that a start would raise about the program, ``state.dir``, topics and clients."""
     pickled_program(spec)
     # In another cluster the directory is on other machines.
     if not ray.is_initialized() and named_address() is None:

@@ -30,11 +30,12 @@ class StateWatcher:
         self._thread.start()
 
     def report(self, state: ApplicationState) -> None:
-        """Say where the application is. From the first time on nothing is looked at any more."""
+        """Take ``state`` as the state of the application. From the first call on, the watcher does not poll any
+        more."""
         self._reported.put(state)
 
     def join(self, timeout_s: float) -> None:
-        """Wait until the listener has heard of the end; not in the listener itself."""
+        """Wait until the listener was called for the end; does not wait in the listener itself."""
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout_s)
 
@@ -68,7 +69,7 @@ class StateWatcher:
         return None
 
     def _enter(self, seen: ApplicationState) -> None:
-        """Call the listener with each state on the way: one that came and went between two looks is not left out."""
+        """Call the listener with each state on the way, also with one that began and ended between two polls."""
         if seen is self._state:
             return
         # What no way leads to is what a restarted coordinator begins with, unless it is the end.

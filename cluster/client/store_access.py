@@ -1,4 +1,4 @@
-"""The stores of an application as a program asks them: for the process that started it, and for any other."""
+"""Queries of an application's stores by a program: in the process that started it, or in any other."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class StoreShape(NamedTuple):
-    """The kind of a store, and the names of the :class:`QueryableStoreTypes` that it can be asked as."""
+    """The kind of a store, and the names of the :class:`QueryableStoreTypes` by which it can be queried."""
 
     kind: str
     views: Collection[str]
 
 
 class StoreAccess(ABC):
-    """The part of an application that asks its stores: ``KafkaStreams`` and ``RunningApplication`` have it."""
+    """The part of ``KafkaStreams`` and ``RunningApplication`` that queries stores."""
 
     _reader: StoreReader | None
     _viewing: threading.Lock
@@ -75,16 +75,17 @@ class StoreAccess(ABC):
     ) -> Any:
         """A read-only view of a state store, over all tasks; ``close`` ends it. Mirrors interactive queries.
 
-        ``type``: one of :class:`QueryableStoreTypes`; without one it is ``key_value_store()``. ``position_bound``: what
-        the view gives must not be older than that (KIP-796). A store that has not come there gets ``wait_s``, then its
-        calls raise NotUpToBoundError, or PositionError if it can never come there. ``stale_stores``: while a task
-        moves, restores or does not answer, a standby may answer, or the task with what it has so far, which may lack
-        the newest (KIP-535); not with a bound. ``partition``: the only one that answers, as by
-        ``StoreQueryParameters.withPartition`` (KIP-562); keys of others are absent then.
+        ``type``: one of :class:`QueryableStoreTypes`; without one it is ``key_value_store()``. ``position_bound``:
+        answers must not be older than that (KIP-796). A store that has not reached the bound has ``wait_s`` seconds to
+        do so; then calls raise NotUpToBoundError, or PositionError if it can never reach it. ``stale_stores``: while a
+        task moves, restores or does not answer, a standby may answer, or the task itself from the rows that it has so
+        far; such an answer may lack the newest updates (KIP-535). It cannot be used with a bound. ``partition``: the
+        only partition that answers, as by ``StoreQueryParameters.withPartition`` (KIP-562); then keys of other
+        partitions are absent.
 
-        Raises UnknownStateStoreError naming the stores there are, also for a partition that the store does not have
-        (when it is asked), UnknownQueryError for a store that is of another
-        kind, and ApplicationStateError, with the cause, when the application is not started, or has ended.
+        Raises UnknownStateStoreError, which names the existing stores, UnknownQueryError for a store of another kind,
+        and ApplicationStateError, with the cause, if the application is not started, or has ended. A query of a
+        partition that the store does not have raises UnknownStateStoreError, too.
         """
         kind, views = self._shape_of(name)
         wanted = type or QueryableStoreTypes.key_value_store()
@@ -93,9 +94,8 @@ class StoreAccess(ABC):
         return wanted.of(kind, views, questions)
 
     def query(self, request: StateQueryRequest) -> StateQueryResult:
-        """The answer to a question, with the position that it is as new as. Mirrors interactive queries v2 (KIP-796).
-
-        Raises what :meth:`store` and its calls do, and TypeError for what is no whole request.
+        """Returns the answer to a question, with the position of the store. Mirrors interactive queries v2 (KIP-796).
+        Raises the errors of :meth:`store` and of its views, and TypeError for a request without a query.
         """
         if not isinstance(request, StateQueryRequest):
             raise TypeError(
@@ -106,8 +106,8 @@ class StoreAccess(ABC):
         return answer(self._store_reader(), request)
 
     def query_metadata_for_key(self, store: str, key: Any) -> KeyQueryMetadata:
-        """The partition of ``key`` in a store, and the stream actors that have it. Mirrors ``queryMetadataForKey``
-        (KIP-535). No query needs it: any process may ask for any key.
+        """Returns the partition of ``key`` in a store, and the stream actors that have it. Mirrors
+        ``queryMetadataForKey`` (KIP-535). No query needs it: any process may ask for any key.
 
         Raises UnknownStateStoreError, SerializationError for a key that the store's serde refuses, and
         ApplicationStateError if the application does not run.
@@ -117,9 +117,9 @@ class StoreAccess(ABC):
         return reader.run(store, lambda: reader.queries.key_metadata(store, key))
 
     def streams_metadata_for_store(self, store: str) -> tuple[StreamsMetadata, ...]:
-        """Every stream actor that has a part of a store, or a standby of one, with all that it has. Mirrors
-        ``streamsMetadataForStore``. Raises UnknownStateStoreError, and ApplicationStateError if the application does
-        not run."""
+        """Returns every stream actor that has a part of a store, or a standby of one, with all its tasks and standbys.
+        Mirrors ``streamsMetadataForStore``. Raises UnknownStateStoreError, and ApplicationStateError if the application
+        does not run."""
         self._shape_of(store)
         reader = self._store_reader()
         return reader.run(store, lambda: reader.queries.actors_with(store))

@@ -253,7 +253,7 @@ class Coordinator(CoordinatorView):
         actor = self._actors.get(event.actor_id)
         if actor is None or actor.phase is Phase.FENCING:
             return  # given up before, and its tasks wait for the fence
-        may_write_s = event.may_write_s  # nothing is left that it could end in good order
+        may_write_s = event.may_write_s  # it has failed: it cannot commit and close any more
         self._out.append(KillActor(event.actor_id))
         disk = self._unfit.failed(event.disk_of, event.error) if event.disk_of and self.state.is_live else []
         if disk:

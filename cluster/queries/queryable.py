@@ -51,8 +51,8 @@ class QueryableStoreType(Generic[T]):
 class QueryableStoreTypes:
     """The views that ``KafkaStreams.store`` gives. Mirrors ``QueryableStoreTypes``, which has none of versioned stores.
 
-    Those of timestamped stores give values as :class:`ValueAndTimestamp`; the others give the values alone, of
-    timestamped stores, too.
+    Views of timestamped stores return values as :class:`ValueAndTimestamp`; the others return values without
+    timestamps, of timestamped stores, too.
     """
 
     @staticmethod
@@ -107,7 +107,7 @@ def _is_a(kind: type[AnyStoreBuilder], builder: AnyStoreBuilder) -> bool:
 
 
 def views_of(builder: AnyStoreBuilder) -> tuple[str, ...]:
-    """The names of the :class:`QueryableStoreTypes` that a store can be asked as."""
+    """Returns the names of the :class:`QueryableStoreTypes` by which a store can be queried."""
     return tuple(each.name for each in _all() if each.accepts(builder))
 
 

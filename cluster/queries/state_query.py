@@ -17,8 +17,8 @@ from penstock.common.shown import shown_with_type
 class StateQueryRequest:
     """A question to a store, whose keys are objects. Mirrors ``StateQueryRequest`` (KIP-796).
 
-    ``wait_s``: seconds that the store is given to come to ``position_bound``. ``partitions``: those of the store that
-    are asked; None for all that may have a part of the answer.
+    ``wait_s``: seconds that the store has to reach ``position_bound``. ``partitions``: those of the store that are
+    asked; None: all that may have a part of the answer.
     """
 
     store_name: str
@@ -53,7 +53,7 @@ class InStore:
     name: str
 
     def with_query(self, query: Query) -> StateQueryRequest:
-        """Returns the question. Raises TypeError for what is none."""
+        """Returns the question with ``query``. Raises TypeError for an object that is no query."""
         if not isinstance(query, Query):
             raise TypeError(f"with_query needs a query, such as KeyQuery({query!r}), not {shown_with_type(query)}")
         return StateQueryRequest(self.name, query)

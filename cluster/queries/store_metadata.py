@@ -1,4 +1,4 @@
-"""The stream actors that have each part of a store, for programs that ask. Queries find them by themselves."""
+"""The stream actors that have each part of a store, for programs that want to know. Queries do not need this."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StreamsMetadata:
 
 
 def place_of(metadata: ApplicationMetadata, home: KeyHome) -> KeyQueryMetadata:
-    """The place of a key whose home that is."""
+    """Returns the place of a key from its ``home``: the tasks that may have it."""
     task = home.first[0]
     certain = len(home.first) == 1 and not home.others
     return KeyQueryMetadata(

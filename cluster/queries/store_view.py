@@ -1,4 +1,4 @@
-"""State stores as plain objects of the driver, typed by kind: what ``KafkaStreams.store`` gives."""
+"""Views of state stores, typed by kind, which ``KafkaStreams.store`` returns."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 
     Every call may raise UnknownStateStoreError, TaskNotReadyError (a task restores or moves: try again),
     NotUpToBoundError (the store has not come to the position that was demanded) or ApplicationStateError (the
-    application does not run, or was closed). Answers include what is not committed yet. Ranges go by serialised key,
-    both ends included, None is open; they are fetched page by page, not at one moment.
+    application does not run, or was closed). Answers include changes that are not committed yet. Ranges are ordered by
+    serialised key, both ends included, None is open; they are fetched page by page, not at one moment.
     """
 
     def get(self, key: K) -> V | None:
@@ -81,7 +81,7 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
         return value
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
-        """Returns the values of those ``keys`` that are there, by few calls to each actor. They are read one after the
+        """Returns the values of those ``keys`` that exist, by few calls to each actor. They are read one after the
         other, not at one moment. Raises TypeError for one key, a text or bytes, in place of several."""
         if isinstance(keys, (str, bytes)):
             raise TypeError(f"get_many takes several keys, not {shown_with_type(keys)}: write [{keys!r}]")
@@ -92,8 +92,8 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
     def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V]]:
         """Returns the entries from ``from_key`` to ``to_key``.
 
-        The order is that of the keys' bytes, in which a negative integer comes behind any that is not. If ``from_key``
-        comes behind ``to_key`` in it, there are no entries, and a warning is logged, as in Kafka Streams.
+        The order is that of the keys' bytes, in which negative integers come after all others. If ``from_key`` comes
+        after ``to_key`` in this order, there are no entries, and a warning is logged, as in Kafka Streams.
         """
         self._warn_of_order(from_key, to_key)
         return self._rows(RangeQuery(from_key, to_key))
@@ -227,8 +227,8 @@ class ReadOnlyVersionedKeyValueStore(_View, Generic[K, V]):
     """
 
     def get(self, key: K, as_of_timestamp: int | None = None) -> VersionedRecord[V] | None:
-        """Returns the latest version of ``key``, or the one that was valid at ``as_of_timestamp``; None when there was
-        none, or when that is longer ago than history is kept."""
+        """Returns the latest version of ``key``, or the one that was valid at ``as_of_timestamp``; None if there was
+        none, or if that time is before the history that is kept."""
         if as_of_timestamp is not None:
             as_of_timestamp = whole_ms(self.name, "as_of_timestamp", as_of_timestamp)
         entry: Any = self._questions.find_row(VersionedKeyQuery(key, as_of_timestamp))

@@ -31,7 +31,7 @@ class Leases:
         self._given_up: set[str] = set()
 
     def question_id(self, name: str) -> QuestionId:
-        """Returns the word for the next question to the actor."""
+        """Returns the id of the next question to the actor."""
         self._asked[name] += 1
         return QuestionId(self._incarnation, self._asked[name], self._answered.get(name, 0))
 

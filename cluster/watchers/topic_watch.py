@@ -123,15 +123,15 @@ class TopicWatch:
             "exist any more"
         )
         internal = (plan.repartition_topics | self._changelogs).intersection(missing)
-        mend = (
+        what_to_do = (
             f"stop the application; do not create the topic by hand, because its content is lost. Then {WAYS_OUT}"
             if internal
             else f"its reader waits {_GIVEN_UP_AFTER_S:.0f} s for it, then the application ends: create it again, "
             "and reset the application if its records were deleted"
         )
         if self.missing is None:
-            self._log.error("topic lost", topics=missing, mend=mend)
-        self.missing = f"{gone}; {mend}"
+            self._log.error("topic lost", topics=missing, what_to_do=what_to_do)
+        self.missing = f"{gone}; {what_to_do}"
 
     def _must_be_there(self, topic: str, plan: TaskPlan) -> bool:
         return topic in self._named or topic in plan.repartition_topics

@@ -13,7 +13,7 @@ from penstock.state.queries import end_of_prefix
 from penstock.state.row_formats import Entry
 from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import KeyValueStore, ValueAndTimestamp, taken
-from penstock.state.with_headers.views import ValuesWithHeaders
+from penstock.state.with_headers.views import ValueConverter
 from penstock.state.write_buffer import WriteBuffer
 
 
@@ -99,7 +99,7 @@ class TypedKeyValueStoreWithHeaders(TypedKeyValueStore):
 
     def __init__(self, buffer: WriteBuffer, keys: TypedKeys, context: StateStoreContext) -> None:
         super().__init__(buffer, keys, context.now)
-        self._values = ValuesWithHeaders(buffer.name, buffer.row_format, context)
+        self._values = ValueConverter(buffer.name, buffer.row_format, context)
 
     @override
     def _value(self, entry: Entry) -> Any:

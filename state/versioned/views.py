@@ -31,9 +31,9 @@ class VersionedKeyValueStore(Protocol[K, V]):
     All times are ms since 1970. A key has one value at a timestamp: a second ``put`` there replaces the first.
 
     **History.** The store's *observed stream time* is the largest timestamp it was ever given, in this run or before.
-    Its history retention is how far behind that time it can be queried, and how far behind it takes versions. A version
-    that is put later than that is dropped: that is logged, and counted by the metric ``dropped-records``; only the
-    changelog still gets it. The latest version of a key does not expire.
+    It can be queried, and takes versions, as far back from that time as its history retention. An older version that is
+    put is dropped, logged, and counted by the metric ``dropped-records``; only the changelog still gets it. The latest
+    version of a key does not expire.
 
     Keys may not be None. Until the commit a store holds the objects themselves. So an object that it returned, or that
     was put into it, must not be changed: put a new object instead (docs/PROGRAMS.md).
@@ -58,9 +58,9 @@ class VersionedKeyValueStore(Protocol[K, V]):
         """The latest version of ``key``, or the one that is valid at ``as_of_timestamp``, which is the last that begins
         at or before it.
 
-        None if there was no value, and if the timestamp lies before the history that is kept, unless the latest version
-        is that old.
+        None if there was no value, or if the timestamp is before the history that is kept, unless the latest version is
+        that old.
         """
 
     def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
-        """``put`` None. Returns the version that was valid at ``timestamp`` before; None if the put was too late."""
+        """Put None. Returns the version that was valid at ``timestamp`` before; None if the put was too late."""

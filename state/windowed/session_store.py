@@ -29,7 +29,7 @@ from penstock.state.windowed.row_queries import Place, answered, rows_of_key, ro
 from penstock.state.windowed.session_buffer import SessionBuffer, SessionHeadersBuffer
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.views import SessionStore
-from penstock.state.with_headers.views import AggregationsWithHeaders
+from penstock.state.with_headers.views import AggregationConverter
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -292,7 +292,7 @@ class TypedSessionStoreWithHeaders(TypedSessionStore):
 
     def __init__(self, store: SessionStateStore, keys: TypedKeys, context: StateStoreContext) -> None:
         super().__init__(store, keys, context.now)
-        self._values = AggregationsWithHeaders(store.name, store.row_format, context)
+        self._values = AggregationConverter(store.name, store.row_format, context)
 
     @override
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:

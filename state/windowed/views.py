@@ -16,8 +16,8 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
     """The read methods of a window store: values by key and start of a window. Mirrors ``ReadOnlyWindowStore``.
 
     All times are ms since 1970. A window is given by its start; its end follows from the store's window size. Ranges of
-    keys go by serialised keys, both ends included, None is open; from a key to a smaller one there is nothing. Ranges
-    of time include both ends. What has expired is not shown: see :class:`WindowStore`.
+    keys are ordered by serialised keys, both ends included, None is open; a range from a key to a smaller one is empty.
+    Ranges of time include both ends. Expired rows are not shown: see :class:`WindowStore`.
 
     **Order.** Rows of one key come by time. Rows of several keys come, in a processor's :class:`WindowStore`, by
     segment, in it by serialised key, then by time; from outside (``KafkaStreams.store``) by serialised key, then by
@@ -56,13 +56,13 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
         """``fetch`` of a range, backwards."""
 
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V_co]]:
-        """Every key's windows that start between the times."""
+        """Returns the windows of all keys that start between the times."""
 
     def backward_fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed[K], V_co]]:
         """Like :meth:`fetch_all`, backwards."""
 
     def all(self) -> Iterator[tuple[Windowed[K], V_co]]:
-        """Everything that has not expired."""
+        """Returns all windows that have not expired."""
 
     def backward_all(self) -> Iterator[tuple[Windowed[K], V_co]]:
         """Like :meth:`all`, backwards."""
@@ -73,9 +73,9 @@ class WindowStore(ReadOnlyWindowStore[K, V], Protocol[K, V]):
 
     **Retention.** The store's *observed stream time* is the largest window start it was ever given, in this run or
     before. No fetch shows a window that starts at or before that time less the retention. A ``put`` so late that its
-    *segment* (a span of half the retention, and a minute at least) has expired is dropped: that is logged, and counted
-    by the metric ``dropped-records``; only the changelog still gets it. One that is late, but whose segment lives, is
-    taken, although no fetch will show it.
+    *segment* (a span of half the retention, but at least a minute) has expired is dropped, logged, and counted by the
+    metric ``dropped-records``; only the changelog still gets it. A ``put`` that is late, but whose segment has not
+    expired, is stored, although no fetch will show it.
 
     Keys may not be None. Iterators see the store as it was when they were made. Until the commit a store holds the
     objects themselves. So an object that it returned, or that was put into it, must not be changed: put a new object
@@ -94,8 +94,8 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
     """The read methods of a session store: values by key, start and end of a session. Mirrors
     ``ReadOnlySessionStore``.
 
-    All times are ms since 1970; both ends belong to the session. Ranges of keys go by serialised keys, both ends
-    included, None is open. What has expired is not shown: see :class:`SessionStore`.
+    All times are ms since 1970; both ends belong to the session. Ranges of keys are ordered by serialised keys, both
+    ends included, None is open. Expired sessions are not shown: see :class:`SessionStore`.
 
     **Order.** Sessions of one key come by end, then start. Those of several keys come, in a processor's
     :class:`SessionStore`, by segment, in it by serialised key, then by end and start; from outside
@@ -105,7 +105,7 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
     name: str
 
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V_co | None:
-        """The value of this very session, None if there is none."""
+        """Returns the value of exactly this session, None if there is none."""
 
     @overload
     def find_sessions(
@@ -156,10 +156,10 @@ class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
     """
 
     def put(self, session_key: Windowed[K], aggregate: V | None) -> None:
-        """Set the value of this very session, or with None delete it. Sessions that overlap stay as they are.
+        """Set the value of exactly this session, or with None delete it. Sessions that overlap stay as they are.
 
         Raises ValueError for a session that starts before 0 or after its end.
         """
 
     def remove(self, session_key: Windowed[K]) -> None:
-        """Delete this very session."""
+        """Delete exactly this session."""

@@ -30,7 +30,7 @@ from penstock.state.windowed.row_queries import Place, answered, rows_of_key, ro
 from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.views import WindowStore
 from penstock.state.with_headers.buffer import HeadersBuffer
-from penstock.state.with_headers.views import ValuesWithHeaders
+from penstock.state.with_headers.views import ValueConverter
 from penstock.state.write_buffer import WriteBuffer
 
 K = TypeVar("K")
@@ -252,7 +252,7 @@ class TypedWindowStoreWithHeaders(TypedWindowStore):
 
     def __init__(self, store: WindowStateStore, keys: TypedKeys, context: StateStoreContext) -> None:
         super().__init__(store, keys, context.now)
-        self._values = ValuesWithHeaders(store.name, store.row_format, context)
+        self._values = ValueConverter(store.name, store.row_format, context)
 
     @override
     def put(self, key: Any, value: Any, window_start: int) -> None:

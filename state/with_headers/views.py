@@ -34,7 +34,7 @@ class AggregationWithHeaders(NamedTuple, Generic[T]):
     headers: Headers = NO_HEADERS
 
 
-class ValuesWithHeaders:
+class ValueConverter:
     """Converts the values of one store from and to those that a processor sees.
 
     As in Kafka Streams, a deletion has the time and headers of the record that is processed: the changelog gets them.
@@ -84,7 +84,7 @@ class ValuesWithHeaders:
         return kept
 
 
-class AggregationsWithHeaders(ValuesWithHeaders):
+class AggregationConverter(ValueConverter):
     """Converts the values of a session store, whose rows have no timestamp."""
 
     @override

@@ -49,7 +49,7 @@ class Program(ABC):
 
     The harness creates ``topics``, runs :meth:`topology`, writes a fifth of the ``rounds`` at once and the others while
     faults happen, waits until all of it is processed and committed, and asks :meth:`check`. Whatever the program is,
-    the harness checks that the application comes to rest and ends in good order, that every store on disk, active or
+    the harness checks that the application comes to rest and ends cleanly, that every store on disk, active or
     standby, is what its changelog makes, and exactly once that no transaction stays open.
 
     Input whose right result is known without a second run makes the best programs: let records number themselves.

@@ -149,7 +149,7 @@ class Rig:
         self.app.wait_until_running()
 
     def close(self) -> bool:
-        """Close the application. Returns True if it commits and ends in good order."""
+        """Close the application. Returns True if it commits and ends cleanly."""
         return self.app.close(_CLOSE_S)
 
     def ends(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:

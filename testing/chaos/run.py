@@ -192,7 +192,7 @@ def _dropped(status: ApplicationStatus) -> int:
 
 
 def _closed(it: Rig) -> list[str]:
-    """Close the application, which must end in good order and leave no process."""
+    """Close the application, which must end cleanly and leave no process."""
     wrong = [] if it.close() else ["the application did not end cleanly"]
     deadline = time.monotonic() + _PROCESSES_END_S
     while left := [process for role in Role for process in it.processes(role)]:

@@ -37,7 +37,7 @@ class Troubled:
         return loop
 
     def kill(self) -> None:
-        """Acts as if the process had ended: nothing aborts its transaction or closes its stores in good order."""
+        """Acts as if the process had ended: nothing aborts its transaction or closes its stores cleanly."""
         self.loop._commits.abandon()
         self.loop._job = None
         self.loop._jobs.clear()

@@ -290,7 +290,7 @@ class LivingActor(ActorHandle):
         self._die()
 
     def die(self) -> None:
-        """Dies as by SIGKILL: nothing is closed in good order, but another actor may open the stores."""
+        """Dies as by SIGKILL: nothing is closed cleanly, but another actor may open the stores."""
         self.died_by_itself = True
         self._die()
 

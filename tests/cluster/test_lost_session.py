@@ -42,7 +42,7 @@ def own_broker(tmp_path: Path) -> Iterator[Frozen]:
         try:
             yield frozen
         finally:
-            frozen.thaw()  # otherwise it could not be stopped in good order
+            frozen.thaw()  # otherwise it could not be stopped cleanly
 
 
 @pytest.fixture

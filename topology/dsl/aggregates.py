@@ -1,4 +1,5 @@
-"""Aggregates of one grouped stream: the repartition that they share, and the table that each of them is."""
+"""Aggregates of one grouped stream: the repartition topic that they share, and the table that each of them results
+in."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class GroupedAggregates:
         self._repartition: Repartition | None = None
 
     def use_up_store_name(self, materialized: Materialized[Any, Any] | None) -> None:
-        """Use up a number if ``materialized`` is given without a name, as Kafka Streams does for ``count``: the names
-        of all that follow depend on it."""
+        """Use up a number if ``materialized`` is given without a name, as Kafka Streams does for ``count``: the
+        generated names of all later nodes depend on it."""
         if materialized is not None and materialized.name is None:
             self.head.graph.names.store(AGGREGATE)
 

@@ -24,10 +24,11 @@ V1 = TypeVar("V1")
 
 @dataclass(frozen=True)
 class Branched(Generic[K, V]):
-    """The name of a branch, and what is done with its records. Mirrors ``Branched``.
+    """The name of a branch, and the function or consumer that continues it. Mirrors ``Branched``.
 
     ``name`` ends the branch's name, which begins with that of ``split``. With a ``function`` of the branch, the result
-    of ``split`` has the function's result (nothing, if that is None); with a ``consumer`` it has nothing.
+    of ``split`` has the result of the function in place of the branch (and no entry if that is None); with a
+    ``consumer`` it has no entry for the branch.
     """
 
     name: str | None = None
@@ -50,12 +51,12 @@ class Branched(Generic[K, V]):
     def with_function(
         function: Callable[[KStream[K1, V1]], KStream[Any, Any] | None], name: str | None = None
     ) -> Branched[K1, V1]:
-        """Continue with the branch right here; its result is what ``function`` returns."""
+        """Returns options that continue the branch by ``function``: the result of the split has what it returns."""
         return Branched(name, function=function)
 
     @staticmethod
     def with_consumer(consumer: Callable[[KStream[K1, V1]], object], name: str | None = None) -> Branched[K1, V1]:
-        """Continue with the branch right here and keep nothing of it."""
+        """Returns options that continue the branch by ``consumer``: the result of the split has no entry for it."""
         return Branched(name, consumer=consumer)
 
     def with_name(self, name: str) -> Branched[K, V]:
@@ -66,9 +67,10 @@ class Branched(Generic[K, V]):
 class BranchedKStream(Generic[K, V]):
     """A stream that is being split. Mirrors ``BranchedKStream``; made by :meth:`KStream.split`.
 
-    Each record goes to the first branch whose predicate holds, else to the default branch, else nowhere. End with
-    :meth:`default_branch` or :meth:`no_default_branch`: both return the branches by name, which is the name of the
-    split followed by the branch's own or by its number (from 1; the default branch is 0).
+    Each record goes to the first branch whose predicate holds; if there is none, to the default branch; if there is no
+    default branch, it is dropped. End with :meth:`default_branch` or :meth:`no_default_branch`: both return the
+    branches by name, which is the name of the split followed by the branch's own or by its number (from 1; the default
+    branch is 0).
     """
 
     def __init__(self, head: StreamHead, named: NameLike | None, stream: type[KStream[K, V]]) -> None:

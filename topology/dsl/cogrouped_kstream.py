@@ -72,9 +72,8 @@ class CogroupedKStream(Generic[K, A]):
     def windowed_by(
         self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
     ) -> TimeWindowedCogroupedKStream[K, A] | SessionWindowedCogroupedKStream[K, A]:
-        """These streams, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
-
-        Streams that are added later take part in what is aggregated afterwards.
+        """Returns these streams, to be aggregated per window of time or per session. Mirrors ``windowedBy``. Streams
+        that are added later take part in aggregates that are made after that.
         """
         if isinstance(windows, SessionWindows):
             return SessionWindowedCogroupedKStream(self._cogroup, windows)
@@ -88,7 +87,8 @@ class CogroupedKStream(Generic[K, A]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, A]:
-        """One aggregate per key of all the streams, beginning with ``initializer()``. Mirrors ``aggregate``.
+        """Returns a table with one aggregate per key of all the streams, beginning with ``initializer()``. Mirrors
+        ``aggregate``.
 
         It has the largest timestamp of its records. A record with a null key or a null value is dropped and counted in
         ``dropped-records-total``. With caching on (the default), downstream sees the last update per key and commit.

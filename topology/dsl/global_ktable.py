@@ -1,4 +1,4 @@
-"""``GlobalKTable`` and ``add_global_store``: topics of which every host keeps all."""
+"""``GlobalKTable`` and ``add_global_store``: topics that every host keeps in full."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ V = TypeVar("V")
 
 
 class GlobalKTable(Generic[K, V]):
-    """The latest value of each key of a topic, whole on every host. Mirrors ``GlobalKTable``.
+    """The latest value of each key of a topic. Every host keeps all keys. Mirrors ``GlobalKTable``.
 
-    Made by :meth:`StreamsBuilder.global_table`. A stream is joined with it by any key, whatever the partitions of
-    either (:meth:`KStream.join`).
+    Made by :meth:`StreamsBuilder.global_table`. A stream is joined with it by any key, whatever numbers of partitions
+    the topics have (:meth:`KStream.join`).
     """
 
     def __init__(self, graph: LogicalGraph, store_name: str, queryable_store_name: str | None) -> None:

@@ -58,7 +58,8 @@ class KGroupedStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """Values combined by ``reducer(aggregate, value)``, beginning with the first value. Mirrors ``reduce``.
+        """Combines the values of each key by ``reducer(aggregate, value)``, beginning with the first value. Mirrors
+        ``reduce``.
 
         A result of None deletes the aggregate. The reducer returns a new object or one of the two as it is: neither may
         be changed, since the store holds the aggregate itself until the commit (docs/PROGRAMS.md).
@@ -81,12 +82,12 @@ class KGroupedStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, A]:
-        """Values combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
+        """Combines the values of each key by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
 
         A result of None deletes the aggregate. The serde of the aggregates is that of ``materialized``, else the
         configuration's. The store holds the aggregate itself until the commit, so the aggregator must return a new
-        object and not change the one it is given, and ``initializer`` must make a fresh (or an immutable) one at each
-        call (docs/PROGRAMS.md). Mirrors ``aggregate``.
+        object and not change the one it is given, and ``initializer`` must return a new (or an immutable) object at
+        each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
 
         >>> import penstock as ps
         >>> orders = ps.StreamsBuilder().stream("orders").group_by_key()
@@ -104,7 +105,7 @@ class KGroupedStream(Generic[K, V]):
         )
 
     def cogroup(self, aggregator: Callable[[K, V, A], A | None]) -> CogroupedKStream[K, A]:
-        """The first of several streams that are aggregated together. Mirrors ``cogroup``.
+        """Begins a cogroup: this is the first of several streams that are aggregated together. Mirrors ``cogroup``.
 
         ``aggregator(key, value, aggregate)`` takes the records of this stream. Others are added by
         :meth:`CogroupedKStream.cogroup`. Type checkers do not infer the type of an aggregate from a lambda; annotate a
@@ -122,7 +123,7 @@ class KGroupedStream(Generic[K, V]):
     def windowed_by(
         self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
-        """These records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
+        """Returns these records, to be aggregated per window of time or per session. Mirrors ``windowedBy``.
 
         >>> import penstock as ps
         >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()

@@ -30,11 +30,11 @@ _REDUCE = "KTABLE-REDUCE-"
 class KGroupedTable(Generic[K, V]):
     """The entries of a table by group. Mirrors ``KGroupedTable``; made by :meth:`KTable.group_by`.
 
-    An update of the table takes the old value from the aggregate of its group (the subtractor) and adds the new one to
-    the aggregate of its own (the adder): at once if that is the same group, else by two records, the old value's
-    first, so that an entry that changes its group is in neither for a moment. Every aggregate is kept in a store with
-    a changelog and has the largest timestamp (ms) of its records. With caching on (the default), downstream sees the
-    last update per group and commit.
+    For an update of the table, the subtractor takes the old value away from the aggregate of its group, and the adder
+    adds the new value to the aggregate of its own group. If both are in the same group, this happens at once. Otherwise
+    it takes two records, the old value's first, so an entry that changes its group is in neither for a moment. Every
+    aggregate is kept in a store with a changelog and has the largest timestamp (ms) of its records. With caching on
+    (the default), downstream sees the last update per group and commit.
     """
 
     def __init__(self, head: StreamHead, grouped: Grouped[K, V]) -> None:
@@ -47,7 +47,7 @@ class KGroupedTable(Generic[K, V]):
     ) -> KTable[K, int]:
         """Counts the entries of each group; stored as a long by default. Mirrors ``count``.
 
-        A group that lost all of its entries stays, with the count 0.
+        A group that has lost all of its entries remains, with the count 0.
 
         >>> import penstock as ps
         >>> users = ps.StreamsBuilder().table("users")
@@ -65,10 +65,10 @@ class KGroupedTable(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """Values combined by ``adder(aggregate, value)``, taken away by ``subtractor(aggregate, value)``.
+        """Adds values by ``adder(aggregate, value)``, and takes them away by ``subtractor(aggregate, value)``.
 
-        The first value of a group is its aggregate. A result of None deletes the aggregate; so nothing is subtracted
-        until the next value begins a new one. Both return a new object or one of the two as it is: neither may be
+        The first value of a group is its aggregate. A result of None deletes the aggregate; then nothing is subtracted
+        until the next value begins a new aggregate. Both return a new object or one of the two as it is: neither may be
         changed, since stores hold them (docs/PROGRAMS.md). Mirrors ``reduce``.
 
         >>> import penstock as ps
@@ -90,13 +90,14 @@ class KGroupedTable(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, A]:
-        """Values combined by ``adder(key, value, aggregate)``, taken away by ``subtractor(key, value, aggregate)``.
+        """Adds values by ``adder(key, value, aggregate)``, and takes them away by ``subtractor(key, value,
+        aggregate)``.
 
-        ``key`` is that of the group. The adder begins with ``initializer()`` if there is no aggregate; the
-        subtractor is only called if there is one. A result of None deletes the aggregate. The serde of the
-        aggregates is that of ``materialized``, else the configuration's. The store holds the aggregate itself until the
-        commit, so both must return a new object and not change the one they are given, and ``initializer`` must make a
-        fresh (or an immutable) one at each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
+        ``key`` is that of the group. The adder begins with ``initializer()`` if there is no aggregate; the subtractor
+        is only called if there is one. A result of None deletes the aggregate. The serde of the aggregates is that of
+        ``materialized``, else the configuration's. The store holds the aggregate itself until the commit, so both must
+        return a new object and not change the one they are given, and ``initializer`` must return a new (or an
+        immutable) object at each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
 
         >>> import penstock as ps
         >>> users = ps.StreamsBuilder().table("users").group_by(lambda user, city: (city, user))

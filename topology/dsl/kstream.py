@@ -1,4 +1,4 @@
-"""``KStream``: a stream of records, each a fact of its own."""
+"""``KStream``: a stream of independent records."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class KStream(KStreamProcessors[K, V]):
 
     Each operator adds a node to the builder's graph and returns a new object; nothing runs. Keys and values may be
     None. Operators without state keep timestamp and headers. ``named`` names the operator. After an operator that may
-    change the key, what depends on the key (grouping, joining, ``to_table``) goes through a repartition topic.
+    change the key, operators that depend on the key (grouping, joining, ``to_table``) read the stream through a
+    repartition topic.
     """
 
     # ---- one record to at most one record ----
@@ -54,10 +55,10 @@ class KStream(KStreamProcessors[K, V]):
     @overload
     def filter(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]: ...
     def filter(self, predicate: Callable[..., bool], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The records for which ``predicate(value)`` or ``predicate(key, value)`` is true. Mirrors ``filter``.
+        """Keeps the records for which ``predicate(value)`` or ``predicate(key, value)`` is true. Mirrors ``filter``.
 
-        It gets the key if it needs two arguments, or takes any number of them. Keys that no function is given need not
-        be decoded.
+        ``predicate`` gets the key if it needs two arguments, or takes any number of them. A key that no function is
+        given may stay undecoded.
         """
         return self._filtered(predicate, False, named)
 
@@ -66,7 +67,8 @@ class KStream(KStreamProcessors[K, V]):
     @overload
     def filter_not(self, predicate: Callable[[K, V], bool], *, named: NameLike | None = None) -> KStream[K, V]: ...
     def filter_not(self, predicate: Callable[..., bool], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The records for which ``predicate(value)`` or ``predicate(key, value)`` is false. Mirrors ``filterNot``."""
+        """Keeps the records for which ``predicate(value)`` or ``predicate(key, value)`` is false. Mirrors
+        ``filterNot``."""
         return self._filtered(predicate, True, named)
 
     def _filtered(self, predicate: Callable[..., bool], negate: bool, named: NameLike | None) -> KStream[K, V]:
@@ -80,19 +82,17 @@ class KStream(KStreamProcessors[K, V]):
     @overload
     def map_values(self, mapper: Callable[[K, V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
     def map_values(self, mapper: Callable[..., VR], *, named: NameLike | None = None) -> KStream[K, VR]:
-        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments it takes.
-
-        The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the mapper. Mirrors
-        ``mapValues``.
+        """Replaces each value by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments that
+        ``mapper`` takes. The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the
+        mapper. Mirrors ``mapValues``.
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
         name = self._head.name(named, "KSTREAM-MAPVALUES-")
         return KStream(self._head.then(name, MapValues(mapper, with_key)))
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, named: NameLike | None = None) -> KStream[KR, VR]:
-        """Each record replaced by the pair ``mapper(key, value)``. Mirrors ``map``.
-
-        A pair is a tuple of two: a list or a text of two letters is an error of its record.
+        """Replaces each record by the pair ``mapper(key, value)``. Mirrors ``map``. A pair is a tuple of two: a list,
+        or a text of two letters, is an error of the record.
         """
         checked_function(mapper, "map: mapper", "key", "value")
         name = self._head.name(named, "KSTREAM-MAP-")
@@ -103,7 +103,8 @@ class KStream(KStreamProcessors[K, V]):
     @overload
     def select_key(self, mapper: Callable[[K, V], KR], *, named: NameLike | None = None) -> KStream[KR, V]: ...
     def select_key(self, mapper: Callable[..., KR], *, named: NameLike | None = None) -> KStream[KR, V]:
-        """Each key replaced by ``mapper(value)`` or ``mapper(key, value)``; it may be None. Mirrors ``selectKey``."""
+        """Replaces each key by ``mapper(value)`` or ``mapper(key, value)``, which may be None. Mirrors
+        ``selectKey``."""
         with_key = takes_key(mapper, "select_key: mapper", "value", key_if_any_number=True)
         name = self._head.name(named, "KSTREAM-KEY-SELECT-")
         return KStream(self._head.then(name, SelectKey(mapper, with_key)))
@@ -113,7 +114,7 @@ class KStream(KStreamProcessors[K, V]):
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, named: NameLike | None = None
     ) -> KStream[KR, VR]:
-        """Each record replaced by the pairs, tuples of two, of ``mapper(key, value)``, in their order.
+        """Replaces each record by the pairs (tuples of two) that ``mapper(key, value)`` returns, in their order.
 
         The mapper may be a generator function. Mirrors ``flatMap``.
         """
@@ -130,7 +131,8 @@ class KStream(KStreamProcessors[K, V]):
         self, mapper: Callable[[K, V], Iterable[VR]], *, named: NameLike | None = None
     ) -> KStream[K, VR]: ...
     def flat_map_values(self, mapper: Callable[..., Iterable[VR]], *, named: NameLike | None = None) -> KStream[K, VR]:
-        """Each record replaced by one per value of ``mapper(value)`` or ``mapper(key, value)``, under the same key.
+        """Replaces each record by one for each value that ``mapper(value)`` or ``mapper(key, value)`` returns, under
+        the same key.
 
         The mapper may be a generator function. Mirrors ``flatMapValues``.
         """
@@ -147,8 +149,8 @@ class KStream(KStreamProcessors[K, V]):
     def peek(self, action: Callable[..., object], *, named: NameLike | None = None) -> KStream[K, V]:
         """Call ``action(value)`` or ``action(key, value)`` for each record and forward it unchanged. Mirrors ``peek``.
 
-        It gets the key if it needs two arguments, or takes any number of them, as ``print`` does. It is called again
-        for records that are processed again after a failure.
+        ``action`` gets the key if it needs two arguments, or takes any number of them, as ``print`` does. It is called
+        again for records that are processed again after a failure.
         """
         with_key = takes_key(action, "peek: action", "value", key_if_any_number=True)
         return KStream(self._head.then(self._head.name(named, "KSTREAM-PEEK-"), Peek(action, with_key)))
@@ -168,7 +170,8 @@ class KStream(KStreamProcessors[K, V]):
     # ---- several streams ----
 
     def merge(self, other: KStream[K, V], *, named: NameLike | None = None) -> KStream[K, V]:
-        """The records of both streams, each side in its own order. Mirrors ``merge``. Serdes are not inherited."""
+        """Returns a stream with the records of both, each side in its own order. Mirrors ``merge``. Serdes are not
+        inherited."""
         _check_kind(other, KStream, "merge", "a KStream")
         here, there = self._head, other._head
         require_same_graph(here.graph, there.graph, "merge")
@@ -222,8 +225,8 @@ class KStream(KStreamProcessors[K, V]):
         id_extractor: Callable[..., Any] | None = None,
         deduplicated: Deduplicated[K, V, Any] | None = None,
     ) -> KStream[K, V]:
-        """The records without duplicates: of those with the same key that are at most ``within`` apart in event
-        time, the first that is processed goes through. Mirrors ``deduplicateByKey``, and with an ``id_extractor``
+        """Drops duplicates: of records with the same key that are at most ``within`` apart in event time, only the
+        first that is processed goes through. Mirrors ``deduplicateByKey``, and with an ``id_extractor``
         ``deduplicateByKeyValue`` (KIP-655, which Kafka Streams 4.3 does not have).
 
         With ``id_extractor(value)`` or ``id_extractor(key, value)``, depending on the arguments it takes, duplicates
@@ -232,10 +235,11 @@ class KStream(KStreamProcessors[K, V]):
 
         A record is compared with those that went through, not with duplicates, so one that comes each second goes
         through once per interval. One that comes late, in event time, is also a duplicate of a later one that is near
-        enough. What went through is remembered for the retention, twice ``within`` unless ``deduplicated`` sets
-        another, behind the largest timestamp that was seen; what is older than that goes through if nothing that is
-        remembered is near it, and is not remembered. Nothing is held back or changed, and duplicates are not counted as
-        dropped. If the key may have changed, the stream is repartitioned. More in docs/DEDUPLICATION.md.
+        enough. A record that went through is remembered until it is older than the largest timestamp that was seen by
+        the retention: twice ``within``, unless ``deduplicated`` sets another. A record that is older than that when it
+        comes goes through if no remembered record is near it, and is not remembered itself. Nothing is held back or
+        changed, and duplicates are not counted as dropped. If the key may have changed, the stream is repartitioned.
+        More in docs/DEDUPLICATION.md.
 
         Raises TopologyError for an interval of 0 and for a retention that is shorter than the interval.
 
@@ -269,11 +273,10 @@ class KStream(KStreamProcessors[K, V]):
         head.graph.add(Sink(name, topic, Produced(*serdes, how.partitioner, how.name)), head.node)
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None) -> KStream[K, V]:
-        """The records by way of an internal topic, partitioned by key. Mirrors ``repartition``.
-
-        The topic is ``<application.id>-<name>-repartition``; it is made even when the key did not change, and no
-        optimisation removes it. Records with a null key are dropped, unless a left join follows. Serdes that are not
-        given are the stream's.
+        """Writes the records to an internal topic, partitioned by key, and reads them from there. Mirrors
+        ``repartition``. The topic is ``<application.id>-<name>-repartition``; it is made even if the key did not
+        change, and no optimisation removes it. Records with a null key are dropped, unless a left join follows. Serdes
+        that are not given are the stream's.
         """
         checked_option(repartitioned, Repartitioned, "repartition")
         how = repartitioned or Repartitioned()
@@ -295,9 +298,8 @@ class KStream(KStreamProcessors[K, V]):
     # ---- grouping ----
 
     def group_by_key(self, grouped: Grouped[K, V] | None = None) -> KGroupedStream[K, V]:
-        """Records grouped by their key; repartitioned only if the key may have changed. Mirrors ``groupByKey``.
-
-        Without ``grouped`` the stream's serdes are used; with it only those it gives.
+        """Groups records by their key; repartitions them only if the key may have changed. Mirrors ``groupByKey``.
+        Without ``grouped`` the stream's serdes are used; with it only those that it gives.
         """
         checked_option(grouped, Grouped, "group_by_key")
         return KGroupedStream(self._head, grouped or Grouped(self._head.key_serde, self._head.value_serde))
@@ -313,9 +315,8 @@ class KStream(KStreamProcessors[K, V]):
     def group_by(
         self, selector: Callable[..., KR | None], grouped: Grouped[KR, V] | None = None
     ) -> KGroupedStream[KR, V]:
-        """Records grouped by ``selector(value)`` or ``selector(key, value)``, by way of a repartition topic.
-
-        Mirrors ``groupBy``.
+        """Groups records by ``selector(value)`` or ``selector(key, value)``, through a repartition topic. Mirrors
+        ``groupBy``.
 
         A record whose new key is None is dropped. ``grouped`` names serdes and the topic.
         """
@@ -328,10 +329,10 @@ class KStream(KStreamProcessors[K, V]):
     def to_table(
         self, materialized: Materialized[K, V] | None = None, *, named: NameLike | None = None
     ) -> KTable[K, V]:
-        """The stream read as a changelog: the latest value per key. Mirrors ``toTable``.
-
-        A null key is dropped and counted in ``dropped-records-total``, a null value deletes. Repartitioned if the
-        key may have changed. Kept in a store only if named, or if something looks into it.
+        """Reads the stream as a changelog: the table has the latest value per key. Mirrors ``toTable``. A record with a
+        null key is dropped and counted in ``dropped-records-total``, a null value deletes. The stream is repartitioned
+        if the key may have changed. The table is kept in a store only if it is named, or if an operator looks up its
+        rows.
         """
         checked_option(materialized, Materialized, "to_table")
         return table_of(self._head, materialized or Materialized(), named)

@@ -100,28 +100,30 @@ class KStreamJoins(Generic[K, V]):
         named: NameLike | None = None,
     ) -> KStream[K, VR]: ...
     def join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
-        """Each pair of records that have the same key, as ``joiner(value, other value)``, or with the key in front.
+        """Joins records that have the same key by ``joiner(value, other value)`` or ``joiner(key, value, other
+        value)``.
 
-        **With a table**, each record whose key the table has. Only the stream triggers; the table's value is that at
-        the time of processing, so records of both are taken in the order of their timestamps. The joiner must not
-        change the table's value: it is the store's own. A null key or value is dropped and counted.
+        **With a table**, the result has each record whose key the table has. Only records of the stream cause results.
+        The table's value is that at the time of processing; records of both sides are processed in the order of their
+        timestamps. The joiner must not change the table's value: it is the store's own. A null key or value is dropped
+        and counted.
 
-        **With a stream**, each pair whose timestamps are near enough for ``windows``. Both streams trigger: a record is
-        joined with those of the other that came before it, in the order of their timestamps, at the larger timestamp of
-        the two, with the headers of the one that came last. A record is kept to be joined for the windows' size and
-        grace period, in stream time; one that is late is joined with what is still kept. A null key or value is dropped
-        and counted in ``dropped-records-total``. Values of both streams are kept in stores until their windows have
-        passed, each in a changelog: neither may be changed.
+        **With a stream**, the result has each pair whose timestamps are near enough for ``windows``. Records of both
+        streams cause results: a record is joined with those of the other stream that came before it, in the order of
+        their timestamps. A result has the larger timestamp of the two, and the headers of the record that came last.
+        Records are kept for the size of the windows and the grace period, in stream time; a late record is joined with
+        those that are still kept. A null key or value is dropped and counted in ``dropped-records-total``. Values of
+        both streams are kept in stores until their windows have passed, each in a changelog: neither may be changed.
 
         The topics of both sides must have equally many partitions; a stream whose key may have changed is
         repartitioned.
 
-        **With a global table** the record's key need not be the table's: ``key_selector(value)``, or
-        ``key_selector(key, value)``, returns the key that is looked up, or None for none. Nothing is
-        repartitioned, the topics may have any number of partitions, and the result keeps the stream's key and
-        timestamp. The joiner's key is the stream's. A null value, or a selected key that is null, is dropped and
-        counted; a null key of the stream is not. Nothing aligns the two in time: a record finds what its host has read
-        of the table's topic by then.
+        **With a global table** the record's key does not have to be the table's: ``key_selector(value)``, or
+        ``key_selector(key, value)``, returns the key that is looked up, or None for no key. Nothing is repartitioned,
+        the topics may have any number of partitions, and the result keeps the stream's key and timestamp. The joiner's
+        key is the stream's. A null value, or a selected key that is null, is dropped and counted; a null key of the
+        stream is not. The two are not synchronised in time: a record finds the rows that its host has read from the
+        table's topic by then.
 
         Mirrors ``join(KTable, …)``, ``join(KStream, …)`` and ``join(GlobalKTable, …)``.
 
@@ -196,14 +198,15 @@ class KStreamJoins(Generic[K, V]):
     def left_join(self, other: Any, *given: Any, **options: Any) -> KStream[K, Any]:
         """Like :meth:`join`, but a record of this stream without a match is joined with None.
 
-        **With a table**, global or not, at once. A record with a null key, or whose selected key is null, has no match;
-        one with a null value is dropped and counted.
+        **With a table**, global or not, it is joined at once. A record with a null key, or whose selected key is null,
+        has no match; one with a null value is dropped and counted.
 
-        **With a stream** once its window and the grace period have passed in stream time: with the next record of
-        either stream at or behind that time, at its own timestamp, and before that record is joined; without one, too,
-        if ``window.idle.advance.ms`` is set. One that is so late that its window has passed is joined at once. Until
-        then it waits in a store that both sides share. A record of this stream with a null key is joined with None at
-        once; null values, and null keys of the other stream, are dropped and counted.
+        **With a stream**, it is joined once its window and the grace period have passed in stream time: when the next
+        record of either stream at or after that time comes, before that record is joined, and with its own timestamp.
+        If ``window.idle.advance.ms`` is set, it does not need such a record. A record that is so late that its window
+        has passed is joined at once. Until then a record waits in a store that both sides share. A record of this
+        stream with a null key is joined with None at once; null values, and null keys of the other stream, are dropped
+        and counted.
 
         Mirrors ``leftJoin(KTable, …)``, ``leftJoin(KStream, …)`` and ``leftJoin(GlobalKTable, …)``.
         """

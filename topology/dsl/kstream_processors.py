@@ -33,12 +33,12 @@ class KStreamProcessors(KStreamJoins[K, V]):
     def process(
         self, supplier: ProcessorSupplier[K, V, KR, VR], *store_names: str, named: NameLike | None = None
     ) -> KStream[KR, VR]:
-        """The records that a user's :class:`Processor` forwards. Mirrors ``process``.
+        """Returns the records that a user's :class:`Processor` forwards. Mirrors ``process``.
 
         ``supplier()`` makes a new processor at each call: one per task, and two at once here to check that. The
         processor may use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named
-        table, and those that the supplier brings along (:class:`ConnectedStoreProvider`). It may change keys: what
-        depends on them afterwards is repartitioned; serdes are not inherited.
+        table, and those that the supplier defines (:class:`ConnectedStoreProvider`). It may change keys: the stream is
+        repartitioned before operators that depend on them. Serdes are not inherited.
         """
         checked_supplier(supplier)
         head = self._processed("process", supplier, store_names, named, "KSTREAM-PROCESSOR-", Process)
@@ -48,8 +48,8 @@ class KStreamProcessors(KStreamJoins[K, V]):
     def process_values(
         self, supplier: FixedKeyProcessorSupplier[K, V, VR], *store_names: str, named: NameLike | None = None
     ) -> KStream[K, VR]:
-        """The records that a user's :class:`FixedKeyProcessor` forwards: their keys stay, so nothing is repartitioned
-        on their account. Mirrors ``processValues`` (KIP-820).
+        """Returns the records that a user's :class:`FixedKeyProcessor` forwards: their keys stay, so nothing is
+        repartitioned. Mirrors ``processValues`` (KIP-820).
 
         ``supplier`` and ``store_names`` are as for :meth:`process`. The serde of the keys is inherited.
         """
@@ -58,7 +58,7 @@ class KStreamProcessors(KStreamJoins[K, V]):
         return cast("KStream[K, VR]", type(self)(head.moved(head.node, value_serde=None)))
 
     def print(self, printed: Printed[K, V]) -> None:
-        """Print every record, and end the stream: for a look at its records. Mirrors ``print``.
+        """Print every record, and end the stream. Mirrors ``print``.
 
         A line is ``[label]: key, value``, flushed at once; None is shown as ``null``. A record that is processed again
         is printed again.

@@ -63,7 +63,7 @@ class KTable(TableJoins[K, V]):
     def to_stream(
         self, key_mapper: Callable[..., Any] | None = None, *, named: NameLike | None = None
     ) -> KStream[Any, V]:
-        """Each update as a record; a deletion is a record with a null value. Mirrors ``toStream``.
+        """Returns the updates as records; a deletion is a record with a null value. Mirrors ``toStream``.
 
         With ``key_mapper(value)`` or ``key_mapper(key, value)`` the record gets that key, as by ``select_key``. Old
         values are left out.
@@ -101,10 +101,12 @@ class KTable(TableJoins[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """The entries for which ``predicate(value)`` or ``predicate(key, value)`` is true; the others are deleted.
+        """Keeps the entries for which ``predicate(value)`` or ``predicate(key, value)`` is true, and deletes the
+        others.
 
-        Mirrors ``filter``. The predicate gets the key if it needs two arguments, or takes any number of them.
-        Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one.
+        Mirrors ``filter``. The predicate gets the key if it needs two arguments, or takes any number of them. It is not
+        called for deletions, which reach the result. The result is kept in a store of its own only if ``materialized``
+        names one.
         """
         return self._filtered(predicate, False, materialized, named)
 
@@ -172,10 +174,12 @@ class KTable(TableJoins[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, VR]:
-        """Each value replaced by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments it takes.
+        """Replaces each value by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments that
+        ``mapper`` takes.
 
-        Deletions reach the result without a call. Kept in a store of its own only when ``materialized`` names one;
-        otherwise the mapper is called again for each look-up, so it must be a pure function. Mirrors ``mapValues``.
+        The mapper is not called for deletions, which reach the result. The result is kept in a store of its own only if
+        ``materialized`` names one; otherwise the mapper is called again for each look-up, so it must be a pure
+        function. Mirrors ``mapValues``.
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
         checked_option(materialized, Materialized, "map_values")
@@ -190,13 +194,14 @@ class KTable(TableJoins[K, V]):
         materialized: Materialized[K, VR] | None = None,
         named: NameLike | None = None,
     ) -> KTable[K, VR]:
-        """Each value replaced by what a user's :class:`ValueTransformerWithKey` makes of it.
+        """Replaces each value by the result of a user's :class:`ValueTransformerWithKey`.
 
         ``supplier()`` makes a new transformer at each call: one per task, and two at once here to check that. It may
         use the stores ``store_names``, added by :meth:`StreamsBuilder.add_state_store` or kept by a named table, and
-        those that the supplier brings along (:class:`ConnectedStoreProvider`). Unlike a mapper it is also called for
-        deletions, with None. Kept in a store of its own only when ``materialized`` names one; otherwise another
-        transformer is called for each look-up, which is an error for one with stores. Mirrors ``transformValues``.
+        those that the supplier defines (:class:`ConnectedStoreProvider`). Unlike a mapper it is also called for
+        deletions, with None. The result is kept in a store of its own only if ``materialized`` names one; otherwise
+        another transformer is called for each look-up, which is an error for one with stores. Mirrors
+        ``transformValues``.
         """
         checked_transformer_supplier(supplier)
         checked_option(materialized, Materialized, "transform_values")
@@ -212,16 +217,16 @@ class KTable(TableJoins[K, V]):
         return self._derived(name, table, materialized, None)
 
     def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
-        """Hold updates back, of each key the last, until a time limit or until windows close. Mirrors ``suppress``.
+        """Holds back updates, the last of each key, until a time limit or until windows close. Mirrors ``suppress``.
 
-        The result is a table whose updates come later, and fewer. Its time is that of the updates that come in: without
-        new ones, and without ``window.idle.advance.ms``, nothing is emitted. An emitted update has the timestamp and
-        the headers of the last update of its key; several are in the order of their times, those of the same time in
-        that of the bytes of their keys. A look-up in the result (by a join) finds what was there before the first
-        update that waits. With a time limit a deletion is emitted like any update; when windows close, never.
+        The result is a table with fewer and later updates. Only updates that come in move its time: without new ones,
+        and without ``window.idle.advance.ms``, nothing is emitted. An emitted update has the timestamp and the headers
+        of the last update of its key; several are emitted in the order of their times, and those of the same time in
+        the order of their keys' bytes. A look-up in the result (by a join) finds the value from before the first update
+        that waits. With a time limit a deletion is emitted like any update; when windows close, never.
 
         Updates that wait are in memory and in a changelog topic. Raises TopologyError for ``until_window_closes`` if
-        the table has no windows that close. For the limits, and what happens beyond them, see :class:`BufferConfig`.
+        the table has no windows that close. For limits of the buffer see :class:`BufferConfig`.
 
         >>> import penstock as ps
         >>> prices = ps.StreamsBuilder().table("prices", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.double()))
@@ -235,11 +240,11 @@ class KTable(TableJoins[K, V]):
         selector: Callable[[K, V], tuple[KR | None, VR | None] | None],
         grouped: Grouped[KR, VR] | None = None,
     ) -> KGroupedTable[KR, VR]:
-        """The entries grouped: ``selector(key, value)`` returns (group key, value) of each, by a repartition topic.
+        """Groups the entries, through a repartition topic: ``selector(key, value)`` returns (group key, value) of each.
 
-        Mirrors ``groupBy``. An entry for which it returns None, or a tuple with a None, is in no group. It is called
-        for the new and the old value of each update, so it must give equal results for equal values; and this table is
-        kept in a store from now on. ``grouped`` names the operator and the topic,
+        Mirrors ``groupBy``. An entry for which the selector returns None, or a tuple with a None, is in no group. The
+        selector is called for the new and the old value of each update, so it must return equal results for equal
+        values. This table is kept in a store from then on. ``grouped`` names the operator and the topic,
         ``<application.id>-<name>-repartition``, and gives the serdes of group keys and values: none are inherited,
         those that are missing are the configuration's.
 

@@ -63,19 +63,19 @@ class TableJoins(ForeignKeyJoins[K, V]):
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     def join(self, other: KTable[Any, Any], *functions: Any, **options: Any) -> KTable[K, Any]:
-        """Each entry joined with that of ``other`` which has the same key, or whose key it names. Mirrors ``join``.
+        """Joins each entry with the one of ``other`` that has the same key, or whose key it names. Mirrors ``join``.
 
         **By primary key**, ``join(other, joiner)``: ``joiner(value, other value)`` for each key that both tables have.
-        Updates of either table trigger, in the order of processing; each is joined with what the other table holds at
-        that moment, and the result has the larger of the two timestamps (ms). A value that is deleted in one table
-        deletes the result, if the other table has the key; so does a joiner that returns None. A null key is dropped
-        and counted in ``dropped-records-total``. Both tables are kept in stores, and the topics they come from must
-        have equally many partitions; the application does not start otherwise.
+        Updates of either table cause results, in the order of processing. Each is joined with the value in the other
+        table at that moment, and the result has the larger of the two timestamps (ms). A value that is deleted in one
+        table deletes the result, if the other table has the key; so does a joiner that returns None. A null key is
+        dropped and counted in ``dropped-records-total``. Both tables are kept in stores, and the topics they come from
+        must have equally many partitions; the application does not start otherwise.
 
         The result is kept in a store of its own only if ``materialized`` is given, with or without a name; else it is
-        joined again for each look-up, so the joiner must be a pure function. It must not change the values it is given:
-        they are the stores' own. ``named`` names the three nodes: ``<name>-join-this``, ``<name>-join-other``,
-        ``<name>``.
+        computed again for each look-up, so the joiner must be a pure function. It must not change the values that it is
+        given, because the stores hold the same objects. ``named`` names the three nodes: ``<name>-join-this``,
+        ``<name>-join-other``, ``<name>``.
 
         >>> import penstock as ps
         >>> builder = ps.StreamsBuilder()
@@ -136,7 +136,8 @@ class TableJoins(ForeignKeyJoins[K, V]):
         materialized: Materialized[K, VR] | None = None,
     ) -> KTable[K, VR]: ...
     def left_join(self, other: KTable[Any, Any], *functions: Any, **options: Any) -> KTable[K, Any]:
-        """Like :meth:`join`, but for each entry of this table: without a match the joiner gets None as second value.
+        """Like :meth:`join`, but with a result for each entry of this table: without a match the joiner gets None as
+        second value.
 
         Mirrors ``leftJoin``. A deletion in this table deletes the result, unless neither table had the key; a deletion
         in the other one joins the value with None. By foreign key, an entry whose foreign key is None has no match.
@@ -153,10 +154,11 @@ class TableJoins(ForeignKeyJoins[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, VR]:
-        """Like :meth:`join`, but for each key of either table: the joiner gets None for the one that lacks it.
+        """Like :meth:`join`, but with a result for each key of either table: the joiner gets None for the table that
+        lacks the key.
 
-        Mirrors ``outerJoin(KTable, …)``. It is never called with two Nones: the result is deleted when the last of the
-        two values is.
+        Mirrors ``outerJoin(KTable, …)``. The joiner is never called with two Nones: the result is deleted when both
+        values are.
         """
         return self._join_by_key(_OUTER, other, joiner, materialized, named=named)
 

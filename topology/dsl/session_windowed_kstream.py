@@ -31,13 +31,13 @@ class SessionWindowedKStream(Generic[K, V]):
     windowed keys (:class:`~penstock.common.windows.Windowed`), whose window goes from the first to the last record of
     the session; the timestamp of an update is the session's end.
 
-    A record that makes a session longer, or several into one, deletes the sessions that there were and adds the new
-    one: downstream sees a deletion for each of them, then the new aggregate. With caching on (the default), it sees
-    what is left of that per session and commit.
+    A record that makes a session longer, or merges several, deletes the old sessions and adds the new one: downstream
+    gets a deletion for each of them, then the new aggregate. With caching on (the default), the updates wait for the
+    commit, and downstream gets only the last one of each session.
 
     A record that is later than the grace period allows is dropped, and counted in ``dropped-records-total``, unless it
-    belongs to a session that still takes records. So is one with a null key. One with a null value is counted like any
-    other; reducers and aggregators are given None.
+    belongs to a session that still takes records. A record with a null key is dropped and counted, too. One with a null
+    value is counted like any other; reducers and aggregators are given None.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SessionWindowedKStream(Generic[K, V]):
         self._on_close = emit_strategy is not None and emit_strategy.on_close
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
-        """These records, with the results of each session emitted as ``emit_strategy`` says. Mirrors
+        """Returns the same grouped records, whose results are emitted as ``emit_strategy`` says. Mirrors
         ``emitStrategy``.
 
         >>> import penstock as ps
@@ -74,11 +74,12 @@ class SessionWindowedKStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[Windowed[K], V]:
-        """Values of a session combined by ``reducer(aggregate, value)``, beginning with the first. Mirrors ``reduce``.
+        """Combines the values of a session by ``reducer(aggregate, value)``, beginning with the first. Mirrors
+        ``reduce``.
 
-        Sessions that become one are combined by it, too: the one that ends later is the value. A result of None deletes
-        the session. The reducer returns a new object or one of the two as it is: neither may be changed, since the
-        store holds the aggregate itself until the commit (docs/PROGRAMS.md).
+        The reducer also combines sessions that become one: the aggregate of the session that ends later is the value. A
+        result of None deletes the session. The reducer returns a new object or one of the two as it is: neither may be
+        changed, since the store holds the aggregate itself until the commit (docs/PROGRAMS.md).
         """
         checked_function(reducer, "reduce: reducer", "aggregate", "value")
         serde = self._aggregates.grouped.value_serde
@@ -93,14 +94,14 @@ class SessionWindowedKStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Values of a session combined by ``aggregator(key, value, aggregate)``. Mirrors ``aggregate``.
+        """Combines the values of a session by ``aggregator(key, value, aggregate)``. Mirrors ``aggregate``.
 
-        For each record, the aggregates of all sessions that it belongs to are put together by
-        ``merger(key, aggregate, other)``, earliest session first, beginning with ``initializer()``, also where there is
-        only one or none; then the aggregator is given the result. So an aggregate merged with ``initializer()`` must be
-        that aggregate. A result of None deletes the session. The serde of the aggregates is that of ``materialized``,
-        else the configuration's. No function may change an aggregate that it is given, and ``initializer`` must make a
-        fresh (or an immutable) one at each call (docs/PROGRAMS.md).
+        For each record, ``merger(key, aggregate, other)`` merges the aggregates of the sessions that the record belongs
+        to (several, one or none) into ``initializer()``, earliest session first; then the aggregator gets the result.
+        So an aggregate that is merged with ``initializer()`` must stay equal. A result of None deletes the session. The
+        serde of the aggregates is that of ``materialized``, else the configuration's. No function may change an
+        aggregate that it is given, and ``initializer`` must return a new (or an immutable) object at each call
+        (docs/PROGRAMS.md).
 
         >>> import penstock as ps
         >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()

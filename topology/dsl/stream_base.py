@@ -51,7 +51,7 @@ class StreamHead:
         )
 
     def moved(self, node: LogicalNode, **changes: Any) -> StreamHead:
-        """Returns this head at ``node``, with ``changes``."""
+        """Returns a copy of this head that is at ``node``, with ``changes``."""
         return replace(self, node=node, **changes)
 
     def wanted_by(self, call: str, option: str) -> None:

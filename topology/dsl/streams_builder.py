@@ -1,4 +1,4 @@
-"""``StreamsBuilder``: begins a program, and makes a topology of it."""
+"""``StreamsBuilder``: the beginning of a program of the DSL, from which it builds a topology."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIMIZATION_KEY = "topology.optimization"
 
 
 class StreamsBuilder:
-    """Builds a program, which begins here. Mirrors ``StreamsBuilder``.
+    """Builds the topology of a program. Mirrors ``StreamsBuilder``.
 
     >>> import penstock as ps
     >>> builder = ps.StreamsBuilder()
@@ -60,7 +60,7 @@ class StreamsBuilder:
     def stream(
         self, topics: str | Collection[str] | re.Pattern[str], consumed: Consumed[Any, Any] | None = None
     ) -> KStream[Any, Any]:
-        """The records of one topic or of several, in the order of each partition. Mirrors ``stream``.
+        """Reads the records of one topic or of several, in the order of each partition. Mirrors ``stream``.
 
         Two streams of the same set of topics read it once; sets that overlap without being equal are an error at
         :meth:`build`. The topics must exist when the application starts.
@@ -95,11 +95,10 @@ class StreamsBuilder:
         consumed: Consumed[Any, Any] | None = None,
         materialized: Materialized[Any, Any] | None = None,
     ) -> KTable[Any, Any]:
-        """The latest value per key of ``topic``. Mirrors ``table``.
-
-        A null key is dropped and counted in ``dropped-records-total``, a null value deletes. Kept in a store only when
-        ``materialized`` names one, or when something looks into the table. A serde given in either of ``consumed`` and
-        ``materialized`` counts for both; ``consumed`` goes first.
+        """Reads ``topic`` as a table: the latest value per key. Mirrors ``table``. A record with a null key is dropped
+        and counted in ``dropped-records-total``, a null value deletes. The table is kept in a store only if
+        ``materialized`` names one, or if an operator looks up its rows. A serde that is given in one of ``consumed``
+        and ``materialized`` is used for both; if both give one, that of ``consumed`` is used.
         """
         checked_option(consumed, Consumed, "table")
         checked_option(materialized, Materialized, "table")
@@ -146,15 +145,16 @@ class StreamsBuilder:
         consumed: Consumed[Any, Any] | None = None,
         materialized: Materialized[Any, Any] | None = None,
     ) -> GlobalKTable[Any, Any]:
-        """The latest value per key of ``topic``, all of it on every host. Mirrors ``globalTable``.
+        """Reads ``topic`` as a table, all of which is on every host. Mirrors ``globalTable``.
 
         Each stream actor reads all partitions from the first record to the end before its tasks begin, and continues to
-        read beside them: a join finds what has come by then, whatever the timestamps. Updates are applied in the order
-        in which they are read. A null key is dropped, and counted in ``dropped-records-total`` if it comes after the
-        beginning; a null value deletes. There is always a store, which no changelog backs up except the topic;
-        ``materialized`` may set its name and its type, but its caching and logging mean nothing here. Of ``consumed``,
-        serdes and name count: neither extractor nor ``offset_reset`` is used. A serde given in either of the
-        two counts for both; ``consumed`` goes first. No other source may read the topic.
+        read while they run: a join finds the values that were read by then, whatever their timestamps. Updates are
+        applied in the order in which they are read. A null key is dropped, and counted in ``dropped-records-total`` if
+        it comes after the beginning; a null value deletes. There is always a store, which no changelog backs up except
+        the topic; ``materialized`` may set its name and its type; its caching and logging have no effect. Of
+        ``consumed`` only the serdes and the name are used, and neither the extractor nor ``offset_reset``. A serde that
+        is given in one of the two is used for both; if both give one, that of ``consumed`` is used. No other source may
+        read the topic.
 
         >>> import penstock as ps
         >>> builder = ps.StreamsBuilder()
@@ -180,13 +180,13 @@ class StreamsBuilder:
         """Add a store that a processor of yours keeps from ``topic``, all of it on every host. Mirrors
         ``addGlobalStore``.
 
-        ``supplier()`` makes the one :class:`Processor` of each stream actor: it is given every record of the topic,
-        null keys and values too, and puts what it likes into the store, which it gets by its name. It may not forward,
-        nor schedule punctuations: a global store has no stream time. Every other processor may read the store by
-        ``context.get_state_store``, without naming it to :meth:`KStream.process`; to write it is an error. Each actor
-        processes the topic from its first record, or from the position of its copy on disk, to the end before its tasks
-        begin. There is no changelog, whatever the builder says. Of ``consumed`` its serdes and its name count, as for
-        :meth:`global_table`. Returns this builder.
+        ``supplier()`` makes the one :class:`Processor` of each stream actor. The processor gets every record of the
+        topic, with null keys and values too, and may put any values into the store, which it gets by its name. It may
+        not forward, nor schedule punctuations: a global store has no stream time. Every other processor may read the
+        store by ``context.get_state_store``, without naming it to :meth:`KStream.process`; writing to it is an error.
+        Each actor processes the topic from its first record, or from the position of its copy on disk, to the end
+        before its tasks begin. There is no changelog, whatever the store's builder says. Of ``consumed`` only the
+        serdes and the name are used, as for :meth:`global_table`. Returns this builder.
         """
         checked_store_builder(builder, "add_global_store")
         checked_option(consumed, Consumed, "add_global_store")
@@ -196,11 +196,11 @@ class StreamsBuilder:
         return self
 
     def build(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> Topology:
-        """The topology of all calls so far. Mirrors ``build``.
+        """Returns the topology of all calls so far. Mirrors ``build``.
 
         Optimised only when ``config`` is given and holds ``topology.optimization`` (``all``, or some of
         ``reuse.ktable.source.topics``, ``merge.repartition.topics`` and ``single.store.self.join``), and wrapped when
-        it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). May be called again, with other calls between.
+        it has a ``processor.wrapper.class`` (:class:`ProcessorWrapper`). It may be called again, after further calls.
         Nodes may be added by hand to what it returns. Raises TopologyError for a program that cannot run, and, if
         ``config`` has ``ensure.explicit.internal.resource.naming``, for one that leaves a store or an internal topic
         without a name; ConfigError for a key that is not known, and for a value that it does not take.

@@ -55,7 +55,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self._on_close = emit_strategy is not None and emit_strategy.on_close
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
-        """These records, with the results of each window emitted as ``emit_strategy`` says. Mirrors
+        """Returns the same grouped records, whose results are emitted as ``emit_strategy`` says. Mirrors
         ``emitStrategy``.
 
         Raises TopologyError for unlimited windows that are to be emitted on close.
@@ -83,7 +83,8 @@ class TimeWindowedKStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[Windowed[K], V]:
-        """Values of a window combined by ``reducer(aggregate, value)``, beginning with the first. Mirrors ``reduce``.
+        """Combines the values of a window by ``reducer(aggregate, value)``, beginning with the first. Mirrors
+        ``reduce``.
 
         A result of None deletes the window's aggregate. The reducer returns a new object or one of the two as it is:
         neither may be changed, since the store holds the aggregate itself until the commit (docs/PROGRAMS.md).
@@ -100,11 +101,12 @@ class TimeWindowedKStream(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[Windowed[K], A]:
-        """Values of a window combined by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
+        """Combines the values of a window by ``aggregator(key, value, aggregate)``, beginning with ``initializer()``.
 
         A result of None deletes the window's aggregate. The serde of the aggregates is that of ``materialized``, else
         the configuration's. The aggregator must return a new object and not change the one it is given, and
-        ``initializer`` must make a fresh (or an immutable) one at each call (docs/PROGRAMS.md). Mirrors ``aggregate``.
+        ``initializer`` must return a new (or an immutable) object at each call (docs/PROGRAMS.md). Mirrors
+        ``aggregate``.
 
         >>> import penstock as ps
         >>> clicks = ps.StreamsBuilder().stream("clicks").group_by_key()

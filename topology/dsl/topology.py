@@ -69,7 +69,8 @@ class Topology(TopologyValue):
     _is_generated: Callable[[str], bool]
 
     def __init__(self, config: Mapping[str, Any] | StreamsConfig | None = None) -> None:
-        """An empty topology. Of ``config`` only ``processor.wrapper.class`` counts (:class:`ProcessorWrapper`)."""
+        """Makes an empty topology. Of ``config`` only ``processor.wrapper.class`` is used
+        (:class:`ProcessorWrapper`)."""
         self._begin(TopologyWriter(wrapper_of(config)), (), lambda name: False)
 
     @classmethod
@@ -118,10 +119,10 @@ class Topology(TopologyValue):
         return self._changed()
 
     def add_processor(self, name: str, supplier: ProcessorSupplier[Any, Any, Any, Any], *parents: str) -> Self:
-        """Add a processor of yours, which is given what ``parents`` forward. Mirrors ``addProcessor``.
+        """Add a processor of yours, which gets the records that ``parents`` forward. Mirrors ``addProcessor``.
 
         ``supplier()`` makes a new :class:`Processor` at each call: one per task, and two at once here to check that. It
-        may bring stores along (:class:`ConnectedStoreProvider`); others are connected by :meth:`add_state_store` and
+        may define stores (:class:`ConnectedStoreProvider`); others are connected by :meth:`add_state_store` and
         :meth:`connect_processor_and_state_stores`. Raises TopologyError.
         """
         checked_supplier(supplier, "add_processor")
@@ -142,7 +143,7 @@ class Topology(TopologyValue):
         value_serde: Serde[Any] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> Self:
-        """Add a node that writes what ``parents`` forward. Mirrors ``addSink``.
+        """Add a node that writes the records that ``parents`` forward. Mirrors ``addSink``.
 
         ``topic`` must exist, or is a function of (key, value, RecordContext) that names the topic of each record. A
         serde that is None is the configuration's; ``partitioner`` as in :class:`Produced`. Raises TopologyError.
@@ -172,7 +173,7 @@ class Topology(TopologyValue):
         return self._changed()
 
     def connect_processor_and_state_stores(self, processor_name: str, *store_names: str) -> Self:
-        """Let the processor use these stores, too: its own, those of other processors, those of named tables. Mirrors
+        """Let the processor use these stores: its own, those of other processors, or those of named tables. Mirrors
         ``connectProcessorAndStateStores``.
 
         Processors that share a store are in one sub-topology, and see each other's changes at once. Raises
@@ -195,7 +196,8 @@ class Topology(TopologyValue):
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
     ) -> Self:
-        """A store that a processor of yours keeps from ``topic``, all of it on every host. Mirrors ``addGlobalStore``.
+        """Add a store that a processor of yours keeps from ``topic``, all of it on every host. Mirrors
+        ``addGlobalStore``.
 
         Like :meth:`StreamsBuilder.add_global_store`: there is no changelog, all other processors may read the store
         without being connected, and no timestamp extractor is used. Raises TopologyError.
@@ -220,14 +222,14 @@ class Topology(TopologyValue):
         value_serde: Serde[Any] | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Self:
-        """A store that a processor of yours keeps from ``topic``, partitioned as the topic is. Mirrors
+        """Add a store that a processor of yours keeps from ``topic``, partitioned as the topic is. Mirrors
         ``addReadOnlyStateStore`` (KIP-813).
 
         The topic is the store's changelog, whatever the builder says of logging: a restore puts its records into the
         store **as they are**. So the processor must put each record's value under its key, unchanged, delete if the
-        value is null, and forward nothing; give store and source the same serdes, and keep the topic compacted. Others
-        that are connected (:meth:`connect_processor_and_state_stores`) may read the store only. Reading begins at the
-        first record. Raises TopologyError.
+        value is null, and forward nothing; give store and source the same serdes, and keep the topic compacted. Other
+        processors that are connected (:meth:`connect_processor_and_state_stores`) may only read the store. Reading
+        begins at the first record. Raises TopologyError.
         """
         _checked_builder(builder, "add_read_only_state_store")
         checked_supplier(supplier, "add_read_only_state_store")

@@ -30,8 +30,8 @@ A = TypeVar("A")
 class TimeWindowedCogroupedKStream(Generic[K, A]):
     """Grouped streams, each with its aggregator, per window of time. Mirrors ``TimeWindowedCogroupedKStream``.
 
-    Made by :meth:`CogroupedKStream.windowed_by`. Each stream has an observed stream time of its own: what is late is
-    decided by the records of the same stream. For the rest see :class:`TimeWindowedKStream`; results are emitted on
+    Made by :meth:`CogroupedKStream.windowed_by`. Each stream has an observed stream time of its own: only records of
+    the same stream decide if a record is late. For the rest see :class:`TimeWindowedKStream`; results are emitted on
     each update.
     """
 
@@ -46,8 +46,7 @@ class TimeWindowedCogroupedKStream(Generic[K, A]):
         *,
         named: NameLike | None = None,
     ) -> KTable[Windowed[K], A]:
-        """One aggregate per key and window of all the streams, beginning with ``initializer()``.
-
+        """Returns a table with one aggregate per key and window of all the streams, beginning with ``initializer()``.
         Mirrors ``aggregate``. Serdes and names as in :meth:`CogroupedKStream.aggregate`.
 
         >>> import penstock as ps
@@ -82,8 +81,8 @@ class TimeWindowedCogroupedKStream(Generic[K, A]):
 class SessionWindowedCogroupedKStream(Generic[K, A]):
     """Grouped streams, each with its aggregator, per session. Mirrors ``SessionWindowedCogroupedKStream``.
 
-    Made by :meth:`CogroupedKStream.windowed_by`. The records of all streams make the sessions; but each stream has an
-    observed stream time of its own: what is late is decided by the records of the same stream. For the rest see
+    Made by :meth:`CogroupedKStream.windowed_by`. The records of all streams make the sessions. But each stream has an
+    observed stream time of its own: only records of the same stream decide if a record is late. For the rest see
     :class:`SessionWindowedKStream`; results are emitted on each update.
     """
 
@@ -99,10 +98,9 @@ class SessionWindowedCogroupedKStream(Generic[K, A]):
         *,
         named: NameLike | None = None,
     ) -> KTable[Windowed[K], A]:
-        """One aggregate per key and session of all the streams. Mirrors ``aggregate``.
-
-        For what ``initializer`` and ``merger`` must do, see :meth:`SessionWindowedKStream.aggregate`. Serdes and
-        names as in :meth:`CogroupedKStream.aggregate`.
+        """Returns a table with one aggregate per key and session of all the streams. Mirrors ``aggregate``. For the
+        rules for ``initializer`` and ``merger`` see :meth:`SessionWindowedKStream.aggregate`. Serdes and names as in
+        :meth:`CogroupedKStream.aggregate`.
         """
         checked_function(initializer, "aggregate: initializer")
         checked_function(merger, "aggregate: merger", "key", "aggregate", "other")

@@ -21,7 +21,8 @@ V1 = TypeVar("V1")
 I1 = TypeVar("I1")
 
 _replace: Callable[..., Any] = replace
-"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
+"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
+checkers."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class Deduplicated(Generic[K, V, I]):
 
     ``key_serde`` and ``value_serde`` are the stream's (the second is for the repartition topic alone, if there is one),
     ``id_serde`` that of ids. ``name`` names the operator and the repartition topic, ``store_name`` the store and its
-    changelog, ``<application.id>-<store name>-changelog``; neither name sets the other. ``retention_ms``: the time
-    behind stream time for which records are remembered; None is twice the interval. ``logging``: True if there is a
-    changelog, created with ``topic_config`` on top of the usual settings of a window store; without one, what was seen
-    is lost with its disk.
+    changelog, ``<application.id>-<store name>-changelog``; neither name sets the other. ``retention_ms``: the stream
+    time for which records are remembered; None is twice the interval. ``logging``: True if there is a changelog,
+    created with ``topic_config`` on top of the usual settings of a window store; without one, what was seen is lost
+    with its disk.
     """
 
     key_serde: Serde[K] | None = None
@@ -94,8 +95,8 @@ class Deduplicated(Generic[K, V, I]):
         return replace(self, store_name=store_name)
 
     def with_retention(self, retention: Duration) -> Deduplicated[K, V, I]:
-        """Remember records for ``retention`` behind stream time: no shorter than the interval. Raises ValueError for a
-        negative one."""
+        """Remember records for ``retention``, by stream time; it may not be shorter than the interval. Raises
+        ValueError for a negative one."""
         return replace(self, retention_ms=to_ms(retention, "Deduplicated: retention"))
 
     def with_store_type(self, store_type: StoreType) -> Deduplicated[K, V, I]:

@@ -14,8 +14,8 @@ class JoinWindows:
     first stream's, by their timestamps, both ends included. Mirrors ``JoinWindows``.
 
     ``grace_ms``: the stream time after the end of its window for which a record without a match waits before a left or
-    outer join emits it alone. Records are kept for ``before_ms + after_ms + grace_ms``; one that comes later
-    still joins what is kept.
+    outer join emits it alone. Records are kept for ``before_ms + after_ms + grace_ms``; a record that comes late is
+    still joined with those that are kept.
 
     Either of ``before_ms`` and ``after_ms`` may be negative, which moves the window away from the record, as long as
     its end does not come before its beginning. Raises ValueError for one that does.

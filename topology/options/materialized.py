@@ -32,7 +32,8 @@ _SUPPLIERS = (
 )
 
 _replace: Callable[..., Any] = replace
-"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
+"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
+checkers."""
 
 
 class StoreType(Enum):
@@ -59,9 +60,10 @@ class Materialized(Generic[K, V]):
     A store with a name can be queried by it, and its changelog is ``<application.id>-<name>-changelog``. ``caching``:
     downstream and changelog see one update per key and commit, else every update. ``logging``: True if there is a
     changelog, created with ``topic_config`` on top of Kafka Streams' own settings; without one the content is lost with
-    its disk. ``retention_ms``: the stream time for which windows are kept; None is as long as they take records.
-    ``supplier``: one of window, session or versioned stores, which sets all that by itself. A versioned store has no
-    caching, whatever ``caching`` says. ``ttl_ms``: the time after its last update when a row expires; None is never.
+    its disk. ``retention_ms``: the stream time for which windows are kept; None: for as long as they take records.
+    ``supplier``: a supplier of window, session or versioned stores, which determines the retention itself. A versioned
+    store has no caching, whatever ``caching`` says. ``ttl_ms``: the time after its last update at which a row expires;
+    None: never.
     """
 
     name: str | None = None
@@ -128,11 +130,11 @@ class Materialized(Generic[K, V]):
         return cast("Materialized[K, V1]", _replace(self, value_serde=value_serde))
 
     def with_caching_enabled(self) -> Materialized[K, V]:
-        """One update per key and commit goes downstream and to the changelog: the default."""
+        """Forward one update per key and commit, downstream and to the changelog: the default."""
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> Materialized[K, V]:
-        """Every update goes downstream and to the changelog."""
+        """Forward every update, downstream and to the changelog."""
         return replace(self, caching=False)
 
     def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Materialized[K, V]:
@@ -149,17 +151,18 @@ class Materialized(Generic[K, V]):
 
     def with_retention(self, retention: Duration) -> Materialized[K, V]:
         """Keep windows for ``retention`` by stream time; it may not be shorter than they take records. Mirrors
-        ``withRetention``; without a meaning for tables that are not windowed. Raises ValueError for a negative one."""
+        ``withRetention``; it has no effect for tables that are not windowed. Raises ValueError for a negative one."""
         return replace(self, retention_ms=to_ms(retention, "Materialized: retention"))
 
     def with_ttl(self, ttl: Duration) -> Materialized[K, V]:
         """Let rows expire ``ttl`` after their last update, in event time. Kafka Streams cannot (KIP-1225 asks for it).
 
-        A row that was last updated at *t* expires when the stream time of its task, the largest timestamp of any
-        input, reaches *t* + ``ttl``: it is deleted, from the changelog too, and a deletion with that timestamp goes
+        A row that was last updated at *t* expires when the stream time of its task, the largest timestamp of any input,
+        reaches *t* + ``ttl``: it is deleted, from the changelog too, and a deletion with that timestamp goes
         downstream, before the record that moved the time is processed. An update that is as late as that is dropped and
-        counted in ``dropped-records-total``; a deletion is not. For tables that are no windows: of a topic or a stream,
-        filtered, mapped or joined ones that are kept in a store, and aggregates of streams, which then begin again.
+        counted in ``dropped-records-total``; a deletion is not. Only tables without windows may have a TTL: those of a
+        topic or a stream, filtered, mapped or joined ones that are kept in a store, and aggregates of streams, which
+        begin again after a row has expired.
 
         Raises TopologyError for a TTL of 0, and ValueError for a negative one. More in docs/TTL.md.
 

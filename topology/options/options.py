@@ -33,7 +33,8 @@ KT = TypeVar("KT", default=Any)
 VT = TypeVar("VT", default=Any)
 
 _replace: Callable[..., Any] = replace
-"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
+"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
+checkers."""
 
 OffsetReset = Literal["earliest", "latest"]
 """The position at which to begin in a topic without a committed offset."""
@@ -137,7 +138,8 @@ class Produced(Generic[K, V]):
     """Options for writing a topic. Mirrors ``Produced``.
 
     ``partitioner`` of (topic, key, value, partitions): None takes Kafka's default (murmur2 of the key's bytes). It
-    returns a partition, a set of those that all take the record, or None for the default; an empty set drops it.
+    returns a partition, a set of partitions that all get the record, or None for the default; an empty set drops the
+    record.
     """
 
     key_serde: Serde[K] | None = None
@@ -189,7 +191,8 @@ class Grouped(Generic[K, V]):
     """Options for grouping a stream. Mirrors ``Grouped``.
 
     ``name`` is that of the repartition topic (``<application.id>-<name>-repartition``), if one is needed, and of the
-    operator that selects the key. Given without serdes, none are inherited: the configuration's are used.
+    operator that selects the key. If it is given without serdes, the stream's are not inherited: the configuration's
+    are used.
     """
 
     key_serde: Serde[K] | None = None
@@ -279,10 +282,10 @@ class Joined(Generic[K, V, V2]):
     def with_grace_period(self, grace_period: Duration) -> Joined[K, V, V2]:
         """Returns a copy with a grace period, for a join with a versioned table whose history is at least as long.
 
-        A record of the stream is joined once another one is later than it by the grace period (also without one if
-        ``window.idle.advance.ms`` is set), with what the table held at its time: so updates of that time may come after
-        it. Records that wait are kept in a store ``<join>-Buffer`` with a changelog; they leave in the order
-        of their timestamps. One that comes later than the grace period is joined at once.
+        A record of the stream is joined once another one is later than it by the grace period (if
+        ``window.idle.advance.ms`` is set, also without one), with the value that the table had at its time. So updates
+        of that time may come after it. Records that wait are kept in a store ``<join>-Buffer`` with a changelog, and
+        are joined in the order of their timestamps. One that comes later than the grace period is joined at once.
         """
         return replace(self, grace_period_ms=to_ms(grace_period, "Joined: grace_period"))
 

@@ -26,7 +26,7 @@ class Printed(Generic[K, V]):
     """The place and form in which records are printed: ``[label]: key, value``. Mirrors ``Printed``.
 
     ``path`` None is standard output. ``label`` None is the name of the node that feeds the printer. ``mapper`` of (key,
-    value) gives the text behind the label. ``name`` names the node.
+    value) returns the text after the label. ``name`` names the node.
     """
 
     path: str | None = None
@@ -43,8 +43,8 @@ class Printed(Generic[K, V]):
 
     @staticmethod
     def to_sys_out() -> Printed[Any, Any]:
-        """Print to standard output: live, that of the stream actor, which Ray shows where the application was started
-        and keeps among its logs."""
+        """Print to standard output. In a live application it is that of the stream actor: Ray keeps it among its logs,
+        and shows it where the application was started."""
         return Printed()
 
     @staticmethod

@@ -13,8 +13,8 @@ class SessionWindows:
     """Windows of records of one key that follow each other without a long pause. Mirrors ``SessionWindows``.
 
     A session goes from the timestamp of its first record to that of its last, both included. A record that is at most
-    ``inactivity_gap_ms`` away from a session belongs to it; one that is so near to several makes a single session of
-    them. A session takes no more records when the stream time that the operator has observed is past its end by more
+    ``inactivity_gap_ms`` away from a session belongs to it; one that is so near to several sessions merges them into
+    one. A session takes no more records when the stream time that the operator has observed is past its end by more
     than ``inactivity_gap_ms`` and ``grace_period_ms`` together.
     """
 
@@ -34,15 +34,15 @@ class SessionWindows:
 
     @staticmethod
     def of_inactivity_gap_with_no_grace(inactivity_gap: Duration) -> SessionWindows:
-        """Sessions that end with a pause longer than ``inactivity_gap``; later records of theirs are dropped.
-
-        Mirrors ``ofInactivityGapWithNoGrace``.
+        """Returns sessions that end with a pause longer than ``inactivity_gap``, and have no grace period. Mirrors
+        ``ofInactivityGapWithNoGrace``.
         """
         return SessionWindows.of_inactivity_gap_and_grace(inactivity_gap, 0)
 
     @staticmethod
     def of_inactivity_gap_and_grace(inactivity_gap: Duration, after_window_end: Duration) -> SessionWindows:
-        """Sessions that end with a pause longer than ``inactivity_gap``, with the grace period ``after_window_end``.
+        """Returns sessions that end with a pause longer than ``inactivity_gap``, with the grace period
+        ``after_window_end``.
 
         During the grace period late records are still taken. Durations are a ``timedelta`` or whole milliseconds.
         Mirrors ``ofInactivityGapAndGrace``.

@@ -21,7 +21,8 @@ V1 = TypeVar("V1")
 V3 = TypeVar("V3")
 
 _replace: Callable[..., Any] = replace
-"""Another serde makes an option of another type, which ``dataclasses.replace`` does not let type checkers see."""
+"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
+checkers."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class StreamJoined(Generic[K, V, V2]):
 
     ``value_serde`` is that of the first stream's values, ``other_value_serde`` that of the second's. ``name`` names the
     operators and the repartition topics (``<name>-left``, ``<name>-right``), ``store_name`` the stores and with them
-    their changelogs; neither name sets the other. The stores are in RocksDB, unless suppliers of ``Stores``
-    are given: of window stores that retain duplicates, with windows as long as the join's, kept for these and their
-    grace period. ``logging``: True if the stores have changelogs, created with ``topic_config`` on top of Kafka
-    Streams' own settings; without, records that wait for their match are lost with their disk.
+    their changelogs; neither name sets the other. The stores are in RocksDB, unless suppliers of ``Stores`` are given:
+    suppliers of window stores that retain duplicates, whose windows are as long as the join's, and whose retention is
+    that length plus the grace period. ``logging``: True if the stores have changelogs, created with ``topic_config`` on
+    top of Kafka Streams' own settings; without changelogs, records that wait for a match are lost with their disk.
     """
 
     key_serde: Serde[K] | None = None

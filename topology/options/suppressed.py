@@ -17,11 +17,11 @@ K = TypeVar("K", contravariant=True)
 
 @dataclass(frozen=True)
 class BufferConfig:
-    """The limit of what ``suppress`` may hold back. Mirrors ``Suppressed.BufferConfig``.
+    """The limit of the updates that ``suppress`` may hold back. Mirrors ``Suppressed.BufferConfig``.
 
-    Made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. What is held back is in memory, and in a
-    changelog topic from which it is restored, created with ``topic_config`` on top of the usual settings, unless
-    ``logging`` is off. A limit is that of one task; None means no limit.
+    Made by :meth:`max_records`, :meth:`max_bytes` or :meth:`unbounded`. Updates that are held back are in memory.
+    Unless ``logging`` is off, they are also in a changelog topic from which they are restored, created with
+    ``topic_config`` on top of the usual settings. A limit applies to each task by itself; None means no limit.
     """
 
     record_limit: int | None = None
@@ -36,7 +36,7 @@ class BufferConfig:
 
     @staticmethod
     def max_records(record_limit: int) -> EagerBufferConfig:
-        """Returns a limit of ``record_limit`` keys; with one more, the first is emitted early.
+        """Returns a limit of ``record_limit`` keys; if there is one more, the oldest update is emitted early.
 
         >>> import penstock as ps
         >>> ps.BufferConfig.max_records(1000).shut_down_when_full().record_limit
@@ -47,7 +47,8 @@ class BufferConfig:
     @staticmethod
     def max_bytes(byte_limit: int) -> EagerBufferConfig:
         """Returns a limit of ``byte_limit`` bytes, as Kafka Streams counts them: those of keys, values, topic names and
-        headers, and 28 for each key. With more, the first are emitted early. Each update is serialised on arrival."""
+        headers, and 28 for each key. If there are more, the oldest updates are emitted early. Each update is serialised
+        on arrival."""
         return EagerBufferConfig(byte_limit=byte_limit)
 
     @staticmethod
@@ -72,7 +73,7 @@ class BufferConfig:
         return StrictBufferConfig(self.record_limit, self.byte_limit, self.logging, self.topic_config)
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """Returns a copy that, beyond the limits, emits early the first updates that it holds back."""
+        """Returns a copy that, beyond the limits, emits the oldest updates early."""
         return EagerBufferConfig(self.record_limit, self.byte_limit, self.logging, self.topic_config)
 
     def with_logging_enabled(self, topic_config: Mapping[str, str]) -> Self:
@@ -80,7 +81,7 @@ class BufferConfig:
         return replace(self, logging=True, topic_config=dict(topic_config))
 
     def with_logging_disabled(self) -> Self:
-        """Keep no changelog: what is held back is lost with its task, when that stops or moves."""
+        """Keep no changelog: updates that are held back are lost when their task stops or moves."""
         return replace(self, logging=False, topic_config={})
 
 
@@ -98,8 +99,8 @@ class EagerBufferConfig(BufferConfig):
 class Suppressed(Generic[K]):
     """The time until which ``suppress`` holds updates back. Mirrors ``Suppressed``; made by its methods ``until_…``.
 
-    ``wait_ms``: None means until windows close. With a ``name`` the operator has it, and its buffer ``<name>-store``;
-    its changelog is ``<application.id>-<name>-store-changelog``.
+    ``wait_ms``: None means until windows close. ``name`` is that of the operator; its buffer is then ``<name>-store``,
+    and the changelog ``<application.id>-<name>-store-changelog``.
     """
 
     buffer_config: BufferConfig
@@ -125,8 +126,9 @@ class Suppressed(Generic[K]):
         """Hold each key's updates back until ``limit`` (``timedelta`` or whole ms) after the first of them, and then
         emit the last.
 
-        Time is that of the updates: the largest timestamp that has come in. Later updates of the key change what is
-        emitted, not when. With a limit of 0 all are emitted at once. Raises ValueError for a negative one.
+        Time is that of the updates: the largest timestamp that has come in. Later updates of the key change the value
+        that is emitted, but not the time of its emission. With a limit of 0 all are emitted at once. Raises ValueError
+        for a negative one.
         """
         return Suppressed(buffer_config, to_ms(limit, "Suppressed.until_time_limit: limit"))
 
@@ -136,7 +138,7 @@ class Suppressed(Generic[K]):
 
         A window closes when the largest timestamp of the results that came in is its end, plus the grace period, or
         more; a session also waits for the inactivity gap. Without new records nothing closes, unless
-        ``window.idle.advance.ms`` is set. A result that is deleted by then is not emitted. Raises TopologyError for a
+        ``window.idle.advance.ms`` is set. A result that was deleted by then is not emitted. Raises TopologyError for a
         buffer that might emit results early.
         """
         return Suppressed(buffer_config)
@@ -144,6 +146,7 @@ class Suppressed(Generic[K]):
     def with_name(self, name: str) -> Suppressed[K]:
         """Returns a copy with a name for the operator, its buffer and its changelog.
 
-        An operator that is named uses up none of the numbers of the others: it can come and go without renaming them.
+        An operator with a name uses up no number of generated names, so it can be added and removed without renaming
+        other operators.
         """
         return replace(self, name=name)

@@ -15,15 +15,15 @@ KO = TypeVar("KO")
 
 @dataclass(frozen=True)
 class TableJoined(Generic[K, KO]):
-    """Options for the questions and answers that a foreign-key join sends from one table's tasks to the other's.
+    """Options for the subscriptions and responses that a foreign-key join sends between the tasks of the two tables.
     Mirrors ``TableJoined``.
 
-    Only a table whose topic is not partitioned by Kafka's default needs a partitioner here: the very one that its topic
-    was written with. ``partitioner`` returns the partition of an entry of the left table: called with (topic, its key,
-    None, partitions); without it answers go back to the partition that has asked. ``other_partitioner`` returns that of
-    an entry of the other table, by its key, the foreign key; None, or one that returns None, is Kafka's default
-    (murmur2 of the key's bytes). A question has one answer: they may choose neither several partitions nor none. The
-    join's nodes, its two topics (``<application.id>-<name>-subscription-registration-topic`` and
+    Only a table whose topic is not partitioned by Kafka's default needs a partitioner here: the same one that wrote its
+    topic. ``partitioner`` returns the partition of an entry of the left table: called with (topic, its key, None,
+    partitions); without it responses go back to the partition that has subscribed. ``other_partitioner`` returns that
+    of an entry of the other table, by its key, the foreign key; None, or one that returns None, is Kafka's default
+    (murmur2 of the key's bytes). A subscription has one response, so a partitioner must return exactly one partition.
+    The join's nodes, its two topics (``<application.id>-<name>-subscription-registration-topic`` and
     ``-subscription-response-topic``) and its store are named after ``name``.
     """
 

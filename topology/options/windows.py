@@ -57,16 +57,16 @@ class TimeWindows(Windows):
 
     @staticmethod
     def of_size_with_no_grace(size: Duration) -> TimeWindows:
-        """Tumbling windows of ``size`` that take no record after their end. Mirrors ``ofSizeWithNoGrace``.
+        """Returns tumbling windows of ``size`` that take no record after their end. Mirrors ``ofSizeWithNoGrace``.
 
-        Stream time is the largest timestamp that has come: with no grace, one record of the next window closes this one
-        for all that are still to come. Raises TopologyError for a size of 0.
+        Stream time is the largest timestamp that has come: without a grace period, one record of the next window closes
+        this one for all later records. Raises TopologyError for a size of 0.
         """
         return TimeWindows.of_size_and_grace(size, 0)
 
     @staticmethod
     def of_size_and_grace(size: Duration, after_window_end: Duration) -> TimeWindows:
-        """Tumbling windows of ``size`` that take records for ``after_window_end`` after their end.
+        """Returns tumbling windows of ``size`` that take records for ``after_window_end`` after their end.
 
         Raises TopologyError for a size of 0, ValueError for a negative duration. Mirrors ``ofSizeAndGrace``.
 
@@ -131,14 +131,14 @@ class UnlimitedWindows(Windows):
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """Windows that records open: at most one ends with each record, and one begins behind it. Mirrors
+    """Windows that records open: at most one that ends at the record's time, and one that begins after it. Mirrors
     ``SlidingWindows``.
 
     A window holds the records of one key that are at most ``time_difference_ms`` apart, and both of its ends belong to
-    it: ``[timestamp - time_difference_ms, timestamp]``. There is one for each such set of records, so results are those
-    of a window that slides over time, at the cost of two windows for each timestamp of a key. Records from before
-    ``time_difference_ms`` after 1970 share the window ``[0, time_difference_ms]``. A record that comes later than the
-    grace period allows is dropped and counted, and so is one with a null key or a null value.
+    it: ``[timestamp - time_difference_ms, timestamp]``. There is one window for each such set of records. So the
+    results are those of a window that slides over time, for the cost of two windows per timestamp of a key. Records
+    from before ``time_difference_ms`` after 1970 share the window ``[0, time_difference_ms]``. A record that comes
+    later than the grace period allows is dropped and counted, and so is one with a null key or a null value.
     """
 
     time_difference_ms: int
@@ -146,13 +146,13 @@ class SlidingWindows:
 
     @staticmethod
     def of_time_difference_with_no_grace(time_difference: Duration) -> SlidingWindows:
-        """Windows of records at most ``time_difference`` apart, which take no record after their end."""
+        """Returns windows of records at most ``time_difference`` apart, which take no record after their end."""
         return SlidingWindows.of_time_difference_and_grace(time_difference, 0)
 
     @staticmethod
     def of_time_difference_and_grace(time_difference: Duration, after_window_end: Duration) -> SlidingWindows:
-        """Windows of records at most ``time_difference`` apart, which take records for ``after_window_end`` after their
-        end. Raises ValueError for a negative duration. Mirrors ``ofTimeDifferenceAndGrace``.
+        """Returns windows of records at most ``time_difference`` apart, which take records for ``after_window_end``
+        after their end. Raises ValueError for a negative duration. Mirrors ``ofTimeDifferenceAndGrace``.
 
         >>> import penstock as ps
         >>> ps.SlidingWindows.of_time_difference_and_grace(1000, 500)
@@ -180,11 +180,12 @@ class EmitStrategy:
         """Emit one result for each window, once it takes no more records: when the stream time that the operator has
         observed has passed its end by the grace period. Mirrors ``onWindowClose``.
 
-        Unless ``window.idle.advance.ms`` is set, windows close with records alone, never by the clock: without new
-        records in its partition a window's result is not emitted. It is looked for at most once a second, so several
-        may come at once; they come by time, and carry the headers of the record that closed them. What was emitted last
-        is committed beside the offsets, so each comes once also over a restart (except for what is processed again
-        after a crash). In time windows and sliding windows the result has the timestamp of the aggregate.
+        Unless ``window.idle.advance.ms`` is set, only records close windows, and not the clock: without new records in
+        its partition the result of a window is not emitted. The operator looks for closed windows at most once a
+        second, so several results may come at once; they are in the order of time, and have the headers of the record
+        that closed the windows. The time of the last result is committed beside the offsets, so each result comes once,
+        also over a restart (except those of records that are processed again after a crash). In time windows and
+        sliding windows the result has the timestamp of the aggregate.
         """
         return EmitStrategy(True)
 

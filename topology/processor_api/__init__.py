@@ -1,1 +1,1 @@
-"""The Processor API: operators that a user writes as a class, and what they bring along."""
+"""The Processor API: operators that a user writes as a class, and their stores."""

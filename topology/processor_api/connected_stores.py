@@ -1,4 +1,4 @@
-"""Stores that a supplier of processors brings along. Mirrors ``ConnectedStoreProvider`` (KIP-401)."""
+"""Stores that a supplier of processors defines. Mirrors ``ConnectedStoreProvider`` (KIP-401)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 
 
 class ConnectedStoreProvider(Protocol):
-    """A supplier that has ``stores()``: they are added to the topology, and connected to the processor that it makes.
+    """A supplier with a method ``stores``: these stores are added to the topology, and connected to the processor that
+    it makes.
 
-    The class of a processor is a supplier too; then ``stores`` is a class method or a static one. Suppliers that name
-    the same store share it: their builders must be equal. Mirrors ``ConnectedStoreProvider``.
+    The class of a processor is a supplier too; then ``stores`` is a class method or a static one. Suppliers with a
+    store of the same name share it: their builders must be equal. Mirrors ``ConnectedStoreProvider``.
 
     >>> import penstock as ps
     >>> class Counting(ps.Processor[str, str, str, int]):
@@ -31,7 +32,7 @@ class ConnectedStoreProvider(Protocol):
 
 
 def stores_of(supplier: Any, call: str) -> tuple[AnyStoreBuilder, ...]:
-    """Returns the stores that ``supplier``, given to ``call``, brings along; for a partial, those of its function.
+    """Returns the stores that ``supplier``, given to ``call``, defines; for a partial, those of its function.
 
     Raises TopologyError if ``stores`` cannot be called or returns something else.
     """

@@ -23,10 +23,9 @@ VOut = TypeVar("VOut")
 
 @dataclass(frozen=True, slots=True, init=False)
 class FixedKeyRecord(Generic[K, V]):
-    """A record whose key stays: a :class:`FixedKeyProcessor` receives one and forwards what it derives from it.
-
-    ``timestamp`` is event time in ms. Only penstock makes one, so what is forwarded has a key that was received.
-    Mirrors ``FixedKeyRecord``.
+    """A record whose key stays: a :class:`FixedKeyProcessor` receives one and forwards records derived from it.
+    ``timestamp`` is event time in ms. Only penstock makes one, so each record that is forwarded has a key that was
+    received. Mirrors ``FixedKeyRecord``.
     """
 
     key: K
@@ -35,7 +34,7 @@ class FixedKeyRecord(Generic[K, V]):
     headers: Headers
 
     def __init__(self) -> None:
-        """Raises TypeError: derive one from that which was received."""
+        """Raises TypeError: derive a record from one that was received."""
         raise TypeError(
             "a FixedKeyRecord cannot be made: derive it from the one that process() was given (with_value, "
             "with_timestamp, with_headers). What shall have another key goes through process() and a Record"
@@ -85,9 +84,8 @@ class FixedKeyProcessorContext(ProcessingContext, Protocol[KIn, VOut]):
 
 
 class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
-    """One instance per task, as a :class:`Processor`; what it forwards has the key that it received.
-
-    So nothing behind it is repartitioned. Mirrors ``FixedKeyProcessor``.
+    """One instance per task, as a :class:`Processor`. The records that it forwards have keys that it received, so it
+    causes no repartitioning. Mirrors ``FixedKeyProcessor``.
     """
 
     def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
@@ -98,14 +96,14 @@ class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
         raise NotImplementedError(f"{type(self).__name__} must define process()")
 
     def close(self) -> None:
-        """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+        """Called once when the task is closed; not promised after a crash. Do not close stores."""
 
 
 class ContextualFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
     """A :class:`FixedKeyProcessor` that keeps its context, as ``self.context``. Mirrors
     ``ContextualFixedKeyProcessor``.
 
-    One that has an ``init`` of its own calls ``super().init(context)`` in it.
+    A subclass with an ``init`` of its own calls ``super().init(context)`` in it.
     """
 
     context: FixedKeyProcessorContext[KIn, VOut]

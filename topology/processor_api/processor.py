@@ -65,8 +65,8 @@ class ProcessingContext(Protocol):
     def app_configs(self) -> Mapping[str, Any]:
         """Returns the application's configuration by key, defaults included.
 
-        There are no keys except penstock's and those of Kafka's clients: give settings of a processor of yours to its
-        supplier (``functools.partial(Limit, 5)``).
+        It has only keys of penstock and of Kafka's clients: give settings of your own processors to their suppliers
+        (``functools.partial(Limit, 5)``).
         """
 
     def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
@@ -83,10 +83,10 @@ class ProcessingContext(Protocol):
         """Call ``punctuator`` about every ``interval`` of the given clock.
 
         STREAM_TIME: first as soon as the task has seen a record, WALL_CLOCK_TIME: first after one interval. Intervals
-        that were missed are skipped: one call, the next aligned to the schedule. ``start_time`` (ms since the epoch, or
-        a datetime with a time zone) is when the first call is due; one that has passed only sets where the intervals
-        begin (KIP-1146). Of several calls that are due, the one due first is made first. Schedules end with their task:
-        ``init`` of the next one makes them again.
+        that were missed are skipped: there is one call for them, and the next is aligned to the schedule.
+        ``start_time`` (ms since the epoch, or a datetime with a time zone) is the time of the first call; if it has
+        passed, it only sets the beginning of the intervals (KIP-1146). Of several calls that are due, the one that was
+        due first is made first. Schedules end with their task: ``init`` of the next task makes them again.
 
         Raises ValueError for an interval below 1 ms and for a ``start_time`` that is negative or has no time zone.
         """
@@ -97,9 +97,9 @@ class ProcessingContext(Protocol):
         A :class:`~penstock.state.views.KeyValueStore`, :class:`~penstock.state.windowed.views.WindowStore`,
         :class:`~penstock.state.windowed.views.SessionStore` or
         :class:`~penstock.state.versioned.views.VersionedKeyValueStore`. Timestamped ones, as that of a named table,
-        have values of type :class:`~penstock.state.views.ValueAndTimestamp`. What a store returns is not a copy and
-        must not be changed. Processors that share a store see what the others put, at once. A global store, and a
-        read-only one elsewhere than in the processor that keeps it, raise TopologyError when they are written.
+        have values of type :class:`~penstock.state.views.ValueAndTimestamp`. The values that a store returns are not
+        copies and must not be changed. Processors that share a store see each other's changes at once. Writing raises
+        TopologyError in a global store, and in a read-only store of another processor.
         """
 
     def commit(self) -> None:
@@ -121,8 +121,8 @@ class ProcessorContext(ProcessingContext, Protocol[KOut, VOut]):
     def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
         """Pass ``record`` to every child in order, or to the one named ``child``; returns when they are done with it.
 
-        Depth first: a child's children have had it before the next child has. Raises TopologyError if there is no
-        such child.
+        It goes depth first: the children of a child are done with it before the next child gets it. Raises
+        TopologyError if there is no such child.
         """
 
 
@@ -137,13 +137,13 @@ class Processor(Generic[KIn, VIn, KOut, VOut]):
         raise NotImplementedError(f"{type(self).__name__} must define process()")
 
     def close(self) -> None:
-        """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+        """Called once when the task is closed; not promised after a crash. Do not close stores."""
 
 
 class ContextualProcessor(Processor[KIn, VIn, KOut, VOut]):
     """A :class:`Processor` that keeps its context, as ``self.context``. Mirrors ``ContextualProcessor``.
 
-    One that has an ``init`` of its own calls ``super().init(context)`` in it.
+    A subclass with an ``init`` of its own calls ``super().init(context)`` in it.
     """
 
     context: ProcessorContext[KOut, VOut]
@@ -164,16 +164,15 @@ TopicNameExtractor = Callable[[Any, Any, "RecordContext"], str]
 StreamPartitioner = Callable[[str, Any, Any, int], "int | Collection[int] | None"]
 """``(topic, key, value, partitions)`` to a partition, or None for Kafka's default (murmur2 of the key's bytes).
 
-Several partitions, as a set, take the record each; of none it is dropped, and counted in ``dropped-records-total``
-(KIP-837). Mirrors ``StreamPartitioner.partitions``.
+If it returns a set of partitions, each gets the record; if the set is empty, the record is dropped and counted in
+``dropped-records-total`` (KIP-837). Mirrors ``StreamPartitioner.partitions``.
 """
 
 
 @dataclass(frozen=True)
 class RecordContext:
-    """The facts about a record, besides its key and value, for a topic name extractor.
-
-    The coordinates are None for what a punctuator or the flush of a cache forwards. Mirrors ``RecordContext``.
+    """The metadata of a record, for a topic name extractor. Topic, partition and offset are None for records that a
+    punctuator or the flush of a cache forwards. Mirrors ``RecordContext``.
     """
 
     topic: str | None

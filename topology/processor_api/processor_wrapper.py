@@ -1,4 +1,4 @@
-"""``ProcessorWrapper``: one place that sees every processor of a topology, those of the DSL too (KIP-1112)."""
+"""``ProcessorWrapper``: gets every processor of a topology, including those of the DSL (KIP-1112)."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ KEY = "processor.wrapper.class"
 
 
 class ProcessorWrapper:
-    """Sees the name and the supplier of each processor when the topology is built, and may put its own around it.
+    """Gets the name and the supplier of each processor when the topology is built, and may put its own around it.
 
-    For what is to happen at every step: a log line, a timer, a trace in the headers, ``try`` around ``process``. Given
-    as ``processor.wrapper.class``, a class or an object, to :meth:`StreamsBuilder.build` or :class:`Topology`, and with
-    the same configuration to the application. This class itself wraps nothing. A wrapped supplier may bring stores
-    along (:class:`ConnectedStoreProvider`): they are connected to its processor alone.
+    Use it to do something at every step: log, measure time, write a trace to the headers, put ``try`` around
+    ``process``. Give it, a class or an object, as ``processor.wrapper.class`` to :meth:`StreamsBuilder.build` or
+    :class:`Topology`, and give the application the same configuration. This class itself wraps nothing. A wrapped
+    supplier may define stores (:class:`ConnectedStoreProvider`): they are connected to its processor alone.
 
     Operators of the DSL are wrapped as processors whose records are those of the operator; of a table the values are
     :class:`Change`. ``filter``, ``map_values``, ``flat_map_values``, ``peek`` and ``to_stream`` are fixed-key
-    processors, as in Kafka Streams; processors that keep global and read-only stores are not wrapped. Each record costs
-    several times what it does without a wrapper. Mirrors ``ProcessorWrapper``.
+    processors, as in Kafka Streams; processors that keep global and read-only stores are not wrapped. With a wrapper
+    each record costs several times as much. Mirrors ``ProcessorWrapper``.
     """
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Called once, before anything is wrapped, with the configuration that the topology is built with."""
+        """Called once, before the first processor is wrapped, with the configuration with which the topology is
+        built."""
 
     def wrap_processor_supplier(
         self, name: str, supplier: ProcessorSupplier[Any, Any, Any, Any]

@@ -23,19 +23,20 @@ class ValueTransformerWithKey(Generic[K, V, VR]):
     def init(self, context: ProcessorContext[Never, Never]) -> None:
         """Called once, after the task's stores are restored and before the first record.
 
-        ``context`` has stores, schedules and clocks, but nothing can be forwarded: what ``transform`` returns is all.
+        ``context`` has stores, schedules and clocks, but cannot forward: the only result is the value that
+        ``transform`` returns.
         """
 
     def transform(self, read_only_key: K, value: V | None) -> VR | None:
         """Returns the new value of each update; ``value`` is None for a deletion, and None deletes.
 
-        If old values are asked for and the result is not materialised, it is also called for these. It must not
-        change the key.
+        If an operator downstream needs old values, and the result is not materialised, it is also called for these. It
+        must not change the key.
         """
         raise NotImplementedError(f"{type(self).__name__} must define transform()")
 
     def close(self) -> None:
-        """Called once when the task leaves its host in good order; not promised after a crash. Do not close stores."""
+        """Called once when the task is closed; not promised after a crash. Do not close stores."""
 
 
 ValueTransformerWithKeySupplier = Callable[[], ValueTransformerWithKey[K, V, VR]]

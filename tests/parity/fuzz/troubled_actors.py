@@ -130,7 +130,7 @@ class TroubledActors:
         return self._folder / f"actor-{number}-disk-{self._disk[number]}"
 
     def _kill(self, number: int) -> None:
-        """Ends an actor like a killed process: nothing aborts its transaction or closes its stores in good order."""
+        """Ends an actor like a killed process: nothing aborts its transaction or closes its stores cleanly."""
         loop = self.loops[number]
         loop._commits.abandon()
         for hosted in loop._tasks.values():
