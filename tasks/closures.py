@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.tasks.wiring import Wiring
-from penstock.topology.physical.operator import Operator, ValueGetter, WithFunctions
+from penstock.topology.physical.operators.operator import Operator, ValueGetter, WithFunctions
 
 S = TypeVar("S", bound=WithFunctions)
 C = TypeVar("C", bound=Callable[..., Any])

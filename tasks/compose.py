@@ -17,9 +17,9 @@ from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import Part, Source
 from penstock.tasks.undecoded import Undecoded
 from penstock.tasks.wiring import Edge, Hosted, Store, Wiring, fan_out
-from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators.operator import TableOperator
+from penstock.topology.physical.operators.wrapped import Wrapped
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
-from penstock.topology.physical.wrapped_operators import Wrapped
 from penstock.topology.processor_api.processor import PunctuationType
 
 

@@ -9,7 +9,7 @@ from penstock.state.key_value.ttl_store import TtlStateStore
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.offsets import TTL_TIME
 from penstock.tasks.wiring import Edge, Store, Wiring
-from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators.operator import TableOperator
 
 OnExpired = Callable[[bytes, Any, int], None]
 """Called with each row that has expired: (key, value, time)."""

@@ -24,7 +24,7 @@ from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import RecordQueue
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.wiring import Store
-from penstock.topology.physical.global_operators import GlobalProcess
+from penstock.topology.physical.operators.global_tables import GlobalProcess
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor_api.processor import PunctuationType
 

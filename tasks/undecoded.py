@@ -17,7 +17,7 @@ from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
-from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.operators.operator import Operator
 from penstock.topology.physical.subtopologies import NodeGroups
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 

@@ -8,7 +8,7 @@ from penstock.common.errors import RuleBrokenError
 from penstock.state.contracts import TaskStores
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.tasks.state_manager import StateManager
-from penstock.topology.physical.process_operators import ReadOnlyStoreProcess
+from penstock.topology.physical.operators.process import ReadOnlyStoreProcess
 from penstock.topology.physical.topology import ProcessorNode, SourceNode, Topology
 
 Rows = dict[bytes, bytes | None]

@@ -17,8 +17,8 @@ from penstock.common.extractors import (
 from penstock.common.shown import shown
 from penstock.testing.object_forms import NEVER_CHANGE, form
 from penstock.testing.tracked_processor import tracked_processor
-from penstock.topology.physical.operator import KEY, VALUE, Operator, UserFunction
-from penstock.topology.physical.operators import Process
+from penstock.topology.physical.operators.operator import KEY, VALUE, Operator, UserFunction
+from penstock.topology.physical.operators.process import Process
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, Subtopology
 
 Function = Callable[..., Any]

@@ -15,7 +15,7 @@ from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.global_state import GlobalStateTask, with_offsets
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.wiring import Store
-from penstock.topology.physical.global_operators import StreamGlobalTableJoin
+from penstock.topology.physical.operators.global_tables import StreamGlobalTableJoin
 from penstock.topology.physical.topology import ProcessorNode, Subtopology
 
 _BATCH_RECORDS = 5000

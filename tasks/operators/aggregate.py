@@ -14,7 +14,7 @@ from penstock.state.write_buffer import WriteBuffer
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.physical.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
 
 
 @closure_of(StreamCount)

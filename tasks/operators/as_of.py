@@ -10,9 +10,9 @@ from penstock.state.versioned.store import VersionedStateStore
 from penstock.state.write_buffer import ABSENT
 from penstock.tasks.operators.transform_values import transformed_entries
 from penstock.tasks.wiring import Wiring
-from penstock.topology.physical.operator import ValueGetter
-from penstock.topology.physical.operators import FilterGetter, MapValuesGetter, StoreGetter
-from penstock.topology.physical.transform_values_operators import TransformValuesGetter
+from penstock.topology.physical.operators.operator import ValueGetter
+from penstock.topology.physical.operators.table import FilterGetter, MapValuesGetter, StoreGetter
+from penstock.topology.physical.operators.transform_values import TransformValuesGetter
 
 AsOfGetter = Callable[[Any, int], Entry]
 """From a key, in the form in which the node that looks receives it, and a time to the table's entry at that time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.aggregate import aggregate
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
-from penstock.topology.physical.cogroup_operators import CogroupAggregate, CogroupMerge
+from penstock.topology.physical.operators.cogroup import CogroupAggregate, CogroupMerge
 
 
 @closure_of(CogroupAggregate)

@@ -17,7 +17,7 @@ from penstock.state.windowed.deduplication_store import (
 )
 from penstock.tasks.closures import closure_of
 from penstock.tasks.wiring import Store, StreamEdge, Wiring
-from penstock.topology.physical.deduplicate_operators import Deduplicate, DeduplicateById
+from penstock.topology.physical.operators.deduplicate import Deduplicate, DeduplicateById
 
 _MOST_PLACES = 1000
 _Seen = Callable[[bytes, int], bool]

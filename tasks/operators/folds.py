@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.topology.physical.folds import Aggregate, Count, Fold, Reduce
+from penstock.topology.physical.operators.folds import Aggregate, Count, Fold, Reduce
 
 Initial = Callable[[], Any]
 Next = Callable[[Any, Any, Any], Any]

@@ -26,7 +26,7 @@ from penstock.tasks.operators.subscriptions import (
 )
 from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
-from penstock.topology.physical.foreign_key_operators import (
+from penstock.topology.physical.operators.foreign_key import (
     ForeignTableJoin,
     ResponseJoin,
     SubscriptionJoin,

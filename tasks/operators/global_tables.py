@@ -15,7 +15,7 @@ from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.process import TaskProcessorContext, host_processor
 from penstock.tasks.punctuation import Schedule
 from penstock.tasks.wiring import Store, StreamEdge, Wiring
-from penstock.topology.physical.global_operators import GlobalProcess, StreamGlobalTableJoin
+from penstock.topology.physical.operators.global_tables import GlobalProcess, StreamGlobalTableJoin
 from penstock.topology.processor_api.processor import PunctuationType, Punctuator
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.versioned_join import join_as_of
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.operators import StreamTableJoin
+from penstock.topology.physical.operators.join import StreamTableJoin
 
 
 @closure_of(StreamTableJoin)

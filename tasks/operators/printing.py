@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from penstock.tasks.closures import closure_of
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.process_operators import Print
+from penstock.topology.physical.operators.process import Print
 
 
 class Printer:

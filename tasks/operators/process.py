@@ -22,8 +22,7 @@ from penstock.tasks.punctuation import Schedule, following, start_ms
 from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
 from penstock.topology.arity import checked_function
-from penstock.topology.physical.operators import Process
-from penstock.topology.physical.process_operators import AddedProcess, ProcessValues, ReadOnlyStoreProcess
+from penstock.topology.physical.operators.process import AddedProcess, Process, ProcessValues, ReadOnlyStoreProcess
 from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, FixedKeyRecord, fixed_key_record
 from penstock.topology.processor_api.processor import Processor, ProcessorContext, PunctuationType, Punctuator
 

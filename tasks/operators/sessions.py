@@ -16,8 +16,8 @@ from penstock.tasks.operators.final_results import Closing, close_when_idle, emi
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import WindowedUpdate, forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.folds import Count, Reduce
-from penstock.topology.physical.session_operators import MergingAggregate, SessionFold, SessionWindowAggregate
+from penstock.topology.physical.operators.folds import Count, Reduce
+from penstock.topology.physical.operators.sessions import MergingAggregate, SessionFold, SessionWindowAggregate
 
 
 @closure_of(SessionWindowAggregate)

@@ -15,7 +15,7 @@ from penstock.tasks.operators.final_results import Closing, close_when_idle, emi
 from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.window_operators import SlidingWindowAggregate
+from penstock.topology.physical.operators.windows import SlidingWindowAggregate
 
 _Found = tuple[Any, int]
 """The aggregate of a window, and the largest timestamp of its records."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.tasks.closures import closure_of
 from penstock.tasks.wiring import Edge, StreamEdge, Wiring
-from penstock.topology.physical.operators import (
+from penstock.topology.physical.operators.stateless import (
     Branch,
     BranchCase,
     DropNullKeys,

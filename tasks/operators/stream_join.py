@@ -15,7 +15,7 @@ from penstock.state.windowed.recent_rows import NOTHING
 from penstock.tasks.closures import closure_of
 from penstock.tasks.context import Remembered
 from penstock.tasks.wiring import Store, StreamEdge, Wiring
-from penstock.topology.physical.stream_join_operators import JoinWindow, StreamSelfJoin, StreamStreamJoin
+from penstock.topology.physical.operators.stream_join import JoinWindow, StreamSelfJoin, StreamStreamJoin
 
 Joiner = Callable[[Any, Any, Any], Any]
 

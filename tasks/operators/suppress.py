@@ -11,7 +11,7 @@ from penstock.state.row_formats import NO_TIMESTAMP, Entry
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.wiring import Store, TableEdge, Wiring
-from penstock.topology.physical.suppress_operators import Suppress, SuppressGetter
+from penstock.topology.physical.operators.suppress import Suppress, SuppressGetter
 
 
 @closure_of(Suppress)

@@ -13,8 +13,8 @@ from penstock.state.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.updates import forward_updates, materialize
 from penstock.tasks.wiring import Store, StreamEdge, TableEdge, Wiring
-from penstock.topology.physical.operator import TableOperator, ValueGetter
-from penstock.topology.physical.operators import (
+from penstock.topology.physical.operators.operator import TableOperator, ValueGetter
+from penstock.topology.physical.operators.table import (
     FilterGetter,
     MapValuesGetter,
     StoreGetter,
@@ -23,7 +23,7 @@ from penstock.topology.physical.operators import (
     TableSource,
     TableToStream,
 )
-from penstock.topology.physical.table_join_operators import TableJoinGetter
+from penstock.topology.physical.operators.table_join import TableJoinGetter
 
 Getter = Callable[[Any], Entry]
 """From a key, in the form in which the node that looks receives it, to the table's entry: value and timestamp.

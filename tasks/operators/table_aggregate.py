@@ -12,7 +12,7 @@ from penstock.tasks.operators.stateless import require_pair
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import StreamEdge, TableEdge, Wiring
-from penstock.topology.physical.table_aggregate_operators import (
+from penstock.topology.physical.operators.table_aggregate import (
     TableAggregate,
     TableCount,
     TableGroupBy,

@@ -11,7 +11,7 @@ from penstock.tasks.operators.table import Getter, getter_behind_caches
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.operators.versions import latest_only
 from penstock.tasks.wiring import TableEdge, Wiring
-from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
+from penstock.topology.physical.operators.table_join import TableJoinGetter, TableJoinMerge, TableTableJoin
 
 
 @closure_of(TableTableJoin)

@@ -15,7 +15,7 @@ from penstock.tasks.operators.process import TaskProcessorContext, views_of
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.operators.updates import materialize
 from penstock.tasks.wiring import TableEdge, Wiring
-from penstock.topology.physical.transform_values_operators import TableTransformValues, TransformValuesGetter
+from penstock.topology.physical.operators.transform_values import TableTransformValues, TransformValuesGetter
 from penstock.topology.processor_api.value_transformer import ValueTransformerWithKey, ValueTransformerWithKeySupplier
 
 

@@ -9,8 +9,8 @@ from penstock.state.versioned.join_buffer import JoinBuffer
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.as_of import as_of
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.operators import StreamTableJoin
-from penstock.topology.physical.versioned_operators import BufferedStreamTableJoin
+from penstock.topology.physical.operators.join import StreamTableJoin
+from penstock.topology.physical.operators.versioned_join import BufferedStreamTableJoin
 
 
 def join_as_of(spec: StreamTableJoin, wiring: Wiring) -> StreamEdge:

@@ -16,7 +16,7 @@ from penstock.tasks.operators.folds import functions_of
 from penstock.tasks.operators.updates import forward_windowed_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
 from penstock.topology.options.windows import TimeWindows, UnlimitedWindows
-from penstock.topology.physical.window_operators import TimeWindowAggregate
+from penstock.topology.physical.operators.windows import TimeWindowAggregate
 
 _MOST_PLACES = 1000
 _NEVER = 1 << 63

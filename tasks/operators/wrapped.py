@@ -13,7 +13,7 @@ from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.process import FixedKeyTaskContext, TaskProcessorContext, views_of
 from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.wiring import Edge, StreamEdge, TableEdge, Wiring
-from penstock.topology.physical.wrapped_operators import Wrapped, made_by
+from penstock.topology.physical.operators.wrapped import Wrapped, made_by
 from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessor, fixed_key_record
 from penstock.topology.processor_api.processor import Processor
 from penstock.topology.processor_api.processor_wrapper import Change

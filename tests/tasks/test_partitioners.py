@@ -9,7 +9,7 @@ import pytest
 
 import penstock as ps
 from penstock.common.errors import ProcessingError
-from penstock.topology.physical.foreign_key_operators import by_key
+from penstock.topology.physical.operators.foreign_key import by_key
 from tests.tasks.bench import STRINGS, Bench, Resume
 
 PRODUCED = ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string())

@@ -17,7 +17,9 @@ import pytest
 import penstock.tasks.operators  # noqa: F401  # its modules enter their closures into MAKERS
 from penstock.tasks.closures import MAKERS, closure_of, make_closure
 from penstock.topology import physical
-from penstock.topology.physical.operator import (
+from penstock.topology.physical.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.physical.operators.join import StreamTableJoin
+from penstock.topology.physical.operators.operator import (
     KEY,
     VALUE,
     Operator,
@@ -28,22 +30,20 @@ from penstock.topology.physical.operator import (
     called_with,
     declares_function,
 )
-from penstock.topology.physical.operators import (
+from penstock.topology.physical.operators.process import Process
+from penstock.topology.physical.operators.stateless import (
     Branch,
     BranchCase,
     Filter,
-    FilterGetter,
     FlatMap,
     MapValues,
-    MapValuesGetter,
     Peek,
-    Process,
     SelectKey,
+)
+from penstock.topology.physical.operators.table import (
+    FilterGetter,
+    MapValuesGetter,
     StoreGetter,
-    StreamAggregate,
-    StreamCount,
-    StreamReduce,
-    StreamTableJoin,
     TableFilter,
     TableMapValues,
     TableSource,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import penstock as ps
-from penstock.topology.physical.operators import DropNullKeys
+from penstock.topology.physical.operators.stateless import DropNullKeys
 from penstock.topology.physical.topology import ProcessorNode, SourceNode
 
 ALL = {"topology.optimization": "all"}

@@ -8,7 +8,7 @@ from typing_extensions import override
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.topology.logical.tables import DerivedTable, StoredTable
-from penstock.topology.physical.operators import MapValuesGetter, StoreGetter, TableMapValues, TableSource
+from penstock.topology.physical.operators.table import MapValuesGetter, StoreGetter, TableMapValues, TableSource
 
 OPERATOR = TableMapValues(str)
 

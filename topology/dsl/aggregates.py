@@ -14,7 +14,7 @@ from penstock.topology.logical.graph import Operation, Repartition, new_repartit
 from penstock.topology.logical.tables import StoredTable
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Grouped
-from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators.operator import TableOperator
 
 AGGREGATE = "KSTREAM-AGGREGATE-"
 REDUCE = "KSTREAM-REDUCE-"

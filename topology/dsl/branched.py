@@ -10,7 +10,7 @@ from penstock.topology.arity import checked_function, takes_key
 from penstock.topology.dsl.stream_base import NameLike, StreamHead
 from penstock.topology.logical.graph import Operation
 from penstock.topology.naming import checked_name
-from penstock.topology.physical.operators import Branch, BranchCase, PassThrough
+from penstock.topology.physical.operators.stateless import Branch, BranchCase, PassThrough
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kstream import KStream

@@ -10,8 +10,8 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.dsl.stream_base import NameLike, StreamHead, given_name
 from penstock.topology.logical.cogrouped_table import CogroupedTable
 from penstock.topology.logical.graph import LogicalGraph, Operation, Repartition, are_all_versioned, new_repartition
-from penstock.topology.physical.cogroup_operators import CogroupMerge
-from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators.cogroup import CogroupMerge
+from penstock.topology.physical.operators.operator import TableOperator
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kgrouped_stream import KGroupedStream

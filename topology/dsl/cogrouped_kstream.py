@@ -20,7 +20,7 @@ from penstock.topology.logical.graph import require_same_graph
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.session_windows import SessionWindows
 from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
-from penstock.topology.physical.cogroup_operators import CogroupAggregate
+from penstock.topology.physical.operators.cogroup import CogroupAggregate
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kgrouped_stream import KGroupedStream

@@ -16,7 +16,7 @@ from penstock.topology.logical.graph import Operation
 from penstock.topology.options.deduplicated import Deduplicated
 from penstock.topology.options.materialized import StoreType
 from penstock.topology.options.options import Joined
-from penstock.topology.physical.deduplicate_operators import Deduplicate, DeduplicateById
+from penstock.topology.physical.operators.deduplicate import Deduplicate, DeduplicateById
 
 _PREFIX = "KSTREAM-DEDUPLICATE-"
 

@@ -15,9 +15,9 @@ from penstock.topology.logical.global_stores import GlobalStoreNode
 from penstock.topology.logical.graph import LogicalGraph, Operation, require_same_graph
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Consumed
-from penstock.topology.physical.global_operators import GlobalProcess, KeySelector, StreamGlobalTableJoin
-from penstock.topology.physical.operator import Operator
-from penstock.topology.physical.operators import TableSource
+from penstock.topology.physical.operators.global_tables import GlobalProcess, KeySelector, StreamGlobalTableJoin
+from penstock.topology.physical.operators.operator import Operator
+from penstock.topology.physical.operators.table import TableSource
 from penstock.topology.processor_api.processor import ProcessorSupplier
 
 K = TypeVar("K")

@@ -12,8 +12,8 @@ from penstock.topology.dsl.stream_base import StreamHead
 from penstock.topology.logical.graph import Operation, Repartition, new_repartition, require_same_graph
 from penstock.topology.logical.tables import TableDefinition
 from penstock.topology.options.options import Joined
-from penstock.topology.physical.operators import StreamTableJoin
-from penstock.topology.physical.versioned_operators import BufferedStreamTableJoin
+from penstock.topology.physical.operators.join import StreamTableJoin
+from penstock.topology.physical.operators.versioned_join import BufferedStreamTableJoin
 
 
 def partitioned_by_key(

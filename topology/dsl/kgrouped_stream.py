@@ -18,8 +18,8 @@ from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Grouped
 from penstock.topology.options.session_windows import SessionWindows
 from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows, checked_windows
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.operators import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.physical.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
+from penstock.topology.physical.operators.operator import TableOperator
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -15,8 +15,8 @@ from penstock.topology.logical.table_repartition import TableRepartition
 from penstock.topology.logical.tables import StoredTable
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Grouped
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.table_aggregate_operators import TableAggregate, TableCount, TableReduce
+from penstock.topology.physical.operators.operator import TableOperator
+from penstock.topology.physical.operators.table_aggregate import TableAggregate, TableCount, TableReduce
 from penstock.topology.physical.topology import WrittenBy
 
 K = TypeVar("K")

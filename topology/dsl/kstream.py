@@ -19,7 +19,7 @@ from penstock.topology.naming import checked_name
 from penstock.topology.options.deduplicated import Deduplicated
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Grouped, Produced, Repartitioned
-from penstock.topology.physical.operators import (
+from penstock.topology.physical.operators.stateless import (
     Filter,
     FlatMap,
     FlatMapValues,

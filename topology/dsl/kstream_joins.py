@@ -18,7 +18,7 @@ from penstock.topology.logical.graph import Repartition, require_same_graph
 from penstock.topology.options.join_windows import JoinWindows
 from penstock.topology.options.options import Joined
 from penstock.topology.options.stream_joined import StreamJoined
-from penstock.topology.physical.global_operators import KeySelector
+from penstock.topology.physical.operators.global_tables import KeySelector
 
 if TYPE_CHECKING:
     from penstock.topology.dsl.kstream import KStream

@@ -12,8 +12,7 @@ from penstock.topology.dsl.stream_base import NameLike, StreamHead, given_name
 from penstock.topology.logical.processors import ProcessorOperation
 from penstock.topology.naming import checked_name
 from penstock.topology.options.printed import Printed
-from penstock.topology.physical.operators import Process
-from penstock.topology.physical.process_operators import Print, ProcessValues
+from penstock.topology.physical.operators.process import Print, Process, ProcessValues
 from penstock.topology.processor_api.connected_stores import stores_of
 from penstock.topology.processor_api.fixed_key_processor import FixedKeyProcessorSupplier, checked_fixed_key_supplier
 from penstock.topology.processor_api.processor import ProcessorSupplier, checked_supplier

@@ -19,8 +19,8 @@ from penstock.topology.naming import checked_name
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Grouped
 from penstock.topology.options.suppressed import Suppressed
-from penstock.topology.physical.operators import TableSource, TableToStream
-from penstock.topology.physical.table_aggregate_operators import TableGroupBy
+from penstock.topology.physical.operators.table import TableSource, TableToStream
+from penstock.topology.physical.operators.table_aggregate import TableGroupBy
 from penstock.topology.processor_api.connected_stores import stores_of
 from penstock.topology.processor_api.value_transformer import (
     ValueTransformerWithKeySupplier,

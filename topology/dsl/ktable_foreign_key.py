@@ -16,7 +16,7 @@ from penstock.topology.logical.internal_topics import InternalSink, InternalSour
 from penstock.topology.logical.tables import StoredTable, TableDefinition
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.table_joined import TableJoined
-from penstock.topology.physical.foreign_key_operators import (
+from penstock.topology.physical.operators.foreign_key import (
     RESPONSE,
     ForeignKeySerdes,
     ForeignTableJoin,
@@ -27,8 +27,8 @@ from penstock.topology.physical.foreign_key_operators import (
     by_key,
     to_primary_partition,
 )
-from penstock.topology.physical.operator import Operator
-from penstock.topology.physical.operators import TableSource
+from penstock.topology.physical.operators.operator import Operator
+from penstock.topology.physical.operators.table import TableSource
 from penstock.topology.physical.topology import WrittenBy
 
 if TYPE_CHECKING:

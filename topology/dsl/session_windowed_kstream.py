@@ -16,8 +16,8 @@ from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.session_stores import session_store
 from penstock.topology.options.session_windows import SessionWindows
 from penstock.topology.options.windows import EmitStrategy, checked_emit_strategy
-from penstock.topology.physical.folds import Count, Reduce
-from penstock.topology.physical.session_operators import MergingAggregate, SessionFold, SessionWindowAggregate
+from penstock.topology.physical.operators.folds import Count, Reduce
+from penstock.topology.physical.operators.sessions import MergingAggregate, SessionFold, SessionWindowAggregate
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -11,7 +11,7 @@ from penstock.common.shown import shown_with_type
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import checked_name
 from penstock.topology.options.options import Named
-from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.operators.operator import Operator
 from penstock.topology.physical.topology import WrittenBy
 
 NameLike = Named | str

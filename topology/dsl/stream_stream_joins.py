@@ -16,7 +16,7 @@ from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.stream_joins import JoinSide, StreamStreamJoinNode
 from penstock.topology.options.join_windows import JoinWindows
 from penstock.topology.options.stream_joined import StreamJoined
-from penstock.topology.physical.stream_join_operators import JoinWindow
+from penstock.topology.physical.operators.stream_join import JoinWindow
 
 _THIS, _OUTER_THIS = "KSTREAM-JOINTHIS-", "KSTREAM-OUTERTHIS-"
 _OTHER, _OUTER_OTHER = "KSTREAM-JOINOTHER-", "KSTREAM-OUTEROTHER-"

@@ -28,7 +28,7 @@ from penstock.topology.naming import checked_name, checked_topics
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import KT, VT, Consumed
 from penstock.topology.physical.explicit_names import check_explicit_names
-from penstock.topology.physical.operators import TableSource
+from penstock.topology.physical.operators.table import TableSource
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor_api.processor import ProcessorSupplier, checked_supplier
 from penstock.topology.processor_api.processor_wrapper import wrapper_of

@@ -12,7 +12,7 @@ from penstock.topology.logical.graph import Operation
 from penstock.topology.logical.suppressed_table import SuppressedTable, window_grace_of
 from penstock.topology.logical.tables import TableDefinition
 from penstock.topology.options.suppressed import EagerBufferConfig, Suppressed
-from penstock.topology.physical.suppress_operators import Suppress
+from penstock.topology.physical.operators.suppress import Suppress
 
 _PREFIX = "KTABLE-SUPPRESS-"
 

@@ -21,9 +21,9 @@ from penstock.topology.options.windows import (
     UnlimitedWindows,
     checked_emit_strategy,
 )
-from penstock.topology.physical.folds import Aggregate, Count, Fold, Reduce
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.window_operators import SlidingWindowAggregate, TimeWindowAggregate
+from penstock.topology.physical.operators.folds import Aggregate, Count, Fold, Reduce
+from penstock.topology.physical.operators.operator import TableOperator
+from penstock.topology.physical.operators.windows import SlidingWindowAggregate, TimeWindowAggregate
 
 K = TypeVar("K")
 V = TypeVar("V")

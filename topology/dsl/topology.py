@@ -14,8 +14,8 @@ from penstock.state.builders import StoreBuilder
 from penstock.topology.arity import checked_function
 from penstock.topology.naming import checked_name
 from penstock.topology.options.options import Consumed, OffsetReset, Produced
-from penstock.topology.physical.global_operators import GlobalProcess
-from penstock.topology.physical.process_operators import AddedProcess, ReadOnlyStoreProcess
+from penstock.topology.physical.operators.global_tables import GlobalProcess
+from penstock.topology.physical.operators.process import AddedProcess, ReadOnlyStoreProcess
 from penstock.topology.physical.topology import ProcessorNode, SinkNode, SourceNode, WrittenBy
 from penstock.topology.physical.topology import Topology as TopologyValue
 from penstock.topology.physical.writer import TopologyWriter

@@ -18,10 +18,10 @@ from penstock.topology.options.session_stores import session_store
 from penstock.topology.options.session_windows import SessionWindows
 from penstock.topology.options.window_stores import window_store
 from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows
-from penstock.topology.physical.folds import Aggregate
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.session_operators import MergingAggregate, SessionWindowAggregate
-from penstock.topology.physical.window_operators import SlidingWindowAggregate, TimeWindowAggregate
+from penstock.topology.physical.operators.folds import Aggregate
+from penstock.topology.physical.operators.operator import TableOperator
+from penstock.topology.physical.operators.sessions import MergingAggregate, SessionWindowAggregate
+from penstock.topology.physical.operators.windows import SlidingWindowAggregate, TimeWindowAggregate
 
 K = TypeVar("K")
 A = TypeVar("A")

@@ -10,8 +10,8 @@ from typing_extensions import override
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.windowed.expiring_store import ExpiringStoreBuilder
 from penstock.topology.logical.tables import TableDefinition
-from penstock.topology.physical.operator import TableOperator, ValueGetter
-from penstock.topology.physical.operators import StoreGetter
+from penstock.topology.physical.operators.operator import TableOperator, ValueGetter
+from penstock.topology.physical.operators.table import StoreGetter
 
 
 class CogroupedTable(TableDefinition):

@@ -10,7 +10,7 @@ from penstock.common.extractors import FailOnInvalidTimestamp
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.logical.graph import LogicalNode
 from penstock.topology.options.options import Consumed
-from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.operators.operator import Operator
 from penstock.topology.physical.topology import ProcessorNode, SourceNode, WrittenBy
 from penstock.topology.physical.writer import TopologyWriter
 

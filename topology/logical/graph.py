@@ -20,8 +20,8 @@ from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.naming import REPARTITION_SUFFIX, NameFactory, checked_name, looks_generated
 from penstock.topology.options.options import Consumed, Produced
-from penstock.topology.physical.operator import Operator
-from penstock.topology.physical.operators import DropNullKeys
+from penstock.topology.physical.operators.operator import Operator
+from penstock.topology.physical.operators.stateless import DropNullKeys
 from penstock.topology.physical.topology import ProcessorNode, RepartitionTopic, SinkNode, SourceNode, WrittenBy
 from penstock.topology.physical.writer import TopologyWriter
 from penstock.topology.processor_api.processor import StreamPartitioner, TopicNameExtractor

@@ -12,8 +12,8 @@ from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation
 from penstock.topology.options.join_windows import JoinWindows
-from penstock.topology.physical.operators import PassThrough
-from penstock.topology.physical.stream_join_operators import StreamSelfJoin, StreamStreamJoin
+from penstock.topology.physical.operators.stateless import PassThrough
+from penstock.topology.physical.operators.stream_join import StreamSelfJoin, StreamStreamJoin
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.physical.writer import TopologyWriter
 

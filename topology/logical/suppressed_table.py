@@ -8,7 +8,7 @@ from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.logical.graph import LogicalNode, Operation
 from penstock.topology.logical.tables import DerivedTable, TableDefinition
-from penstock.topology.physical.suppress_operators import Suppress, SuppressGetter
+from penstock.topology.physical.operators.suppress import Suppress, SuppressGetter
 
 
 class SuppressedTable(DerivedTable):

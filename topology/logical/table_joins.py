@@ -12,8 +12,8 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.topology.logical.graph import LogicalNode
 from penstock.topology.logical.related_tables import is_derived_from_same_record, keeper_of
 from penstock.topology.logical.tables import TableDefinition
-from penstock.topology.physical.operator import ValueGetter
-from penstock.topology.physical.table_join_operators import TableJoinGetter, TableJoinMerge, TableTableJoin
+from penstock.topology.physical.operators.operator import ValueGetter
+from penstock.topology.physical.operators.table_join import TableJoinGetter, TableJoinMerge, TableTableJoin
 from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.physical.writer import TopologyWriter
 

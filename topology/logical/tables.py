@@ -16,15 +16,15 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
-from penstock.topology.physical.operator import TableOperator, ValueGetter
-from penstock.topology.physical.operators import (
+from penstock.topology.physical.operators.operator import TableOperator, ValueGetter
+from penstock.topology.physical.operators.table import (
     FilterGetter,
     MapValuesGetter,
     StoreGetter,
     TableFilter,
     TableMapValues,
 )
-from penstock.topology.physical.transform_values_operators import TableTransformValues, TransformValuesGetter
+from penstock.topology.physical.operators.transform_values import TableTransformValues, TransformValuesGetter
 from penstock.topology.processor_api.value_transformer import ValueTransformerWithKeySupplier
 
 

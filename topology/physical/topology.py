@@ -15,7 +15,7 @@ from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder, is_restorable
-from penstock.topology.physical.operator import Operator
+from penstock.topology.physical.operators.operator import Operator
 from penstock.topology.processor_api.processor import StreamPartitioner, TopicNameExtractor
 from penstock.topology.processor_api.processor_wrapper import require_wrapper
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.operators import Process
+from penstock.topology.physical.operators.operator import TableOperator
+from penstock.topology.physical.operators.process import Process
+from penstock.topology.physical.operators.table_join import TableTableJoin
+from penstock.topology.physical.operators.wrapped import Wrapped, wrapped
 from penstock.topology.physical.pattern_sources import check_pattern
 from penstock.topology.physical.subtopologies import NodeGroups
-from penstock.topology.physical.table_join_operators import TableTableJoin
 from penstock.topology.physical.topology import (
     Node,
     ProcessorNode,
@@ -21,7 +22,6 @@ from penstock.topology.physical.topology import (
     Subtopology,
     Topology,
 )
-from penstock.topology.physical.wrapped_operators import Wrapped, wrapped
 from penstock.topology.processor_api.processor_wrapper import ProcessorWrapper
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from penstock.topology.physical.operator import TableOperator, ValueGetter
+from penstock.topology.physical.operators.operator import TableOperator, ValueGetter
 
 
 @dataclass(frozen=True)

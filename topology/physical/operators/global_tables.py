@@ -8,8 +8,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.topology.physical.operator import KEY, TABLE_VALUE, VALUE, Operator, WithFunctions, called_with
-from penstock.topology.physical.operators import Process
+from penstock.topology.physical.operators.operator import KEY, TABLE_VALUE, VALUE, Operator, WithFunctions, called_with
+from penstock.topology.physical.operators.process import Process
 
 
 @dataclass(frozen=True)

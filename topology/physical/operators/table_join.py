@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.topology.physical.operator import (
+from penstock.topology.physical.operators.operator import (
     TABLE_VALUE,
     VALUE,
     Operator,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.topology.options.session_windows import SessionWindows
-from penstock.topology.physical.folds import Aggregate, Count, Reduce
-from penstock.topology.physical.operator import AGGREGATE, KEY, TableOperator, called_with
+from penstock.topology.physical.operators.folds import Aggregate, Count, Reduce
+from penstock.topology.physical.operators.operator import AGGREGATE, KEY, TableOperator, called_with
 
 
 @dataclass(frozen=True)

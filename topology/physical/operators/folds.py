@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.topology.physical.operator import AGGREGATE, KEY, VALUE, WithFunctions, called_with
+from penstock.topology.physical.operators.operator import AGGREGATE, KEY, VALUE, WithFunctions, called_with
 
 
 @dataclass(frozen=True)

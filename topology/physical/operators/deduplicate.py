@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.topology.physical.operator import KEY, VALUE, Operator, called_with
+from penstock.topology.physical.operators.operator import KEY, VALUE, Operator, called_with
 
 
 @dataclass(frozen=True)

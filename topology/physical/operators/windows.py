@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from penstock.topology.options.windows import SlidingWindows, TimeWindows, UnlimitedWindows
-from penstock.topology.physical.folds import Fold
-from penstock.topology.physical.operator import TableOperator
+from penstock.topology.physical.operators.folds import Fold
+from penstock.topology.physical.operators.operator import TableOperator
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.topology.physical.operator import TableOperator
-from penstock.topology.physical.operators import StreamAggregate
+from penstock.topology.physical.operators.aggregate import StreamAggregate
+from penstock.topology.physical.operators.operator import TableOperator
 
 
 @dataclass(frozen=True)

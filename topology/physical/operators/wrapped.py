@@ -12,17 +12,10 @@ from typing_extensions import override
 
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.topology.physical.operator import FilledSerde, Operator, called_with
-from penstock.topology.physical.operators import (
-    DropNullKeys,
-    Filter,
-    FlatMapValues,
-    MapValues,
-    Peek,
-    Process,
-    TableToStream,
-)
-from penstock.topology.physical.process_operators import ProcessValues
+from penstock.topology.physical.operators.operator import FilledSerde, Operator, called_with
+from penstock.topology.physical.operators.process import Process, ProcessValues
+from penstock.topology.physical.operators.stateless import DropNullKeys, Filter, FlatMapValues, MapValues, Peek
+from penstock.topology.physical.operators.table import TableToStream
 from penstock.topology.processor_api.connected_stores import stores_of
 from penstock.topology.processor_api.processor_wrapper import ProcessorWrapper
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 from typing_extensions import override
 
 from penstock.common.serdes import Serde
-from penstock.topology.physical.operator import (
+from penstock.topology.physical.operators.operator import (
     KEY,
     TABLE_VALUE,
     VALUE,

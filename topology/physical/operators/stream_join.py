@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.topology.options.join_windows import JoinWindows
-from penstock.topology.physical.operator import KEY, LEFT_VALUE, RIGHT_VALUE, Operator, called_with
+from penstock.topology.physical.operators.operator import KEY, LEFT_VALUE, RIGHT_VALUE, Operator, called_with
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from typing_extensions import override
 
-from penstock.topology.physical.operator import KEY, VALUE, Operator, called_with
-from penstock.topology.physical.operators import Process
+from penstock.topology.physical.operators.operator import (
+    KEY,
+    VALUE,
+    Operator,
+    called_with,
+)
+from penstock.topology.physical.operators.process import Process
+from penstock.topology.processor_api.processor import ProcessorSupplier
 
 
 @dataclass(frozen=True)
@@ -52,3 +58,32 @@ class Print(Operator):
 
     call = "print"
     keeps_key = keeps_value = True
+
+
+@dataclass(frozen=True)
+class Process(Operator):
+    """A user's :class:`~penstock.topology.processor_api.processor.Processor`; each task has one of ``supplier()``."""
+
+    supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
+    store_names: tuple[str, ...] = ()
+    by_wrapper: bool = False
+    """True if the supplier is one that a wrapper has returned."""
+
+    call = "process"
+    keeps_key = keeps_value = False
+    sees_key = sees_value = True
+    runs_user_objects = True
+
+    @property
+    @override
+    def stores(self) -> tuple[str, ...]:
+        return self.store_names
+
+    @property
+    @override
+    def wrapped(self) -> bool:
+        return self.by_wrapper
+
+    def with_stores(self, names: Iterable[str]) -> Self:
+        """Returns a copy with more stores."""
+        return replace(self, store_names=tuple(dict.fromkeys((*self.store_names, *names))))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from penstock.topology.physical.operators import StreamTableJoin
+from penstock.topology.physical.operators.join import StreamTableJoin
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.topology.physical.operator import AGGREGATE, KEY, VALUE, Operator, TableOperator, called_with
+from penstock.topology.physical.operators.operator import AGGREGATE, KEY, VALUE, Operator, TableOperator, called_with
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from penstock.topology.physical.operator import TableOperator, ValueGetter, called_with
+from penstock.topology.physical.operators.operator import TableOperator, ValueGetter, called_with
 from penstock.topology.processor_api.value_transformer import ValueTransformerWithKeySupplier
 
 
