@@ -92,7 +92,7 @@ lock: environment  ## write requirements/*.txt again from pyproject.toml
 	@$(RUN) requirements/lock.py
 
 clean:  ## remove the environment and all caches of this folder
-	rm -rf .venv .venv.lock .editable .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build kafka/*.so common/*.so state/*.so state/windowed/*.so state/disk/*.so tasks/operators/*.so
+	rm -rf .venv .venv.lock .editable .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build kafka/*.so common/*.so state/*/*.so tasks/operators/*.so
 
 environment:
 	@$(if $(strip $(PYTHON)),,$(error penstock needs Python 3.11, 3.12 or 3.13; say where one is: make PYTHON=/path/to/python))

@@ -16,7 +16,7 @@ from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.program import TaskProgram

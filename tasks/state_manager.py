@@ -20,7 +20,7 @@ from penstock.state.contracts import (
     StateStoreContext,
     TaskStores,
 )
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.program import TaskProgram

@@ -10,12 +10,12 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
 from penstock.common.windows import Window, Windowed
-from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore
-from penstock.state.flush_listeners import OnFlush
 from penstock.state.windowed.expiring_store import ExpiringStateStore
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.state.write_buffer.flush_listeners import OnFlush
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from penstock.tasks.context import Remembered, TaskContext
 from penstock.tasks.contracts import RecordCollector, Send, SenderOf
 from penstock.tasks.offsets import STREAM_TIME

@@ -10,7 +10,7 @@ from penstock.common.errors import RuleBrokenError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.round_trip import difference, misfit
+from penstock.state.rows.round_trip import difference, misfit
 from penstock.tasks.program import TaskProgram
 
 _OTHER_SERDE = (

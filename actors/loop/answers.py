@@ -16,7 +16,7 @@ from penstock.common.errors import StateStoreCorruptError, UnknownQueryError
 from penstock.common.ids import TaskId
 from penstock.common.position import Position
 from penstock.state.queries import PASSED, QueryRow
-from penstock.state.row_formats import UNCHANGEABLE
+from penstock.state.rows.row_formats import UNCHANGEABLE
 from penstock.tasks.state_manager import StateManager
 
 CHUNK_ROWS = 500

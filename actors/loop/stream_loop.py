@@ -41,7 +41,7 @@ from penstock.common.ids import Sources
 from penstock.common.log import at_work, logger
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import UndeliveredError
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 IDLE_WAIT_S = 0.005

@@ -19,7 +19,7 @@ from penstock.common.log import logger
 from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.kafka.topic_lookup import CREATED_WITHIN_S
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 _LOOK_UP_AGAIN_S = 0.1

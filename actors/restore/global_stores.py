@@ -24,7 +24,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.position import Position
 from penstock.kafka.contracts import Admin, RecordConsumer
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.global_state import GlobalStateManager, GlobalStateTask, with_offsets
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.wiring import Store

@@ -17,7 +17,7 @@ from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 _ASK_COMMITTED_EVERY_S = 1.0

@@ -19,7 +19,7 @@ from penstock.common.metric_names import Measured
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer, RecordProducer
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.commit_coverage import covered, covering, warn_not_covered, without_coverage
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager

@@ -13,7 +13,7 @@ from penstock.actors.task_host.task_directory import TaskDirectory, open_task_di
 from penstock.common.ids import Offsets, TaskId, TopicPartition
 from penstock.common.position import NOWHERE, Position
 from penstock.kafka.contracts import RecordProducer
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.commit_coverage import covered
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager

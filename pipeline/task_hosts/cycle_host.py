@@ -14,7 +14,7 @@ from penstock.pipeline.rows import RESTORE, headers_of
 from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.task_host import TaskRun, by_topic, program_of, segments
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Subtopology
 

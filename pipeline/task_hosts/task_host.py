@@ -18,7 +18,7 @@ from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
 from penstock.pipeline.task_hosts.collector import InnerTopics, SparkCollector, TopicCounts
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.memory_budget import MemoryBudget
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

@@ -27,10 +27,10 @@ from penstock.state.buffers.buffered_change import (
 )
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.in_steps import sort_in_steps
-from penstock.state.round_trip import RoundTripCheck
-from penstock.state.sizes import SAMPLE_EVERY, entry_bytes
-from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
+from penstock.state.rows.round_trip import RoundTripCheck
+from penstock.state.write_buffer.in_steps import sort_in_steps
+from penstock.state.write_buffer.sizes import SAMPLE_EVERY, entry_bytes
+from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES
 
 K = TypeVar("K")
 V = TypeVar("V")

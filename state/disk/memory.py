@@ -8,7 +8,7 @@ from weakref import WeakSet
 from penstock.common.errors import StateStoreError
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
-from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.write_buffer.ordered_keys import OrderedKeys
 
 # Number of keys, beside as many as there are rows, that may wait to be put in order: if more do, all are sorted again.
 _MOVED_KEYS_KEPT = 4096

@@ -37,7 +37,7 @@ from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
 from penstock.state.disk.rocksdb_errors import Errors, require_sound, translated
 from penstock.state.disk.rocksdb_properties import PROPERTIES
-from penstock.state.in_steps import put_in_order
+from penstock.state.write_buffer.in_steps import put_in_order
 
 MEMORY_PER_PROCESS = 52 << 20
 """Blocks and write buffers of every database of a process together, in bytes."""

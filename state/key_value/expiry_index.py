@@ -15,8 +15,8 @@ from struct import Struct
 
 from penstock.common.serdes import Serdes
 from penstock.state.contracts import StateStoreContext
-from penstock.state.row_formats import NO_TIMESTAMP, VALUE
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import NO_TIMESTAMP, VALUE
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _TIME = Struct(">q")
 _NEVER = 1 << 63

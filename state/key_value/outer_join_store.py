@@ -23,8 +23,8 @@ from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.store import KeyValueStateStore
-from penstock.state.ordered_keys import OrderedKeys
-from penstock.state.row_formats import VALUE
+from penstock.state.rows.row_formats import VALUE
+from penstock.state.write_buffer.ordered_keys import OrderedKeys
 
 K = TypeVar("K")
 

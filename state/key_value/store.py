@@ -13,10 +13,8 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.time import Duration, to_ms
-from penstock.state.buffered_store import BufferedStateStore, looked_up
 from penstock.state.builders import AnyStoreBuilder, HeadersOption, StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.key_value.typed_store import TypedKeyValueStore, TypedKeyValueStoreWithHeaders
 from penstock.state.queries import (
     CountQuery,
@@ -29,9 +27,11 @@ from penstock.state.queries import (
     end_of_prefix,
     unknown_query,
 )
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, EntryRow, RowFormat
+from penstock.state.rows.header_rows import HeaderRows, headers_format
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, VALUE, EntryRow, RowFormat
 from penstock.state.with_headers.buffer import HeadersBuffer
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.buffered_store import BufferedStateStore, looked_up
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -20,9 +20,9 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
 from penstock.state.key_value.expiry_index import ExpiryIndex
 from penstock.state.key_value.store import KeyValueStateStore
-from penstock.state.row_formats import TIMESTAMPED_VALUE, Entry
-from penstock.state.sections import SectionBatch, SectionRows
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, Entry
+from penstock.state.rows.sections import SectionBatch, SectionRows
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _ROWS, _INDEX = b"r", b"t"
 

@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from penstock.state.contracts import StateStoreContext
 from penstock.state.queries import end_of_prefix
-from penstock.state.row_formats import Entry
-from penstock.state.typed_keys import TypedKeys
+from penstock.state.rows.row_formats import Entry
+from penstock.state.rows.typed_keys import TypedKeys
 from penstock.state.views import KeyValueStore, ValueAndTimestamp, taken
 from penstock.state.with_headers.views import ValueConverter
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 
 class TypedKeyValueStore(KeyValueStore[Any, Any]):

@@ -19,12 +19,12 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import SENT_NOW, Headers
 from penstock.common.serdes import Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP
-from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.row_formats import NO_TIMESTAMP, VALUE
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import NO_TIMESTAMP, VALUE
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _TIME_FIRST = Struct(">xq")
 _SEQUENCE = Struct(">i")

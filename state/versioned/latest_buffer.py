@@ -10,8 +10,8 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.contracts import Log, StateStoreContext
-from penstock.state.row_formats import TIMESTAMPED_VALUE
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 VALID_TO_UNDEFINED = -1
 """Returned by a put of a version that is the latest of its key: it has no end yet."""

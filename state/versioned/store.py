@@ -12,13 +12,12 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP
-from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
+from penstock.state.rows.typed_keys import TypedKeys
 from penstock.state.times import event_time, whole_ms
-from penstock.state.typed_keys import TypedKeys
 from penstock.state.versioned.latest_buffer import NOT_PUT
 from penstock.state.versioned.queries import (
     MultiVersionedKeyQuery,
@@ -29,7 +28,8 @@ from penstock.state.versioned.queries import (
 )
 from penstock.state.versioned.versions import Version, Versions
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")

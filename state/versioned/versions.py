@@ -18,14 +18,14 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
-from penstock.state.buffered_store import looked_up
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE
-from penstock.state.sections import SectionBatch, SectionRows
+from penstock.state.rows.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VALUE
+from penstock.state.rows.sections import SectionBatch, SectionRows
 from penstock.state.versioned.history import HISTORY, History
 from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED, LatestBuffer
 from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, pack_segment, with_rows
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.buffered_store import looked_up
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _LATEST_ROWS = b"\xfe"
 """Byte before the keys of latest rows. The number of a segment, before the keys of history rows, begins with a smaller

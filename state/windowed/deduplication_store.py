@@ -18,7 +18,7 @@ from penstock.common.errors import ConfigError, StateStoreError
 from penstock.common.serdes import Serde, SerdePart, Serdes
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import Entry, EntryRow
+from penstock.state.rows.row_formats import Entry, EntryRow
 from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
 
 K = TypeVar("K")

@@ -1,7 +1,7 @@
 """Rows of windowed keys that expire: what window stores and session stores have in common.
 
 A row's key begins with the number of its segment (``segments.py``), so rows of one time lie together. What is not
-committed yet lies over them in a :class:`~penstock.state.write_buffer.WriteBuffer`, under the same keys.
+committed yet lies over them in a :class:`~penstock.state.write_buffer.write_buffer.WriteBuffer`, under the same keys.
 
 One more row notes how far the store has come in time: otherwise a restart would show again what had expired, and would
 take what is too late.
@@ -21,11 +21,11 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.row_formats import EntryRow, RowFormat
+from penstock.state.rows.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, last_row_key
 from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment, with_rows
 from penstock.state.windowed.time_order import TimeOrder
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
 """A key behind all rows: the number of a segment does not begin with this byte."""

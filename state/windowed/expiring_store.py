@@ -13,15 +13,15 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
-from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.header_rows import HeaderRows
-from penstock.state.row_formats import Entry, RowFormat
+from penstock.state.rows.header_rows import HeaderRows
+from penstock.state.rows.row_formats import Entry, RowFormat
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -18,12 +18,12 @@ from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow
-from penstock.state.sizes import entry_bytes, strides
-from penstock.state.typed_keys import TypedKeys
+from penstock.state.rows.typed_keys import TypedKeys
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, changelog_key, start_and_sequence
 from penstock.state.windowed.recent_rows import NOTHING, RecentRows, Row
 from penstock.state.windowed.segments import pack_segment
 from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
+from penstock.state.write_buffer.sizes import entry_bytes, strides
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from penstock.state.queries import PASSED, QueryRow
-from penstock.state.row_formats import Entry, EntryRow
+from penstock.state.rows.row_formats import Entry, EntryRow
 from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import changelog_key, last_row_key
 from penstock.state.windowed.segments import SEGMENT_BYTES, pack_segment

@@ -10,11 +10,11 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.common.records import Headers
-from penstock.state.flush_listeners import OnFlush
-from penstock.state.row_formats import Entry, EntryRow
+from penstock.state.rows.row_formats import Entry, EntryRow
 from penstock.state.windowed.segments import NOTHING_OBSERVED
 from penstock.state.with_headers.buffer import HeadersBuffer
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.flush_listeners import OnFlush
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _KEY = itemgetter(0)
 _SOMETHING = object()

@@ -15,12 +15,11 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
-from penstock.state.flush_listeners import OnFlush
-from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import VALUE, Entry, EntryRow
+from penstock.state.rows.header_rows import HeaderRows, headers_format
+from penstock.state.rows.row_formats import VALUE, Entry, EntryRow
+from penstock.state.rows.typed_keys import TypedKeys
 from penstock.state.times import whole_ms
-from penstock.state.typed_keys import TypedKeys
 from penstock.state.windowed.arguments import FETCH_SESSIONS, FIND_SESSIONS, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
 from penstock.state.windowed.keys import SessionKeySchema
@@ -30,6 +29,7 @@ from penstock.state.windowed.session_buffer import SessionBuffer, SessionHeaders
 from penstock.state.windowed.session_index import SessionIndex
 from penstock.state.windowed.views import SessionStore
 from penstock.state.with_headers.views import AggregationConverter
+from penstock.state.write_buffer.flush_listeners import OnFlush
 
 K = TypeVar("K")
 V = TypeVar("V")

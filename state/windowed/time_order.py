@@ -17,8 +17,8 @@ from struct import Struct
 
 from penstock.common.serdes import Serdes
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.row_formats import VALUE
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import VALUE
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _FRONT = b"\xfe"
 """A byte with which no segment's number begins."""

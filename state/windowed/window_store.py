@@ -16,11 +16,11 @@ from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import HeadersOption
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
-from penstock.state.header_rows import HeaderRows, headers_format
 from penstock.state.queries import Query, QueryRow, unknown_query
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
+from penstock.state.rows.header_rows import HeaderRows, headers_format
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, EntryRow, RowFormat
+from penstock.state.rows.typed_keys import TypedKeys
 from penstock.state.times import whole_ms
-from penstock.state.typed_keys import TypedKeys
 from penstock.state.views import ValueAndTimestamp, taken
 from penstock.state.windowed.arguments import BACKWARD_FETCH, FETCH, in_places
 from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringStoreBuilder
@@ -31,7 +31,7 @@ from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.views import WindowStore
 from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.with_headers.views import ValueConverter
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 K = TypeVar("K")
 V = TypeVar("V")

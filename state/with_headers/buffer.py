@@ -10,10 +10,10 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.state.contracts import StateStoreContext
-from penstock.state.flush_listeners import OnFlush
-from penstock.state.header_rows import HeaderRows
-from penstock.state.row_formats import Entry, EntryRow, RowFormat
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.header_rows import HeaderRows
+from penstock.state.rows.row_formats import Entry, EntryRow, RowFormat
+from penstock.state.write_buffer.flush_listeners import OnFlush
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 
 class HeadersBuffer(WriteBuffer):

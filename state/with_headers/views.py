@@ -8,8 +8,8 @@ from typing_extensions import TypeVar, override
 
 from penstock.common.records import NO_HEADERS, Headers
 from penstock.state.contracts import StateStoreContext
-from penstock.state.header_rows import HeaderRows
-from penstock.state.row_formats import Entry, RowFormat
+from penstock.state.rows.header_rows import HeaderRows
+from penstock.state.rows.row_formats import Entry, RowFormat
 from penstock.state.times import event_time
 
 T = TypeVar("T", default=Any)

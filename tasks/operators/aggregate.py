@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.state.versioned.store import VersionedStateStore
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.state.row_formats import Entry
+from penstock.state.rows.row_formats import Entry
 from penstock.state.versioned.store import VersionedStateStore
-from penstock.state.write_buffer import ABSENT
+from penstock.state.write_buffer.write_buffer import ABSENT
 from penstock.tasks.operators.transform_values import transformed_entries
 from penstock.tasks.wiring import Wiring
 from penstock.topology.physical.operators.operator import ValueGetter

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.common.murmur3 import murmur3_128
 from penstock.common.serdes import Serde
-from penstock.state.write_buffer import ABSENT
+from penstock.state.write_buffer.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.subscriptions import (
     ANSWER,

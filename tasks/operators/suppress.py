@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.common.errors import BufferFullError
 from penstock.state.buffers.change_buffer import ChangeBuffer
-from penstock.state.row_formats import NO_TIMESTAMP, Entry
+from penstock.state.rows.row_formats import NO_TIMESTAMP, Entry
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.table import Getter
 from penstock.tasks.wiring import Store, TableEdge, Wiring

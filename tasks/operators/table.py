@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.common.windows import Windowed
-from penstock.state.row_formats import Entry
+from penstock.state.rows.row_formats import Entry
 from penstock.state.windowed.expiring_store import ExpiringStateStore
-from penstock.state.write_buffer import ABSENT
+from penstock.state.write_buffer.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.updates import forward_updates, materialize
 from penstock.tasks.wiring import Store, StreamEdge, TableEdge, Wiring

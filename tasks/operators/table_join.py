@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.state.row_formats import Entry
-from penstock.state.write_buffer import ABSENT
+from penstock.state.rows.row_formats import Entry
+from penstock.state.write_buffer.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.table import Getter, getter_behind_caches
 from penstock.tasks.operators.updates import forward_updates

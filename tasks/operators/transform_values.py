@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
-from penstock.state.row_formats import NO_TIMESTAMP, Entry
+from penstock.state.rows.row_formats import NO_TIMESTAMP, Entry
 from penstock.tasks.closures import closure_of, make_closure
 from penstock.tasks.operators.process import TaskProcessorContext, views_of
 from penstock.tasks.operators.table import Getter

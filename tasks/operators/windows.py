@@ -7,9 +7,9 @@ from typing import Any
 
 from penstock.common.records import Headers
 from penstock.common.windows import Window, time_window
-from penstock.state.row_formats import Entry
+from penstock.state.rows.row_formats import Entry
 from penstock.state.windowed.expiring_rows import ExpiringRows
-from penstock.state.write_buffer import ABSENT
+from penstock.state.write_buffer.write_buffer import ABSENT
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.final_results import Closing, close_when_idle, emit_closed
 from penstock.tasks.operators.folds import functions_of

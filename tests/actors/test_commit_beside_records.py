@@ -15,7 +15,7 @@ from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.messages import TaskState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.key_value.store import KeyValueStateStore
-from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
+from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES
 from tests.actors.rig import CHANGELOG, STRING, Rig, count_of, key_query, producer_of, query, settle, states, uncached
 
 KEYS = 3 * FLUSH_STEP_ENTRIES

@@ -102,7 +102,7 @@ def test_updates_that_take_too_much_memory_bring_the_commit_forward_whatever_the
 def test_without_a_cache_what_waits_for_a_commit_is_bounded_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.state.memory_budget.UNCACHED_BYTES", 1000)
+    monkeypatch.setattr("penstock.state.write_buffer.memory_budget.UNCACHED_BYTES", 1000)
     rig = Rig(tmp_path, statestore_cache_max_bytes=0)
     loop = rig.running()
     rig.write("in", *((f"key-{number}", "x", number + 1) for number in range(50)))

@@ -17,7 +17,7 @@ from penstock.common.changes import changed
 from penstock.common.ids import TopicPartition
 from penstock.common.serdes import bound
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, VALUE
 from penstock.state.versioned.history import HISTORY, History
 from penstock.tasks.operators import subscriptions
 from tests.tiers import examples

@@ -8,11 +8,11 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.common.serdes import Serde, Serdes
-from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.contracts import CommittedStore, Log, StateStore, StateStoreContext
 from penstock.state.key_value.store import KeyValueStoreBuilder
-from penstock.state.row_formats import VALUE, RowFormat
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import VALUE, RowFormat
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 
 def a_context(

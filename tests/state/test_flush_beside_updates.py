@@ -10,10 +10,10 @@ import pytest
 from penstock.common.serdes import Serdes
 from penstock.state.contracts import StateStoreContext, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.in_steps import sort_in_steps
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.windowed.window_store import TimestampedWindowStoreBuilder, WindowStateStore
-from penstock.state.write_buffer import FLUSH_STEP_ENTRIES, WriteBuffer
+from penstock.state.write_buffer.in_steps import sort_in_steps
+from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES, WriteBuffer
 
 BUILDER = TimestampedKeyValueStoreBuilder("store", Serdes.bytes(), Serdes.string())
 Model = dict[bytes, str | None]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.memory import InMemoryTaskStores
-from penstock.state.kept_entries import KeepFlushed
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.kept_entries import KeepFlushed
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from tests.state.contexts import a_buffer
 
 

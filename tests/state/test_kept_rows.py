@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.serdes import Serdes
-from penstock.state import kept_rows
-from penstock.state.buffered_store import BufferedStateStore
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.committed_rows import CommittedRows
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer import kept_rows
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
+from penstock.state.write_buffer.committed_rows import CommittedRows
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from tests.state.contexts import a_context
 
 FORMS: list[Any] = [kept_rows.KeptRows, kept_rows._KeptRows]

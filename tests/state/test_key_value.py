@@ -9,7 +9,7 @@ from penstock.common.serdes import Serdes
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.key_value.typed_store import TypedKeyValueStore
-from penstock.state.typed_keys import TypedKeys
+from penstock.state.rows.typed_keys import TypedKeys
 from tests.state.contexts import a_buffer
 
 KEYS = st.lists(st.sampled_from([0, 1, 0x61, 0xFE, 0xFF]), max_size=4).map(bytes)

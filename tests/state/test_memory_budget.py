@@ -11,10 +11,15 @@ import pytest
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
-from penstock.state.memory_budget import MemoryBudget
-from penstock.state.prefetched_rows import MOST_PREFETCHED_BYTES
-from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES, ENTRY_OVERHEAD_BYTES, SAMPLE_EVERY, object_bytes
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.memory_budget import MemoryBudget
+from penstock.state.write_buffer.prefetched_rows import MOST_PREFETCHED_BYTES
+from penstock.state.write_buffer.sizes import (
+    CACHE_ENTRY_OVERHEAD_BYTES,
+    ENTRY_OVERHEAD_BYTES,
+    SAMPLE_EVERY,
+    object_bytes,
+)
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from tests.state.contexts import a_buffer, a_store_over
 
 

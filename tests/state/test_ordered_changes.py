@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from penstock.state.ordered_changes import OrderedChanges
-from penstock.state.row_formats import Entry
+from penstock.state.rows.row_formats import Entry
+from penstock.state.write_buffer.ordered_changes import OrderedChanges
 from tests.tiers import examples
 
 KEYS = st.binary(min_size=1, max_size=2).map(lambda key: bytes(byte % 4 for byte in key))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.common.serdes import Serdes
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
-from penstock.state.ordered_keys import OrderedKeys
+from penstock.state.write_buffer.ordered_keys import OrderedKeys
 from tests.state.contexts import a_buffer
 
 ENDS = st.none() | st.binary(max_size=3)

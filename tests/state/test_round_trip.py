@@ -19,8 +19,8 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.key_value.typed_store import TypedKeyValueStore
-from penstock.state.round_trip import RoundTripCheck
-from penstock.state.typed_keys import TypedKeys
+from penstock.state.rows.round_trip import RoundTripCheck
+from penstock.state.rows.typed_keys import TypedKeys
 from tests.state.contexts import a_buffer
 
 PICKLE: Serde[Any] = Serde("pickle", pickle.dumps, pickle.loads)

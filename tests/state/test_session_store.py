@@ -11,11 +11,11 @@ from penstock.common.errors import UnknownQueryError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.ordered_keys import OrderedKeys
 from penstock.state.queries import PASSED, RangeQuery
 from penstock.state.stores import Stores
 from penstock.state.windowed.queries import SessionQuery, WindowKeyQuery
-from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
+from penstock.state.write_buffer.ordered_keys import OrderedKeys
+from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES
 from tests.state.contexts import a_context
 from tests.state.windowed_model import Key, Shape
 from tests.state.windowed_rig import Rig, builder_of

@@ -13,13 +13,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serdes
-from penstock.state import write_buffer
 from penstock.state.contracts import CommitBatch
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, RowFormat
-from penstock.state.sizes import CACHE_ENTRY_OVERHEAD_BYTES
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, VALUE, RowFormat
+from penstock.state.write_buffer import write_buffer
+from penstock.state.write_buffer.sizes import CACHE_ENTRY_OVERHEAD_BYTES
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from tests.state.contexts import a_buffer, a_context
 from tests.tiers import examples
 

@@ -15,7 +15,7 @@ from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.queries import CountQuery, KeyQuery, QueryRow, RangeQuery
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

@@ -13,8 +13,8 @@ from penstock.common.records import RecordBatch
 from penstock.common.serdes import Serdes
 from penstock.state.disk.memory import InMemoryStore
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.state.stores import Stores
+from penstock.state.write_buffer.memory_budget import TRIM_EVERY_RECORDS, MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

@@ -12,7 +12,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Record
 from penstock.common.serdes import Serde, Serdes
 from penstock.state.stores import Stores
-from penstock.state.write_buffer import FLUSH_STEP_ENTRIES
+from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES
 from penstock.tasks.offsets import decode_partition_time, encode_partition_time
 from penstock.tasks.program import Changelog
 from penstock.topology.dsl.streams_builder import StreamsBuilder

@@ -14,9 +14,9 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Record, RecordBatch
 from penstock.common.serdes import Serdes
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.memory_budget import MemoryBudget
 from penstock.state.queries import KeyQuery, RangeQuery
 from penstock.state.stores import Stores
+from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task

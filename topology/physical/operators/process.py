@@ -1,4 +1,4 @@
-"""The operators, besides ``process`` itself, that run a processor of the user's, and ``print``, as values."""
+"""The operators that run a user's processor, and ``print``, as values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,36 @@ from penstock.topology.physical.operators.operator import (
     Operator,
     called_with,
 )
-from penstock.topology.physical.operators.process import Process
 from penstock.topology.processor_api.processor import ProcessorSupplier
+
+
+@dataclass(frozen=True)
+class Process(Operator):
+    """A user's :class:`~penstock.topology.processor_api.processor.Processor`; each task has one of ``supplier()``."""
+
+    supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
+    store_names: tuple[str, ...] = ()
+    by_wrapper: bool = False
+    """True if the supplier is one that a wrapper has returned."""
+
+    call = "process"
+    keeps_key = keeps_value = False
+    sees_key = sees_value = True
+    runs_user_objects = True
+
+    @property
+    @override
+    def stores(self) -> tuple[str, ...]:
+        return self.store_names
+
+    @property
+    @override
+    def wrapped(self) -> bool:
+        return self.by_wrapper
+
+    def with_stores(self, names: Iterable[str]) -> Self:
+        """Returns a copy with more stores."""
+        return replace(self, store_names=tuple(dict.fromkeys((*self.store_names, *names))))
 
 
 @dataclass(frozen=True)
@@ -58,32 +86,3 @@ class Print(Operator):
 
     call = "print"
     keeps_key = keeps_value = True
-
-
-@dataclass(frozen=True)
-class Process(Operator):
-    """A user's :class:`~penstock.topology.processor_api.processor.Processor`; each task has one of ``supplier()``."""
-
-    supplier: ProcessorSupplier[Any, Any, Any, Any] = field(metadata=called_with())
-    store_names: tuple[str, ...] = ()
-    by_wrapper: bool = False
-    """True if the supplier is one that a wrapper has returned."""
-
-    call = "process"
-    keeps_key = keeps_value = False
-    sees_key = sees_value = True
-    runs_user_objects = True
-
-    @property
-    @override
-    def stores(self) -> tuple[str, ...]:
-        return self.store_names
-
-    @property
-    @override
-    def wrapped(self) -> bool:
-        return self.by_wrapper
-
-    def with_stores(self, names: Iterable[str]) -> Self:
-        """Returns a copy with more stores."""
-        return replace(self, store_names=tuple(dict.fromkeys((*self.store_names, *names))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.state.sizes import SAMPLE_EVERY, entry_bytes
+from penstock.state.write_buffer.sizes import SAMPLE_EVERY, entry_bytes
 
 # Number of commits before the store tries again if keeping their entries saves reads.
 _FLUSHES_NOT_KEPT = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.state.row_formats import Entry
+from penstock.state.rows.row_formats import Entry
 
 
 def overlay(

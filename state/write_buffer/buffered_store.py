@@ -9,12 +9,12 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
-from penstock.state.flush_listeners import OnFlush
-from penstock.state.header_rows import HeaderRows, read_headers
 from penstock.state.queries import QueryRow
-from penstock.state.row_formats import NO_TIMESTAMP, Entry, EntryRow
-from penstock.state.typed_keys import TypedKeys
-from penstock.state.write_buffer import WriteBuffer
+from penstock.state.rows.header_rows import HeaderRows, read_headers
+from penstock.state.rows.row_formats import NO_TIMESTAMP, Entry, EntryRow
+from penstock.state.rows.typed_keys import TypedKeys
+from penstock.state.write_buffer.flush_listeners import OnFlush
+from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 
 class BufferedStateStore(StateStore):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
-from penstock.state.grouped_keys import GroupedKeys
-from penstock.state.ordered_keys import OrderedKeys
-from penstock.state.row_formats import Entry
+from penstock.state.rows.row_formats import Entry
+from penstock.state.write_buffer.grouped_keys import GroupedKeys
+from penstock.state.write_buffer.ordered_keys import OrderedKeys
 
 
 class OrderedChanges:

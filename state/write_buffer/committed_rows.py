@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.state.contracts import CommittedStore
-from penstock.state.kept_entries import KeepFlushed
-from penstock.state.kept_rows import KeptRows
-from penstock.state.prefetched_rows import PrefetchedRows
+from penstock.state.write_buffer.kept_entries import KeepFlushed
+from penstock.state.write_buffer.kept_rows import KeptRows
+from penstock.state.write_buffer.prefetched_rows import PrefetchedRows
 
 _UNKNOWN: Any = object()
 

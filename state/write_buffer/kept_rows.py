@@ -79,6 +79,6 @@ def _bytes_of(key: bytes, row: bytes | None) -> int:
 
 
 try:
-    from penstock.state.row_table import KeptRows as KeptRows
+    from penstock.state.write_buffer.row_table import KeptRows as KeptRows
 except ImportError:  # it could not be compiled here
     KeptRows = _KeptRows  # type: ignore[misc,assignment]  # with the same methods

@@ -13,7 +13,7 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.common.records import NO_HEADERS, Header, Headers
-from penstock.state.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
+from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
 
 _NO_BLOCK = b"\0"
 

@@ -18,17 +18,17 @@ from typing import Any
 from penstock.common.errors import SerializationError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, why_refused
-from penstock.state.committed_rows import CommittedRows
 from penstock.state.contracts import CommitBatch, StateStoreContext
-from penstock.state.flush_listeners import FlushListeners, OnFlush
-from penstock.state.in_steps import sorted_by
-from penstock.state.kept_entries import KeptSizes
-from penstock.state.ordered_changes import OrderedChanges
-from penstock.state.overlay import overlay
 from penstock.state.queries import end_of_prefix
-from penstock.state.round_trip import RoundTripCheck
-from penstock.state.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
-from penstock.state.sizes import SAMPLE_EVERY, WaitingSizes, strides
+from penstock.state.rows.round_trip import RoundTripCheck
+from penstock.state.rows.row_formats import NO_TIMESTAMP, UNCHANGEABLE, Entry, EntryRow, RowFormat
+from penstock.state.write_buffer.committed_rows import CommittedRows
+from penstock.state.write_buffer.flush_listeners import FlushListeners, OnFlush
+from penstock.state.write_buffer.in_steps import sorted_by
+from penstock.state.write_buffer.kept_entries import KeptSizes
+from penstock.state.write_buffer.ordered_changes import OrderedChanges
+from penstock.state.write_buffer.overlay import overlay
+from penstock.state.write_buffer.sizes import SAMPLE_EVERY, WaitingSizes, strides
 
 _NUMBER = itemgetter(3)  # of two updates, the later one has the larger
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
-from penstock.state.round_trip import RoundTripCheck
+from penstock.state.rows.round_trip import RoundTripCheck
 
 
 class TypedKeys:

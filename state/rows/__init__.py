@@ -1,0 +1,1 @@
+"""Keys and values as bytes, in a store and in its changelog."""
