@@ -32,9 +32,7 @@ from penstock.state.write_buffer.sizes import SAMPLE_EVERY, WaitingSizes, stride
 
 _NUMBER = itemgetter(3)  # of two updates, the later one has the larger
 ABSENT: Entry = (None, NO_TIMESTAMP, None, 0)
-
-# A flush gives way to queries after this many entries: about 2 ms of work.
-FLUSH_STEP_ENTRIES = 512
+FLUSH_STEP_ENTRIES = 512  # about 2 ms of work, after which a flush gives way to queries
 
 
 class WriteBuffer:
@@ -44,7 +42,7 @@ class WriteBuffer:
     of a row's key come before the key in the changelog.
 
     Operators may hold on to ``dirty`` and ``clean``, which never change identity, and read them before they call
-    :meth:`load`. They may also write ``dirty`` of a store that caches, with the next ``next_update_number``.
+    :meth:`load`.
 
     Committed entries that were used lately are kept in two generations, ``clean`` and an older one: what is used again
     goes back to the younger, and :meth:`drop_unused` drops the older. While memory is short, rows are kept as bytes.
@@ -70,8 +68,7 @@ class WriteBuffer:
         self.clean: dict[bytes, Entry] = {}
         self.next_update_number = count(1).__next__
         """Numbers the updates: a flush is in the order of the last update of each key, as in Kafka Streams' NamedCache.
-        Sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary.
-        """
+        Sorting once per commit is cheaper by half a microsecond each than moving the key in the dictionary."""
         self.show_key: Callable[[bytes], str] = repr
         """Makes the key of a row readable for people."""
         self.flushes_every_deletion = False
@@ -98,8 +95,6 @@ class WriteBuffer:
         self._sample_read_at = 1
         self._updates = 0
         self._round_trip = RoundTripCheck(name, "value", value_serde)
-
-    # ---- what operators do ----
 
     def load(self, key: bytes) -> Entry:
         """The entry of a key that is not in ``dirty``: ABSENT, or one with value None, if there is none."""
@@ -136,8 +131,7 @@ class WriteBuffer:
         return entry
 
     def allow_bytes(self) -> None:
-        """Keep rows as bytes while memory is short. Not for a store that deletes ranges of rows: the kept rows would
-        outlive them."""
+        """Keep rows as bytes while memory is short. Not for stores that delete ranges: kept rows would stay."""
         self._disk.allows_bytes = True
 
     @property
@@ -186,6 +180,12 @@ class WriteBuffer:
         self._sample_put_at = number + self._stride()
         self._waiting.drawn(key, new, data)
 
+    @property
+    def takes_direct_writes(self) -> bool:
+        """True if an operator may write ``dirty[key] = (value, timestamp, headers, next_update_number())`` in place of
+        :meth:`put`. The value must not be None. All must be of one size, because such a write is not sampled."""
+        return self.caching and type(self).put is WriteBuffer.put
+
     def _take_back(self, key: bytes) -> bool:
         """Forget the update of a key that came since the last commit and is deleted now: otherwise a growing session
         would leave a deletion behind at each record, and every scan would look at them all."""
@@ -208,8 +208,6 @@ class WriteBuffer:
         self._disk.prefetch(
             [key for key in set(keys) if key is not None and key not in dirty and key not in clean and key not in older]
         )
-
-    # ---- commit ----
 
     def listen(self, on_flush: OnFlush, old_values: bool) -> None:
         """Call ``on_flush`` with each update that a store with caching flushes, after all listeners added before.

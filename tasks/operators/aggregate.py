@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.state.versioned.store import VersionedStateStore
-from penstock.state.write_buffer.write_buffer import WriteBuffer
 from penstock.tasks.closures import closure_of
 from penstock.tasks.operators.updates import forward_updates
 from penstock.tasks.wiring import StreamEdge, Wiring
@@ -25,7 +24,7 @@ def _count(spec: StreamCount, wiring: Wiring) -> StreamEdge:
     key_bytes = wiring.key_to_bytes(store)
     update = forward_updates(store, wiring, spec.send_old_values)
     dirty, load, put, at_once = buffer.dirty, buffer.load_to_update, buffer.put, not buffer.caching
-    past_put = buffer.caching and type(buffer) is WriteBuffer
+    past_put = buffer.takes_direct_writes
     dirty_get, next_update_number = dirty.get, buffer.next_update_number
     failed, name = wiring.failed_at(store), wiring.name
 

@@ -82,7 +82,7 @@ def _beginning(
     rows, buffer, add, context = opened.rows, opened.buffer, index.lists.add, wiring.context
     interval_ms, quick = rows.segments.interval_ms, buffer.caching and rows.time_order is None
     # Without the sampling of sizes, as in ``aggregate.py``: sessions that grow are put, and sampled.
-    past_put = isinstance(fold, Count) and type(buffer) is SessionBuffer
+    past_put = isinstance(fold, Count) and buffer.takes_direct_writes
     dirty, put, next_update_number = buffer.dirty, buffer.put, buffer.next_update_number
 
     def begin(key: Any, row_key: bytes, new: Any, timestamp: int) -> None:

@@ -75,8 +75,17 @@ class WriteBufferMachine(RuleBasedStateMachine):
         for update in updates:
             self.put_one(*update)
 
-    def put_one(self, key: bytes, value: str | None, timestamp: int) -> None:
-        self.buffer.put(key, value, timestamp, None)
+    @rule(key=KEYS, value=st.sampled_from(["xx", "yy"]), timestamp=TIMES)
+    def write_directly(self, key: bytes, value: str, timestamp: int) -> None:
+        if self.buffer.takes_direct_writes:
+            self.put_one(key, value, timestamp, directly=True)
+
+    def put_one(self, key: bytes, value: str | None, timestamp: int, directly: bool = False) -> None:
+        if directly:
+            self.buffer.load_to_update(key)
+            self.buffer.dirty[key] = (value, timestamp, None, self.buffer.next_update_number())
+        else:
+            self.buffer.put(key, value, timestamp, None)
         self.updated.pop(key, None)
         self.updated[key] = None
         if value is None:
@@ -361,3 +370,13 @@ def test_a_deletion_is_kept_where_there_is_a_row_or_one_is_being_flushed() -> No
         buffer.put(key, None, 0, None)
     assert {key: entry[0] for key, entry in buffer.dirty.items()} == {b"stays": "x", b"row": None, b"flushed": None}
     assert [key for key, _ in buffer.scan(None, None)] == [b"stays"]
+
+
+@pytest.mark.parametrize("caching", [False, True])
+def test_only_a_buffer_that_caches_and_adds_nothing_to_put_takes_direct_writes(caching: bool) -> None:
+    class Counting(WriteBuffer):
+        def put(self, key: bytes, value: object, timestamp: int, headers: Headers | None) -> None: ...
+
+    context = a_context(InMemoryTaskStores([KeyValueStoreBuilder("store")]).store("store"), caching=caching)
+    plain, adding = (kind("store", Serdes.string(), VALUE, context) for kind in (WriteBuffer, Counting))
+    assert (plain.takes_direct_writes, adding.takes_direct_writes) == (caching, False)
