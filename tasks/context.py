@@ -157,13 +157,13 @@ class TaskContext:
             raise error
         self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
 
-    def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> None:
+    def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> Never:
         """Always raises ProductionError, for a result that could not be serialised: the program is at fault."""
         raise self._error(
             ProductionError, f"a result for topic {topic} cannot be serialised: {why}", sink, key
         ) from error
 
-    def not_sent(self, error: ProductionError, sink: str) -> None:
+    def not_sent(self, error: ProductionError, sink: str) -> Never:
         """Always raises ProductionError with the current record, for a result that the producer has refused, for
         example because it is too large."""
         raise self._error(ProductionError, error.what, sink, error.key) from error
