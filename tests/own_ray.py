@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import ray
+
+from penstock.cluster.client import http_actor, starting
+from tests.waiting import PATIENCE_S
 
 
 @contextmanager
@@ -17,7 +21,10 @@ def own_ray(**more: Any) -> Iterator[None]:
         object_store_memory=100_000_000, **more,
     )  # fmt: skip
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patched:
+            for module in (starting, http_actor):
+                patched.setattr(module, "_START_S", PATIENCE_S)
+            yield
     finally:
         ray.shutdown()
 

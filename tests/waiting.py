@@ -11,8 +11,13 @@ from penstock.common.errors import StreamsError, TaskNotReadyError
 
 T = TypeVar("T")
 
+PATIENCE_S = 300.0
+"""Deadline of a wait that nothing bounds but the machine: a Ray that starts beside other work, for example."""
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 120.0, look_each_s: float = 0.05) -> None:
+
+def eventually(
+    condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S, look_each_s: float = 0.05
+) -> None:
     """Look until ``condition`` holds; at the deadline, fail with ``what``. ``look_each_s``: 0 if the condition does the
     waiting itself."""
     deadline = time.monotonic() + timeout_s

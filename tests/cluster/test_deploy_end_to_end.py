@@ -17,7 +17,7 @@ from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.deploy import follow, statuses_of
 from penstock.cluster.client.deploying import begin_rollout, running_version
 from tests.cluster.conftest import LONG, STRING, WordCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 LINES = ["a b", "b c", "c d", "d a"] * 25
 SETTINGS = {"processing_guarantee": "exactly_once_v2", "tasks_per_actor": 2}
@@ -83,7 +83,7 @@ def test_a_new_version_takes_over_during_input_and_each_count_is_exact(
     it.send(LINES)
     app = it.app(**SETTINGS)
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "the counts of the first version")
     before = {actor.actor_id for actor in app.status().actors}
     address = f"{app.status().http_address}/v1/applications/{it.application_id}/stores/counts/keys/a"
@@ -111,7 +111,7 @@ def test_a_version_that_fails_is_rolled_back_and_each_count_is_exact(word_count:
     it.send(LINES)
     app = it.app(**SETTINGS)
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "the counts of the first version")
 
     def fail(line: str) -> list[str]:

@@ -18,7 +18,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from tests.cluster.conftest import STRING, WordCount
 from tests.processes import signal_ray_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 MakeWordCount = Callable[[], WordCount]
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
@@ -29,7 +29,7 @@ def test_word_count_counts_and_answers_queries(word_count: MakeWordCount) -> Non
     it.send(LINES)
     app = it.app()
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written")
     store = app.store("counts")
     assert store.get("the") == it.sent["the"]
@@ -53,7 +53,7 @@ def test_a_with_block_runs_an_application_from_start_to_commit(word_count: MakeW
     it = word_count()
     it.send(LINES)
     with it.app() as app:
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
         eventually(it.complete, "all counts written")
         found = {name: value for name, value in app.metrics().items() if name.name == "process-total"}
         assert {name.group for name in found} == {f"stream-{it}-metrics" for it in ("thread", "task", "processor-node")}
@@ -71,7 +71,7 @@ def test_a_stopped_application_continues_where_it_was_without_counting_twice(wor
         it.send(LINES)
         app = it.app()
         app.start()
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
         eventually(it.complete, "all counts written")
         assert app.close()
 
@@ -109,7 +109,7 @@ def test_a_restore_listener_is_called_where_stores_are_restored(word_count: Make
         app = it.app()
         app.set_global_state_restore_listener(listener)
         app.start()
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
         eventually(it.complete, "all counts written")
         restored = sum(task.restore_total for actor in app.status().actors for task in actor.tasks)
         assert app.close()
@@ -143,7 +143,7 @@ def test_a_repartition_topic_is_emptied_of_what_is_committed(word_count: MakeWor
     it.send(LINES)
     app = it.app(repartition_purge_interval_ms=300)
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     partitions = [TopicPartition(f"{it.application_id}-counts-repartition", number) for number in range(2)]
     consumer = it.clients.consumer()
 
@@ -169,14 +169,14 @@ def test_a_killed_stream_actor_is_replaced_and_its_successor_catches_up(word_cou
     it.send(LINES)
     app = it.app()
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written")
     eventually(lambda: it.committed() == len(LINES), "all lines committed")
     victim = next(actor for actor in app.status().actors if actor.tasks)
     signal_ray_process(victim.pid)
     it.send(LINES)
     eventually(lambda: victim.actor_id not in app.status().placement.values(), "the dead actor has no tasks")
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(lambda: set(it.written()) == set(it.sent), "all words")
     # At least once: what the victim had not committed may be counted twice, but nothing may be lost.
     eventually(lambda: all(it.written()[word] >= count for word, count in it.sent.items()), "nothing lost")
@@ -189,14 +189,14 @@ def test_a_killed_coordinator_comes_back_and_finds_its_actors(word_count: MakeWo
     it.send(LINES)
     app = it.app()
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written")
     before = {actor.actor_id: actor.pid for actor in app.status().actors}
     coordinator = find_coordinator(it.application_id)
     assert coordinator is not None
     signal_ray_process(ray.get(coordinator.process.remote()).pid)
     it.send(LINES)
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written, none twice")
     assert {actor.actor_id: actor.pid for actor in app.status().actors} == before
     assert app.close()
@@ -209,7 +209,7 @@ def test_an_error_in_a_user_function_ends_the_application_with_its_place(word_co
     states: list[tuple[str, str]] = []
     app.set_state_listener(lambda new, old: states.append((new.value, old.value)))
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     view = app.store("counts")
     producer = it.clients.producer()
     producer.send(it.lines, None, b"\xff\xfe", 1, partition=1)

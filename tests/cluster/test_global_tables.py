@@ -18,7 +18,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from tests.cluster.conftest import LONG, STRING
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 USERS = 200
 
@@ -118,7 +118,7 @@ def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
         it.update(1)
         it.ask()
         with it.app() as app:
-            app.wait_until_running()
+            app.wait_until_running(PATIENCE_S)
             eventually(lambda: it.results() == it.expected(1), "all found at the start")
             eventually(lambda: len({actor.actor_id for actor in app.status().actors}) > 1, "there are several actors")
             assert sorted(map(str, app.status().placement)) == ["2_0", "2_1", "2_2", "2_3"]
@@ -132,7 +132,7 @@ def test_tasks_find_all_of_the_table_and_the_store_and_follow_both(
         it.update(3)
         it.ask()
         with it.app() as app:
-            app.wait_until_running()
+            app.wait_until_running(PATIENCE_S)
             eventually(lambda: it.expected(3) <= it.results(), "all found after a restart")
             assert it.results() == it.expected(1) | it.expected(3)
     finally:

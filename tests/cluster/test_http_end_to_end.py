@@ -19,7 +19,7 @@ from penstock.common.errors import ConfigError
 from tests.cluster.conftest import WordCount
 from tests.deploy.dashboard import dashboard, missing_from
 from tests.processes import signal_ray_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 
@@ -28,7 +28,7 @@ def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
     # One actor: once it runs nothing moves by itself, however slowly other actors would start.
     app = it.app(tasks_per_actor=4, log_format="json")
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     address = app.status().http_address
     assert address is not None
     return app, httpx.Client(base_url=address, timeout=30)
@@ -129,7 +129,7 @@ def test_a_port_in_use_is_one_sentence_and_nothing_is_left_half_started(word_cou
         assert it.admin.group_members(it.application_id) == 0, "nothing has joined the group"
         assert app.state() is ApplicationState.CREATED
     with app:  # the port is free now: the same object starts
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
         address = app.status().http_address
         assert address is not None
         # An actor that has come late, on a busy machine, has tasks moved to it.

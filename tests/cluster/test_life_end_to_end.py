@@ -18,7 +18,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.conftest import STRING, WordCount
 from tests.processes import signal_ray_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 LINES = ["a b", "b c", "c d", "d a"] * 25
 
@@ -32,7 +32,7 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     app = it.app()
     app.pause()
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     assert app.is_paused()
     victim, coordinator = app.status().actors[0], find_coordinator(it.application_id)
     assert coordinator is not None
@@ -40,7 +40,7 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     signal_ray_process(pid)
     signal_ray_process(victim.pid)
     eventually(lambda: victim.actor_id not in {each.actor_id for each in app.status().actors}, "it is found dead")
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     address = app.status().http_address
     assert address is not None
     known = f"{address}/v1/applications/{it.application_id}"
@@ -101,7 +101,7 @@ def test_a_program_that_fails_is_tried_again_from_its_last_commit_until_the_hand
     )  # fmt: skip
     app.set_uncaught_exception_handler(handler)
     app.start(serve=False)
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     producer = clients.producer()
     for value in ("good", "bad", "good"):
         producer.send(source, b"k", value.encode(), 1_000, partition=0)
@@ -110,7 +110,7 @@ def test_a_program_that_fails_is_tried_again_from_its_last_commit_until_the_hand
     assert app.state() is not ApplicationState.ERROR
     eventually(lambda: "bad" in (app.status().waiting or ""), "it says what it waits for, and why")
     mended.touch()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(lambda: app.store("counts").get("k") == 3, "the record that failed, and what stands behind it")
     producer.send(source, b"k", b"hopeless", 1_000, partition=0)
     assert producer.flush(30)

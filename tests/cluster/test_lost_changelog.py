@@ -11,7 +11,7 @@ from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.errors import InternalTopicError
 from penstock.kafka.group_tools import GroupTools
 from tests.cluster.conftest import WordCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.mark.long
@@ -24,7 +24,7 @@ def test_a_deleted_changelog_shows_and_a_start_without_it_refuses_and_keeps_the_
     it.send(["a b a", "c a"])
     app = it.app()
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(lambda: it.complete() and it.committed() == 2, "all is counted and committed")
     tools.delete_topics([changelog])
     eventually(lambda: changelog in (app.status().missing_topic or ""), "the loss shows", 30)

@@ -13,7 +13,7 @@ from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.read_side import ApplicationState
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.cluster.conftest import WordCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20
 
@@ -66,7 +66,7 @@ def test_it_is_not_ready_and_reports_why_and_continues_when_the_broker_is_back(
     reported: list[ApplicationState] = []
     app.set_state_listener(lambda new, _: reported.append(new))
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     it.send(LINES)
     eventually(it.complete, "all counts written")
     eventually(lambda: all_committed(it), "all of it committed, so that nothing is counted twice")

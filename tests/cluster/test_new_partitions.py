@@ -21,7 +21,7 @@ from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Consumed
 from tests.cluster.conftest import STRING, WordCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 SOON = {"consumer.topic.metadata.refresh.interval.ms": 500}
 
@@ -54,7 +54,7 @@ def test_the_tasks_of_new_partitions_start_while_the_others_run_on(
     }  # fmt: skip
     app = KafkaStreams(builder.build(config), config)
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     before = {actor.pid for actor in app.status().actors}
     grow(broker, source, 3)
     key = next(word for word in map(str, range(100)) if partition_for(word.encode(), 3) == 2)
@@ -80,7 +80,7 @@ def test_a_repartition_topic_that_would_have_to_grow_ends_the_application_with_w
     it.send(["a b", "b c"])
     app = it.app(**{key.replace(".", "_"): value for key, value in SOON.items()})
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written")
     grow(it.broker, it.lines, 3)
     eventually(lambda: app.state() is ApplicationState.ERROR, "ERROR")

@@ -17,7 +17,7 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.group_tools import GroupTools
 from tests.cluster.conftest import WordCount
 from tests.cluster.static_members import static_member_for
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 class OtherMember:
@@ -96,7 +96,7 @@ def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_le
     it = word_count()
     tools = GroupTools(it.broker)
     with it.app() as app:
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
     (left_behind,) = tools.members(it.application_id)
     assert left_behind.instance_id is not None
     refused = OtherMember(it.broker, it.application_id, it.lines)
@@ -104,7 +104,7 @@ def test_after_a_stop_another_protocol_is_kept_out_unless_the_application_has_le
     refused.client.close()
     again = it.app()
     again.start()
-    again.wait_until_running()
+    again.wait_until_running(PATIENCE_S)
     assert control.stop_application(it.application_id, 60, leave=True) is not None
     assert tools.members(it.application_id) == ()
     other = OtherMember(it.broker, it.application_id, it.lines)

@@ -19,7 +19,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from tests.cluster.conftest import STRING
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
 
     app = KafkaStreams(builder.build(config), config)
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     send(first, b"k")
     eventually(lambda: app.store("counts").get("k") == 1, "the first topic is read")
     clients.admin().create_topics([NewTopic(later, 1)])
@@ -71,7 +71,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
     clients.admin().delete_topics([first])
     send(later, b"goes on")
     eventually(lambda: set(app.status().placement) == {TaskId(0, 0)}, "what read only the topic that is gone is gone")
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(lambda: counted("goes on"), "the others are read on")
     # At least once: what was not committed when the topic went may be counted again.
     kept = app.store("counts").get("k")
@@ -81,7 +81,7 @@ def test_topics_that_match_are_read_those_that_appear_later_too_and_none_must_st
     clients.admin().create_topics([NewTopic(first, 2)])
     send(first, b"new")
     eventually(lambda: len(app.status().placement) == 2, "it is there again")
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(lambda: counted("new"), "and read from its beginning")
     producer.close()
     assert app.close()
@@ -109,7 +109,7 @@ def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
 
     app = KafkaStreams(counting(application_id, counts), config)
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     while sent < 20:
         sent += 1
         send(going)
@@ -124,7 +124,7 @@ def test_exactly_once_a_topic_that_goes_takes_nothing_of_the_others_along(
         return not {tp for task in app.status().tasks for tp in task.lags if tp.topic == going}
 
     eventually(is_gone, "nobody reads what is gone, while the other is written all the time")
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     send(staying)
     sent += 1
     whole = {TopicPartition(staying, partition): sent for partition in range(2)}

@@ -17,7 +17,7 @@ from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.conftest import LONG, STRING
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 KEYS = [f"user-{number}" for number in range(20)]
 BASE = 1_700_000_000_000
@@ -87,7 +87,7 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
     clicks: Clicks,
 ) -> None:
     with clicks.app() as app:
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
         sent = clicks.send()
         seen = part(sent, clicks.clicks)
         address = app.status().http_address

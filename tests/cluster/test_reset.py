@@ -18,7 +18,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka import group_tools
 from tests.cluster.conftest import WordCount
 from tests.cluster.test_command_line import write_program
-from tests.waiting import eventually, once_ready
+from tests.waiting import PATIENCE_S, eventually, once_ready
 
 
 class Reset:
@@ -52,7 +52,7 @@ def test_a_reset_application_processes_its_input_again_and_counts_nothing_twice(
     it.send(["a b a", "c a"])
     app = it.app()
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written")
     assert f"stop it with 'penstock stop {name}'" in refusal(reset("--force", "--yes"))
     with pytest.raises(ApplicationStateError, match=r"is not closed: clean_up\(\) is for before start\(\) and after"):

@@ -18,6 +18,7 @@ from penstock.cluster.ray_cluster.running_lock import RunningLock, refuse_runnin
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.state.disk import directory_lock
 from tests.cluster.conftest import WordCount
+from tests.waiting import PATIENCE_S
 
 HOLDER = """
 import sys
@@ -137,7 +138,7 @@ def test_a_running_application_locks_a_second_start_out_and_one_that_has_stopped
     it = word_count()
     home = it.state_dir / it.application_id
     with it.app() as app:
-        app.wait_until_running()
+        app.wait_until_running(PATIENCE_S)
         with pytest.raises(ApplicationStateError, match="already runs in the Ray cluster at"):
             refuse_running_elsewhere(home)
     refuse_running_elsewhere(home)
@@ -147,6 +148,6 @@ def test_a_running_application_locks_a_second_start_out_and_one_that_has_stopped
         it.app().start()
     again = it.app()
     again.start(take_over=True)
-    again.wait_until_running()
+    again.wait_until_running(PATIENCE_S)
     lock.release()
     assert again.close()

@@ -15,7 +15,7 @@ from penstock.cluster.client.control import end_actors
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.topics import NewTopic
 from tests.cluster.conftest import LONG, STRING, WordCount
-from tests.waiting import eventually, once_ready
+from tests.waiting import PATIENCE_S, eventually, once_ready
 
 
 class Split(ps.Processor[Any, str, str, str]):
@@ -95,7 +95,7 @@ def test_it_counts_and_continues_after_a_restart(broker: str, topic_name: Callab
             it.send(["the quick brown fox", "jumps over the lazy dog", "the end"] * 20)
             app = it.app()
             app.start()
-            app.wait_until_running()
+            app.wait_until_running(PATIENCE_S)
             eventually(it.complete, "all counts written")
             assert once_ready(partial(app.store("counts").get, "the")) == it.sent["the"]
             eventually(partial(it.is_placed, app), "all tasks have an actor")

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.actors.messages import ApplicationState
 from tests.cluster.conftest import WordCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.mark.long
@@ -16,7 +16,7 @@ def test_an_application_without_a_cpu_says_which_other_one_has_them(word_count: 
     first, second = word_count(), word_count()
     app = first.app(tasks_per_actor=1)  # an actor for each of its four tasks, on four CPUs
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     late = second.app()
     late.start()
     eventually(lambda: late.status().waiting is not None, "the second application says what it waits for")

@@ -16,7 +16,7 @@ import ray
 from penstock.cluster.ray_cluster.named_actors import find_coordinator, find_stream_actors
 from tests.elastic.cluster import SlowCount, add_node, drain, ray_nodes, say
 from tests.processes import signal_ray_process
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 RECORD_S = 0.002
 RECORDS = 10_000
@@ -36,7 +36,7 @@ def main(broker: str, folder: Path) -> None:
     bounds = {"min.stream.actors": 1, "max.stream.actors": 4, "scaling.window.ms": 2000}
     it = SlowCount(broker, name, folder / "state", RECORD_S, **bounds)
     with ray_nodes(1) as (cluster, _), it.app:
-        it.app.wait_until_running()
+        it.app.wait_until_running(PATIENCE_S)
         say("one node of one CPU, one stream actor")
         assert len(actors(it)) == 1
         it.send(RECORDS)
@@ -77,7 +77,7 @@ def _keeps_its_number_over_a_restart(it: SlowCount, name: str) -> None:
         return  # it has begun to scale down
     coordinator: Any = find_coordinator(name)
     signal_ray_process(ray.get(coordinator.process.remote()).pid)
-    it.app.wait_until_running()
+    it.app.wait_until_running(PATIENCE_S)
     scaling = it.app.status().scaling
     assert scaling is not None
     assert scaling.wanted == 4
@@ -112,7 +112,7 @@ def _leaves_a_drained_node(cluster: Any, it: SlowCount, name: str) -> None:
     (node,) = (node for node in cluster.worker_nodes if node.node_id == before.node_id)
     cluster.remove_node(node, allow_graceful=False)
     it.send(1000)
-    it.app.wait_until_running()
+    it.app.wait_until_running(PATIENCE_S)
     eventually(lambda: it.processed() == sum(it.sent.values()), "no lag")
     say("the node is gone")
 

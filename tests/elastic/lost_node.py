@@ -17,7 +17,7 @@ import psutil
 from penstock.cluster.read_side import ActorStatus, ApplicationState, ApplicationStatus
 from penstock.common.ids import TopicPartition
 from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes, say
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 def standbys(status: ApplicationStatus) -> dict[str, set[str]]:
@@ -32,7 +32,7 @@ def main(broker: str, folder: Path) -> None:
     settings = {"num.standby.replicas": 1, "processing.guarantee": "exactly_once_v2"}
     it = SlowCount(broker, f"lost-{os.getpid()}", folder / "state", 0.0, **settings)
     with ray_nodes(1, 1) as (cluster, _), it.app:
-        it.app.wait_until_running()
+        it.app.wait_until_running(PATIENCE_S)
         it.send(5000)
         eventually(lambda: it.processed() == 5000, "all counted")
         eventually(lambda: sum(map(len, standbys(it.app.status()).values())) == PARTITIONS, "a standby of each task")

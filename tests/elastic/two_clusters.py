@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.cluster.client.close_options import CloseOptions
 from tests.elastic.cluster import PARTITIONS, SlowCount, ray_nodes, say
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 LEAVE = CloseOptions.group_membership_operation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP)
 
@@ -26,7 +26,7 @@ def work(it: SlowCount, name: str) -> None:
     """Runs the application on a cluster of its own, until the standard input ends."""
     with ray_nodes(1):
         it.app.start()
-        it.app.wait_until_running()
+        it.app.wait_until_running(PATIENCE_S)
         say(f"{name}: RUNNING")
         sys.stdin.readline()
         it.app.close(LEAVE)
@@ -39,13 +39,13 @@ def main(broker: str, folder: Path) -> None:
     command = [sys.executable, "-m", "tests.elastic.two_clusters", broker, str(folder / "second"), name]
     with ray_nodes(1):
         it.app.start()
-        it.app.wait_until_running()
+        it.app.wait_until_running(PATIENCE_S)
         assert hosted(it) == PARTITIONS
         say("the first cluster has all tasks")
         with subprocess.Popen(command, stdin=subprocess.PIPE):  # at its end the second one's input is closed
             with it.fed():
                 eventually(lambda: hosted(it) == PARTITIONS // 2, "half of the tasks given up")
-                it.app.wait_until_running()
+                it.app.wait_until_running(PATIENCE_S)
                 say("a second cluster has joined, each has half of the tasks")
                 eventually(lambda: it.processed() > 500, "records counted by both")
                 it.app.close(LEAVE)

@@ -19,6 +19,7 @@ from penstock.common.errors import StreamsError
 from penstock.testing.chaos.rays_lines import leave_out_rays_lines
 from tests.elastic.cluster import SlowCount
 from tests.faults.planted import gigabytes, once
+from tests.waiting import PATIENCE_S
 
 
 def message(app: Any) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def main(address: str, name: str, folder: Path, config: dict[str, Any], work: st
     leave_out_rays_lines()
     ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR)
     it.app.start()
-    it.app.wait_until_running()
+    it.app.wait_until_running(PATIENCE_S)
     print(json.dumps(message(it.app)), flush=True)
     for line in sys.stdin:
         answer: dict[str, Any] = {}

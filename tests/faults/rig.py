@@ -20,7 +20,7 @@ from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.kafka.local_broker.node_files import HOST, Listener
 from penstock.testing.chaos.proxy import Proxy, of_processes
 from tests.elastic.cluster import PARTITIONS, SlowCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 TRANSACTION_S = 5.0
 """``producer.transaction.timeout.ms``; the broker looks each second for those that have lasted longer."""
@@ -72,7 +72,7 @@ class Counting(SlowCount):
     def start(self) -> None:
         """Starts the application; returns when it has counted something."""
         self.app.start()
-        self.app.wait_until_running()
+        self.app.wait_until_running(PATIENCE_S)
         self.send(100)
         eventually(lambda: self.processed() == sum(self.sent.values()), "the first records are counted")
 

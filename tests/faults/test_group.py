@@ -25,6 +25,7 @@ from tests.faults.rig import (
     lasts,
     transactional_ids,
 )
+from tests.waiting import PATIENCE_S
 
 MakeCounting = Callable[..., Counting]
 STORM_S = 30.0
@@ -151,7 +152,7 @@ def test_row_22_offsets_that_are_gone_are_read_from_where_the_source_says(kafka:
     eventually(lambda: deleted(admin, it.application_id), "the group is empty, and forgotten")
     again = it.another()
     again.start()
-    again.wait_until_running()
+    again.wait_until_running(PATIENCE_S)
     eventually(lambda: it.processed() == 2 * sum(it.sent.values()), "earliest: all is processed again, none is skipped")
     again.close()
 

@@ -16,7 +16,7 @@ from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from tests.cluster.conftest import WordCount
 from tests.own_ray import own_or_running_ray
 from tests.security.broker import PASSWORD, SecuredBroker
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 READ, OPERATE = "read-token-2718281828", "operate-token-2718281828"
 
@@ -70,7 +70,7 @@ def test_a_secured_application_runs_and_shows_no_secret(
     app = it.app(**entries(secured, tmp_path))
     shown = [repr(app.config), str(app.config.entries()), app.describe()]
     app.start()
-    app.wait_until_running()
+    app.wait_until_running(PATIENCE_S)
     eventually(it.complete, "all counts written")
     eventually(lambda: it.committed() == 10, "committed as a member of the group")
 
