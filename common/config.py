@@ -195,7 +195,7 @@ class StreamsConfig(BaseModel):
         default=100, alias="application.server.max.ranges.per.second", ge=1
     )
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
-    """The most tasks that an actor hosts; None: one actor for each CPU of the Ray cluster."""
+    """The most tasks that an actor hosts; None: one actor per CPU, at most one per task."""
     num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
     """Number of standbys of each task, beside the active task."""
     max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
