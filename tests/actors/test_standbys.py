@@ -139,7 +139,7 @@ def test_a_standby_that_is_promoted_continues_with_what_it_has(rig: Rig) -> None
     assert lag(standby) == []
 
 
-def test_what_was_never_committed_is_no_standbys(tmp_path: Path) -> None:
+def test_uncommitted_changelog_records_do_not_reach_a_standby(tmp_path: Path) -> None:
     rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")
     active = rig.running(TASK)
     rig.write("in", ("ada", "x", 1))
@@ -257,7 +257,7 @@ def follows(loop: StreamLoop) -> bool:
     return loop._standbys._following.active
 
 
-def test_what_is_written_while_a_standby_begins_is_not_left_out(rig: Rig) -> None:
+def test_records_written_while_a_standby_starts_are_not_left_out(rig: Rig) -> None:
     log(rig, "ada", 1)
     cover(rig)
     standby = rig.loop(2)

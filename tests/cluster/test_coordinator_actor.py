@@ -193,7 +193,7 @@ def test_work_that_fails_now_and_then_is_done_again_and_ends_nothing() -> None:
     run(play())
 
 
-def test_a_status_says_that_no_broker_answers_and_that_the_session_is_lost_until_they_are_back() -> None:
+def test_the_status_reports_an_unreachable_broker_and_a_lost_session_until_both_are_back() -> None:
     async def play() -> None:
         coordinator = Restarted(LivingActor())
         assert (await coordinator.status()).waiting is None
@@ -287,7 +287,7 @@ def test_the_look_for_partitions_does_not_report_again_that_no_broker_answers(
     run(play())
 
 
-def test_the_status_says_that_a_source_topic_is_gone() -> None:
+def test_the_status_reports_a_missing_source_topic() -> None:
     async def play() -> None:
         coordinator = Restarted(LivingActor())
         coordinator.may_begin.set()
@@ -400,7 +400,7 @@ def test_a_restarted_coordinator_that_cannot_begin_leaves_no_actor_at_work(
     run(play())
 
 
-def test_a_restarted_coordinator_says_that_it_waits_for_a_broker(
+def test_a_restarted_coordinator_reports_that_it_waits_for_a_broker(
     living: LivingActor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reach(_: FakeAdmin) -> None:

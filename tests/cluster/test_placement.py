@@ -38,7 +38,7 @@ CAUGHT_UP, BEHIND = 10_000, 10_001
 
 
 class Cluster:
-    """A coordinator over actors that carry out orders at once, but restore only when the test says so."""
+    """A coordinator over actors that carry out orders at once, but restore only when the test calls for it."""
 
     def __init__(self, policy: StandbyPolicy, plan: TaskPlan = PLAN, exactly_once: bool = False) -> None:
         self.machine = Coordinator(plan, None, 10, exactly_once, policy)

@@ -110,7 +110,7 @@ def test_headers_may_repeat_and_be_null(real: Rig, eventually: Eventually) -> No
 
 
 @pytest.mark.parametrize("part", ["key", "value"])
-def test_what_is_not_bytes_is_refused_with_the_topic_and_the_type(real: Rig, part: str) -> None:
+def test_a_key_or_value_that_is_not_bytes_is_refused_with_its_topic_and_its_type(real: Rig, part: str) -> None:
     producer = real.clients.producer()
     columns = {"key": b"k", "value": b"v", part: "text"}
     with pytest.raises(
@@ -452,7 +452,7 @@ def test_tokens_are_left_to_confluent_kafka_too() -> None:
     shutil.which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").exists(),
     reason="no C compiler, or no headers of Python, here",
 )
-def test_where_there_is_a_compiler_the_binding_is_in_use() -> None:
+def test_with_a_compiler_the_binding_is_in_use() -> None:
     assert binding() is not None
 
 
