@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.actors.standbys.standby_events import StandbyEvents
 from penstock.common.ids import TaskId, TopicPartition
 from tests.actors.rig import CHANGELOG, HeardRestores, Rig, settle
-from tests.actors.test_standbys import READS, TASK, log, raising, standby_of
+from tests.actors.standbys import READS, TASK, log, raising, standby_of
 
 
 class HeardUpdates(ps.StandbyUpdateListener):

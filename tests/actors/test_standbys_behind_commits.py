@@ -16,8 +16,8 @@ from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, follow, settle, uncached
+from tests.actors.standbys import READS, TASK, lag, log, raising, stale_count, standby_of
 from tests.actors.test_restoration import kill
-from tests.actors.test_standbys import READS, TASK, lag, log, raising, stale_count, standby_of
 
 
 def uncached_rig(tmp_path: Path) -> Rig:

@@ -26,8 +26,8 @@ from penstock.cluster.watchers.silence import (
     UNREACHABLE_AFTER_S,
     Silence,
 )
-from tests.cluster.test_coordinator_actor import LivingActor, Restarted
-from tests.cluster.test_coordinator_actor import restarted as restarted
+from tests.cluster.restarted_coordinator import LivingActor, Restarted
+from tests.cluster.restarted_coordinator import restarted as restarted
 from tests.cluster.test_scaling_watch import Application, Environment, Handle
 from tests.cluster.virtual_time import run
 
