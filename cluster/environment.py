@@ -1,7 +1,7 @@
 """The dispatcher's view of Ray and Kafka: two protocols, and the errors of their calls.
 
 ``stream_actor_handle.py`` and ``ray_environment.py`` implement them by Ray and Kafka; a simulation that loses, delays
-and repeats messages does in ``tests/cluster/simulated_actor.py`` and ``simulated_world.py``.
+and repeats messages does in ``tests/cluster/simulated_actor.py`` and ``simulated_application.py``.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class ConfluentProducer(RecordProducer):
     @override
     def give_up(self, timeout_s: float) -> bool:
         # confluent-kafka 2.16.1 reads the flag the wrong way round: False waits for librdkafka's threads, so that
-        # what is sent next is not given up too (test_what_is_sent_right_after_giving_up_is_not_given_up_too).
+        # what is sent next is not given up too (test_records_sent_right_after_giving_up_are_not_given_up).
         self._client.purge(blocking=False)
         given_up = self._serve(self._client.flush, timeout_s) == 0
         if given_up:

@@ -20,6 +20,7 @@ TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx", "numpy", "pyyaml", "js
 TESTS = (
     "tests/kafka/test_conformance.py",
     "tests/kafka/test_consumer_conformance.py",
+    "tests/kafka/test_binding.py",
     "tests/kafka/test_librdkafka.py",
     "tests/state/test_rocksdb.py",
     "tests/state/test_task_stores.py",

@@ -15,7 +15,7 @@ from tests.waiting import PATIENCE_S
 
 @contextmanager
 def own_ray(**more: Any) -> Iterator[None]:
-    """Runs a Ray with four CPUs, whatever the machine has. ``more``: arguments of ``ray.init``."""
+    """Runs a Ray with four CPUs on any machine. ``more``: arguments of ``ray.init``."""
     ray.init(
         address="local", num_cpus=4, namespace="penstock", include_dashboard=False, log_to_driver=False,
         object_store_memory=100_000_000, **more,

@@ -27,7 +27,7 @@ Answer = Future[CommitAnswer]
 
 
 class FakeCoordinator:
-    """Takes commits for the group: at once, or when the test says so, or not at all.
+    """Takes commits for the group: at once, or when the test calls for it, or not at all.
 
     It knows the assignments of the loops that it watches. Like the real one it refuses a commit under a stale epoch,
     and exactly once leaves a request without an answer until its epoch is that of the actor's last assignment.

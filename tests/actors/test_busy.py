@@ -30,7 +30,7 @@ def test_a_mailbox_reports_how_long_it_has_waited_while_there_was_nothing_to_do(
     assert mailbox.idle_s < before + 30, "what it did not wait counts"
 
 
-def test_each_task_says_how_long_its_records_took(tmp_path: Path) -> None:
+def test_each_task_reports_the_seconds_that_its_records_took(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
 
     def slow(value: str) -> str:

@@ -191,7 +191,7 @@ def test_a_record_that_comes_again_finds_the_other_streams_again(crashed: Crashe
 
 
 @pytest.mark.parametrize("ahead", [9_000_000, 140_000], ids=["beyond the window", "within the grace period"])
-def test_an_outer_join_does_not_say_of_a_record_that_comes_again_that_it_has_no_match(
+def test_a_repeated_record_of_an_outer_join_is_not_reported_as_unmatched_if_it_has_a_match(
     ahead: int, crashed: Crashed
 ) -> None:
     matches: Rows = [("other", "a", "r", 60_000)]

@@ -64,7 +64,7 @@ def test_a_changelog_that_was_not_written_keeps_the_offset_that_was_restored(tmp
     assert (rig.committed(), stored(loop)) == (1, 1)
 
 
-def test_what_an_uncached_store_logged_before_another_tasks_commit_is_known_at_its_own(tmp_path: Path) -> None:
+def test_changelog_offsets_of_an_uncached_store_are_known_after_another_tasks_commit(tmp_path: Path) -> None:
     rig = Rig(tmp_path, uncached(), partitions=2)
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("a", "x", 2), partition=0)

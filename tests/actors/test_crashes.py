@@ -1,4 +1,4 @@
-"""Whatever happens to an actor, its windows and joins say in the end what they say without: at least once, and no less.
+"""After crashes of an actor, its windows and joins end with the results of a run without crashes, at least once each.
 
 Aggregates are sets, to which a record that comes again adds nothing, and no window emits before it has closed: updates
 on the way there may differ where changelogs are ahead of the commit.

@@ -130,7 +130,7 @@ def played(build: Build, seed: int, tmp_path: Path) -> tuple[Played, Played]:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("build", FINAL, ids=lambda each: each.__name__)
-def test_what_closes_is_in_the_end_as_without_a_crash(
+def test_closed_windows_are_in_the_end_the_same_as_without_a_crash(
     build: Build, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context, "EMIT_INTERVAL_MS", 0)

@@ -17,8 +17,8 @@ from penstock.common.topics import NewTopic
 from penstock.state.queries import KeyQuery
 from penstock.testing.fake_clients import FakeConsumer
 from tests.actors.rig import CHANGELOG, Rig, follow, key_query, query, settle, states
+from tests.actors.standbys import TASK, lag, rig_of_table, stale_count, standby_of
 from tests.actors.test_global_stores import GLOBAL, GlobalRig, joined, kill, look_up
-from tests.actors.test_standbys import TASK, lag, rig_of_table, stale_count, standby_of
 from tests.actors.test_standbys_held_up import log
 
 

@@ -65,7 +65,9 @@ def error_of(loop: StreamLoop) -> str:
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_what_a_record_finds_damaged_is_restored_by_the_actor_that_comes_next(tmp_path: Path, guarantee: str) -> None:
+def test_a_store_that_a_record_finds_damaged_is_restored_by_the_replacement_actor(
+    tmp_path: Path, guarantee: str
+) -> None:
     rig = counted(tmp_path, guarantee)
     damage(tmp_path)
     rig.write("in", *((key, "x", 1) for key in KEYS))

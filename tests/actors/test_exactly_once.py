@@ -1,4 +1,4 @@
-"""``exactly_once_v2``: whatever befalls an actor, a reader of committed records sees each record's effect once."""
+"""``exactly_once_v2``: a reader of committed records sees each record's effect once, despite faults of the actor."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.actors.rig import APPLICATION, settle, states
 def test_a_call_that_never_returns_is_given_up_and_its_client_left_alone_until_it_does(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """librdkafka may wait for ever while it looks for a coordinator, whatever timeout it was given."""
+    """librdkafka may wait for ever while it looks for a coordinator, and ignores its timeout."""
     rig = application(tmp_path)
     loop = rig.running()
     stuck: Future[None] = Future()
@@ -204,7 +204,7 @@ def test_one_that_is_being_fenced_waits_for_what_comes_of_it(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("heard", [True, False])
-def test_a_stop_says_when_its_last_commit_is_in_doubt(tmp_path: Path, heard: bool) -> None:
+def test_a_stop_reports_that_the_outcome_of_its_last_commit_is_unknown(tmp_path: Path, heard: bool) -> None:
     rig = application(tmp_path)
     loop = rig.running()
     rig.write("in", ("a", "x", 1))

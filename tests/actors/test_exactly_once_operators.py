@@ -22,7 +22,7 @@ def held_back() -> ps.Topology:
 
 
 @pytest.mark.parametrize("aborts", [1, 2])
-def test_what_was_held_back_before_an_abort_comes_out_afterwards(tmp_path: Path, aborts: int) -> None:
+def test_results_held_back_before_an_abort_are_sent_afterwards(tmp_path: Path, aborts: int) -> None:
     rig = Rig(tmp_path, held_back(), **EXACTLY)
     rig.clients.admin().create_topics([NewTopic(f"{APPLICATION}-held-store-changelog", 1)])
     loop = rig.running()

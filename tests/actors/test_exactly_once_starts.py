@@ -116,7 +116,7 @@ def test_an_abort_while_processors_are_initialised_leaves_no_task_behind(tmp_pat
     assert len(rig.broker.records("out")) == 2
 
 
-def test_what_a_processor_sends_when_it_is_initialised_is_committed_though_no_record_comes(tmp_path: Path) -> None:
+def test_records_that_a_processor_sends_in_init_are_committed_even_if_no_record_arrives(tmp_path: Path) -> None:
     class Greeting(ps.Processor[str, str, str, str]):
         def init(self, context: ps.ProcessorContext[str, str]) -> None:
             context.forward(ps.Record("hello", "x", 1))
@@ -165,7 +165,7 @@ def outer_join() -> ps.Topology:
     return builder.build()
 
 
-def test_what_another_actor_committed_after_the_starts_were_found_counts(
+def test_a_commit_that_another_actor_made_after_the_starting_offsets_were_found_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other actor is in another Ray cluster. At least once, a record that found no match behind the commit waits

@@ -1,4 +1,4 @@
-"""``exactly_once_v2`` under random faults: whatever happens to one actor after the other, each record counts once."""
+"""``exactly_once_v2`` under random faults of one actor after another: each record counts once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Troubled:
 
 @pytest.mark.parametrize("shape", list(SHAPES))
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_each_record_counts_once(tmp_path: Path, shape: str, seed: int) -> None:
+def test_each_record_counts_once_under_random_faults(tmp_path: Path, shape: str, seed: int) -> None:
     print(f"seed {seed}")
     random = Random(seed)
     it = Troubled(tmp_path, shape, random)

@@ -1,4 +1,4 @@
-"""A disk that is full: the actor ends and says so; when there is room, nothing is lost and nothing counts twice."""
+"""A full disk: the actor ends with that reason; when there is room again, nothing is lost and nothing counts twice."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_records_are_counted_where_they_come_in_and_where_they_go_out(tmp_path: 
     assert measured[NODE, "process-total", SOURCE] == 3
 
 
-def test_what_waits_is_counted_as_waiting_and_not_as_processed_also_when_it_is_given_up(tmp_path: Path) -> None:
+def test_waiting_records_are_counted_as_waiting_not_as_processed_even_after_an_abort(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     other = builder.stream("other", ps.Consumed.with_(STRING, STRING))
     builder.stream("in", ps.Consumed.with_(STRING, STRING)).merge(other).to("out", ps.Produced.with_(STRING, STRING))

@@ -41,7 +41,7 @@ def test_a_large_range_is_read_in_chunks_and_records_are_processed_in_between(tm
     assert one.rows[0][1] == 1
 
 
-def test_an_answer_has_a_limit_in_bytes_and_says_that_there_is_more(
+def test_an_answer_has_a_limit_in_bytes_and_reports_that_there_are_more_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.actors.loop.answers.ANSWER_BYTES", 10_000)

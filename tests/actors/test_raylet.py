@@ -66,7 +66,7 @@ def test_a_system_that_hides_processes_of_others_does_not_keep_an_actor_from_sta
     assert not Raylet.above_this_process().has_ended()
 
 
-def test_a_number_in_the_environment_that_is_no_ancestor_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_raylet_pid_in_the_environment_that_is_no_ancestor_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container, the raylet's number belongs to another process or to none."""
     monkeypatch.setenv("RAY_RAYLET_PID", "999999999")
     assert not Raylet.above_this_process().has_ended()

@@ -30,7 +30,7 @@ def end_of(rig: Rig) -> str:
     return loop.finished.result() or ""
 
 
-def test_what_the_client_knows_to_be_too_large_names_the_operator_and_the_input(tmp_path: Path) -> None:
+def test_a_record_that_the_client_finds_too_large_names_the_operator_and_the_input(tmp_path: Path) -> None:
     reported = end_of(enlarging(tmp_path, MAX_RECORD_BYTES + 1))
     assert "too large" in reported
     assert "[operator large; topic in, partition 0, offset 1; key b'k']" in reported

@@ -214,7 +214,7 @@ def test_one_that_was_away_too_long_in_the_middle_of_a_restore_begins_again(
     assert count_of(again, "user-1") is not None
 
 
-def test_what_was_read_before_a_file_is_taken_in_is_read_again(tmp_path: Path) -> None:
+def test_a_value_read_before_a_file_is_ingested_is_read_again(tmp_path: Path) -> None:
     loop = Rig(tmp_path).running()
     manager = loop._tasks[RESTORED].state_manager
     load, buffer = manager.bulk_load("counts", 0), manager.store("counts").buffer  # type: ignore[attr-defined]  # its own
@@ -230,7 +230,7 @@ def test_what_was_read_before_a_file_is_taken_in_is_read_again(tmp_path: Path) -
 
 
 class SlowClock(ManualClock):
-    """Each look at it takes 4 ms, so a slice seems to take 8 ms, whatever is in it."""
+    """A clock that advances by 4 ms with each reading, so that each slice seems to take 8 ms."""
 
     def monotonic_s(self) -> float:
         self.looks = getattr(self, "looks", 0) + 1
@@ -297,7 +297,7 @@ def test_a_task_processes_between_two_steps_of_a_file_that_is_written(
 BEGIN_STILL_END = ("restoring store", "still restoring", "store restored")
 
 
-def test_a_restore_says_what_it_begins_how_far_it_is_and_what_it_did(
+def test_a_restore_reports_its_start_its_progress_and_its_end(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig = Rig(tmp_path)
@@ -383,7 +383,7 @@ def test_an_actor_that_ends_while_it_restores_reports_that_to_the_listener(tmp_p
 
 
 @pytest.mark.parametrize("call", ["start", "batch", "end"])
-def test_what_a_restore_listener_raises_ends_the_actor_and_names_it(tmp_path: Path, call: str) -> None:
+def test_an_error_of_a_restore_listener_ends_the_actor_and_names_the_listener(tmp_path: Path, call: str) -> None:
     rig = listening(tmp_path, 5_000, HeardRestores(raises=call))
     loop = rig.loop()
     rig.assign(loop, 1, RESTORED)

@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.actors.standbys.standby_events import StandbyEvents
 from penstock.common.ids import TaskId, TopicPartition
 from tests.actors.rig import CHANGELOG, HeardRestores, Rig, settle
-from tests.actors.test_standbys import READS, TASK, log, raising, standby_of
+from tests.actors.standbys import READS, TASK, log, raising, standby_of
 
 
 class HeardUpdates(ps.StandbyUpdateListener):
@@ -109,7 +109,7 @@ def test_the_end_that_a_standby_update_listener_gets_is_never_before_the_loaded_
     ]
 
 
-def test_what_a_standby_update_listener_raises_ends_the_actor_and_names_it(
+def test_an_error_of_a_standby_update_listener_ends_the_actor_and_names_the_listener(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = Rig(tmp_path, processing_guarantee="exactly_once_v2")

@@ -16,8 +16,8 @@ from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, follow, settle, uncached
+from tests.actors.standbys import READS, TASK, lag, log, raising, stale_count, standby_of
 from tests.actors.test_restoration import kill
-from tests.actors.test_standbys import READS, TASK, lag, log, raising, stale_count, standby_of
 
 
 def uncached_rig(tmp_path: Path) -> Rig:
@@ -42,7 +42,7 @@ def test_a_standby_does_not_pass_the_last_commit_though_the_changelog_has_more(t
     assert stale_count(standby, "ada") == 3
 
 
-def test_what_was_read_beyond_a_commit_is_read_again_though_another_standby_came_meanwhile(tmp_path: Path) -> None:
+def test_records_read_beyond_a_commit_are_read_again_even_if_another_standby_was_added(tmp_path: Path) -> None:
     """Partitions that stay assigned continue behind the records that were thrown away, which must not be forgotten."""
     rig = Rig(tmp_path, uncached(), partitions=2)
     active, other = rig.running(TASK, TaskId(0, 1)), TaskId(0, 1)
@@ -61,7 +61,7 @@ def test_what_was_read_beyond_a_commit_is_read_again_though_another_standby_came
     assert (stale_count(standby, "ada"), stale_count(standby, "bob")) == (2, 1)
 
 
-def test_what_a_crash_has_left_in_a_changelog_reaches_the_standbys_though_no_record_comes(tmp_path: Path) -> None:
+def test_changelog_records_left_by_a_crash_reach_the_standbys_even_if_no_record_arrives(tmp_path: Path) -> None:
     """The next commit reports it, and there is one although nothing is processed again."""
     rig = uncached_rig(tmp_path)
     active = rig.running(TASK)
@@ -144,7 +144,7 @@ def many_counts(count: int) -> ps.Topology:
     return builder.build()
 
 
-def test_what_only_punctuators_write_reaches_the_standbys(tmp_path: Path) -> None:
+def test_writes_of_punctuators_alone_reach_the_standbys(tmp_path: Path) -> None:
     rig = Rig(tmp_path, ticking())
     active = rig.running(TASK)
     standby = standby_of(rig)

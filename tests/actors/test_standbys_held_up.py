@@ -14,8 +14,8 @@ from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin, FakeConsumer
 from tests.actors.rig import CHANGELOG, Rig, count_of, follow, settle
-from tests.actors.test_standbys import RESUMES_WITHIN_MS, TASK, lag, raising, standby_of
-from tests.actors.test_standbys import probed_at_once as probed_at_once
+from tests.actors.standbys import RESUMES_WITHIN_MS, TASK, lag, raising, standby_of
+from tests.actors.standbys import probed_at_once as probed_at_once
 
 OTHER = TaskId(0, 1)
 READS: Sources = {task: frozenset({TopicPartition("in", task.partition)}) for task in (TASK, OTHER)}

@@ -15,8 +15,8 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.testing.fake_clients import FakeAdmin
 from tests.actors.rig import APPLICATION, STRING, Rig, follow, settle, uncached
+from tests.actors.standbys import READS, TASK, lag, raising, stale_count, standby_of
 from tests.actors.test_restoration import kill
-from tests.actors.test_standbys import READS, TASK, lag, raising, stale_count, standby_of
 
 DAY_MS = 86_400_000
 ROWS_LOG = f"{APPLICATION}-rows-changelog"

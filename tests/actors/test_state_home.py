@@ -38,7 +38,7 @@ def with_state(state_dir: Path) -> Rig:
     return rig
 
 
-def test_the_directory_says_whose_it_is_and_is_used_again(tmp_path: Path) -> None:
+def test_the_directory_names_its_application_and_is_used_again(tmp_path: Path) -> None:
     rig = with_state(tmp_path)
     assert json.loads((tmp_path / APPLICATION / OWNER_FILE).read_text()) == {"application.id": APPLICATION, "format": 1}
     assert count_of(rig.running(epoch=2), "a") == 1
@@ -67,7 +67,7 @@ def test_state_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"application.id": "app", "format": "x"}'])
-def test_a_file_that_says_nothing_of_it_is_named(tmp_path: Path, text: str) -> None:
+def test_an_owner_file_without_an_owner_is_named_in_the_error(tmp_path: Path, text: str) -> None:
     rig = with_state(tmp_path)
     (tmp_path / APPLICATION / OWNER_FILE).write_text(text)
     assert f"{tmp_path / APPLICATION / OWNER_FILE} does not say whose it is" in ended(rig)

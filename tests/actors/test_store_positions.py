@@ -75,7 +75,7 @@ def test_without_a_cache_every_store_has_seen_what_is_processed(tmp_path: Path) 
         assert asked(loop, store, bound=FIRST) == (FIRST, [value], None)
 
 
-def test_a_restarted_task_stands_where_it_had_committed(tmp_path: Path) -> None:
+def test_a_restarted_task_has_the_position_that_it_had_committed(tmp_path: Path) -> None:
     rig = Rig(tmp_path, commit_interval_ms=1000)
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("a", "x", 2))

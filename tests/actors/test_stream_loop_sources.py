@@ -24,7 +24,7 @@ def merging(state_dir: Path) -> Rig:
     return rig
 
 
-def test_a_task_reads_what_the_coordinator_says_although_kafka_has_more(tmp_path: Path) -> None:
+def test_a_task_reads_the_partitions_that_the_coordinator_assigns_although_kafka_has_more(tmp_path: Path) -> None:
     rig = merging(tmp_path)
     loop = rig.loop()
     rig.write("in", ("a", "1", 1), partition=1)
@@ -101,7 +101,7 @@ def test_a_partition_that_has_grown_since_the_last_fetch_holds_back_later_record
     assert joined(rig, b"a") == [b"first None", b"second None"]
 
 
-def test_the_status_says_from_the_moment_of_the_call_that_the_loop_stops(tmp_path: Path) -> None:
+def test_the_status_reports_from_the_call_of_stop_on_that_the_loop_is_stopping(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     assert not loop.status().cancelled()

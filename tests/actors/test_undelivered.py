@@ -63,7 +63,9 @@ def expire(loop: StreamLoop) -> RecordProducer:
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
-def test_what_was_not_delivered_is_processed_again_from_the_last_commit(tmp_path: Path, shape: str) -> None:
+def test_records_whose_results_were_not_delivered_are_processed_again_from_the_last_commit(
+    tmp_path: Path, shape: str
+) -> None:
     rig = Rig(tmp_path, SHAPES[shape]())
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("b", "x", 1))
@@ -108,7 +110,9 @@ def test_a_producer_that_delivers_nothing_twice_is_replaced(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))
-def test_what_reached_a_changelog_is_restored_before_the_records_come_again(tmp_path: Path, shape: str) -> None:
+def test_updates_that_reached_a_changelog_are_restored_before_their_records_come_again(
+    tmp_path: Path, shape: str
+) -> None:
     """A record may count twice, as after a crash, but a store is never behind its changelog."""
     rig = Rig(tmp_path, SHAPES[shape]())
     loop = rig.running()

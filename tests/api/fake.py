@@ -100,7 +100,7 @@ class FakeStore:
 
 
 class FakeReadSide:
-    """Satisfies ``ReadSide``. ``failure`` is raised by whatever is asked next."""
+    """Satisfies ``ReadSide``. ``failure`` is raised by the next call."""
 
     application_id = APPLICATION_ID
 

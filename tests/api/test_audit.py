@@ -73,7 +73,7 @@ def test_the_user_that_paused_and_resumed_is_logged_with_the_outcome(verb: str) 
     assert line["status"] == 500
 
 
-def test_what_only_looks_is_not_noted() -> None:
+def test_requests_that_only_read_are_not_audited() -> None:
     for path in (APPLICATION, f"{APPLICATION}/stores/counts/keys/a", "/healthz", "/readyz", "/docs", "/nothing"):
         assert lines_of("GET", path, READ) == []
     assert lines_of("POST", f"{APPLICATION}/stores/counts/keys:batch", READ) == []

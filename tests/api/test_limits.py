@@ -186,7 +186,7 @@ def test_a_request_whose_body_does_not_come_takes_no_place() -> None:
     asyncio.run(run())
 
 
-def test_what_is_refused_is_refused_before_its_body_is_read() -> None:
+def test_a_refused_request_is_refused_before_its_body_is_read() -> None:
     async def run() -> None:
         app = create_app(FakeReadSide(), ServerSettings(max_ranges_per_second=1))
         large = {"content_length": str(LARGEST_BODY + 1)}

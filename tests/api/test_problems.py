@@ -91,7 +91,9 @@ def test_a_store_whose_keys_have_no_text_form_is_refused_with_the_reason(
     assert "'avro'" in problem(client, f"{APPLICATION}/stores/opaque/keys/a", 400, "invalid-key")["detail"]
 
 
-def test_a_task_that_restores_says_when_to_ask_again(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_a_query_of_a_restoring_task_is_answered_with_a_time_to_retry_after(
+    client: httpx.Client, read_side: FakeReadSide
+) -> None:
     read_side.failure = TaskNotReadyError("task 1_0 restores: 500 records to go")
     for path in ("keys/a", "range", "approximate-count"):
         document = problem(client, f"{STORE}/{path}", 503, "task-not-ready")
@@ -111,7 +113,7 @@ def test_an_application_that_is_not_running_is_not_ready(client: httpx.Client, r
     assert (document["state"], document["retry-after"]) == ("REBALANCING", "1")
 
 
-def test_an_application_that_waits_says_for_what(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_readyz_names_the_reason_that_an_application_waits(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.current = replace(STATUS, state=ApplicationState.REBALANCING, waiting="no broker answers at kafka:9092")
     detail = problem(client, "/readyz", 503, "not-ready")["detail"]
     assert str(detail).endswith("REBALANCING: no broker answers at kafka:9092")
@@ -169,7 +171,7 @@ def test_a_configuration_that_forbids_the_question_reports_why(client: httpx.Cli
         assert problem(client, path, 500, "misconfigured")["detail"] == str(read_side.failure)
 
 
-def test_what_an_answer_leaves_to_the_log_is_in_the_log(
+def test_details_that_an_answer_leaves_to_the_log_are_in_the_log(
     read_side: FakeReadSide, caplog: pytest.LogCaptureFixture
 ) -> None:
     read_side.failure = TopologyError("what nobody expects of a read side")
@@ -249,7 +251,7 @@ def test_an_end_of_a_range_that_the_serde_refuses_is_an_invalid_key(client: http
     problem(client, f"{APPLICATION}/stores/by-number/range?from=1&to=99999999999", 400, "invalid-key")
 
 
-def test_a_range_from_a_negative_number_to_a_positive_one_is_refused_and_says_what_to_ask_instead(
+def test_a_range_from_a_negative_to_a_positive_number_is_refused_with_two_ranges_to_ask_for(
     client: httpx.Client, read_side: FakeReadSide
 ) -> None:
     for number in (-3, -2, -1, 0, 1, 2, 3):

@@ -73,7 +73,7 @@ def test_many_keys_are_looked_up_in_their_order(client: httpx.Client, read_side:
     assert odd[2] is None
 
 
-def test_a_batch_of_keys_sees_what_its_isolation_says(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_a_batch_of_keys_follows_its_isolation(client: httpx.Client, read_side: FakeReadSide) -> None:
     read_side.fakes["counts"].put("fresh", 1, committed=False)
     asked = {"keys": ["fresh"]}
     assert client.post(f"{STORE}/keys:batch", json=asked).json()["entries"][0]["value"] == 1
@@ -91,7 +91,7 @@ def test_a_batch_of_keys_sees_what_its_isolation_says(client: httpx.Client, read
         ("no-store", {"keys": ["k"]}, 404, "no-store"),
     ],
 )
-def test_a_bad_batch_says_what_is_wrong(
+def test_a_bad_batch_is_refused_with_the_reason(
     client: httpx.Client, store: str, body: dict[str, object], status: int, message: str
 ) -> None:
     answer = client.post(f"/v1/applications/word-count/stores/{store}/keys:batch", json=body)

@@ -119,7 +119,7 @@ def protected(authority: Authority) -> ServerSettings:
         ),
     ],
 )
-def test_where_others_can_reach_it_the_server_does_not_listen_without_tls_and_tokens(
+def test_the_server_does_not_listen_on_a_public_address_without_tls_and_tokens(
     host: str, without: dict[str, Any], named: str, protected: ServerSettings
 ) -> None:
     with pytest.raises(ConfigError, match=named):

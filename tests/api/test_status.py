@@ -43,7 +43,7 @@ def test_records_that_retention_deleted_unread_are_reported_for_each_task(client
     assert [task.lost_records for task in body.tasks] == [0, None, 4]
 
 
-def test_how_far_a_restore_has_come_and_how_long_it_will_take_is_reported(client: httpx.Client) -> None:
+def test_the_progress_of_a_restore_and_its_remaining_time_are_reported(client: httpx.Client) -> None:
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())
     restoring, unreported, running = body.tasks
     assert (restoring.restore_remaining, restoring.restore_total, restoring.restore_rate) == (9, 30, 6.0)
@@ -52,7 +52,7 @@ def test_how_far_a_restore_has_come_and_how_long_it_will_take_is_reported(client
     assert (running.restore_remaining, running.restore_seconds_left) == (0, None)
 
 
-def test_what_an_application_waits_for_is_reported(client: httpx.Client, read_side: FakeReadSide) -> None:
+def test_the_reason_that_an_application_waits_is_reported(client: httpx.Client, read_side: FakeReadSide) -> None:
     assert client.get("/v1/applications/word-count").json()["waiting"] is None
     read_side.current = replace(read_side.current, waiting="1 stream actor waits for a free CPU")
     body = ApplicationBody.model_validate(client.get("/v1/applications/word-count").json())

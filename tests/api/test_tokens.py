@@ -133,7 +133,7 @@ def test_the_word_before_the_token_is_read_in_any_case(kind: str, app: FastAPI) 
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-def test_what_changes_something_needs_the_scope_operate_without_anybody_saying_so(
+def test_a_route_that_changes_something_needs_the_scope_operate_without_declaring_it(
     method: str, path: str, app: FastAPI
 ) -> None:
     refused = ask(app, method, path, READ)
@@ -160,7 +160,7 @@ def test_health_and_the_description_of_the_api_need_no_token(path: str, app: Fas
 @pytest.mark.parametrize(
     "path", ["/healthz/", "http://localhost//healthz", "/healthz/../metrics", "/readyz/x", "/static-offline-docs"]
 )
-def test_what_resembles_it_needs_one(path: str, app: FastAPI) -> None:
+def test_a_path_that_resembles_an_open_one_needs_a_token(path: str, app: FastAPI) -> None:
     assert ask_with(app, "GET", path, []).status_code == 401
 
 
@@ -180,7 +180,7 @@ def test_without_tokens_everybody_on_this_machine_may_ask(read_side: FakeReadSid
     assert "security" not in app.openapi()["paths"]["/metrics"]["get"]
 
 
-def test_the_description_says_what_needs_a_token(app: FastAPI) -> None:
+def test_the_openapi_document_lists_the_routes_that_need_a_token(app: FastAPI) -> None:
     document = app.openapi()
     assert document["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():

@@ -207,7 +207,7 @@ def test_third_party_clients_stay_where_they_belong(library: str) -> None:
 
 
 @pytest.mark.parametrize("folder", PURE)
-def test_what_every_host_runs_knows_no_thread_and_no_network(folder: str) -> None:
+def test_code_that_every_host_runs_imports_no_thread_and_no_network(folder: str) -> None:
     wrong = [
         str(found)
         for file in python_files(folder)

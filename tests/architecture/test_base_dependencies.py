@@ -44,14 +44,14 @@ def test_an_application_and_the_command_line_need_no_extra() -> None:
 
 
 @pytest.mark.parametrize("arguments", [("broker", "status"), ("backfill", "examples.word_count:app")])
-def test_a_command_that_needs_an_extra_says_which(arguments: tuple[str, ...]) -> None:
+def test_a_command_that_needs_an_extra_names_it(arguments: tuple[str, ...]) -> None:
     done = python("from penstock.cli.main import main; main()", *arguments)
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
     assert line.endswith(("pip install 'penstock-streams[local]'", "pip install 'penstock-streams[spark]'"))
 
 
-def test_the_chaos_harness_says_which_extra_it_needs() -> None:
+def test_the_chaos_harness_names_the_extra_that_it_needs() -> None:
     done = python("import penstock.testing.chaos")
     assert done.returncode == 1
     assert done.stderr.strip().endswith("ConfigError: filelock is not installed: pip install 'penstock-streams[local]'")

@@ -50,7 +50,7 @@ def test_the_version_is_that_of_the_project() -> None:
     assert ps.__version__ == project["version"]
 
 
-def test_what_a_program_may_use_is_what_is_listed() -> None:
+def test_the_public_names_are_those_that_are_listed() -> None:
     assert surface() == LISTED.read_text(), "on purpose? python -m tests.architecture.public_surface"
 
 

@@ -75,7 +75,7 @@ def rig(rigs: Mapping[str, Rig]) -> Rig:
     return rigs["payments"]
 
 
-def test_what_lookups_cost_is_reported_by_the_half_seconds_around_them_although_the_application_speeds_up() -> None:
+def test_the_cost_of_lookups_is_measured_against_the_half_seconds_around_them() -> None:
     progress, done = [(1000.0, 0.0)], 0.0
     for at in range(1100, 9000, 100):
         done += (100 + at / 1000) * (0.9 if http_load.asks_in(at - 50, http_lookups.PERIOD_S) else 1.0)
@@ -261,7 +261,9 @@ def test_ratios_compare_each_run_with_its_partner() -> None:
     assert penstock[-1] == "2.50 (2.00–3.00)"
 
 
-def test_without_a_jdk_the_error_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_jdk_the_error_names_the_version_that_is_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from benchmarks.baseline import find_jdk
 
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -64,7 +64,7 @@ def test_runs_of_a_side_at_one_pace_make_one_row_and_each_kill_another() -> None
     assert kills == [["ours", "1,000", "0.25", *["5/6"] * 10]]
 
 
-def test_the_sender_says_in_each_record_when_it_was_due(broker: str) -> None:
+def test_the_sender_writes_into_each_record_the_time_at_which_it_was_due(broker: str) -> None:
     clients = ConfluentClients(broker, "benchmarks")
     clients.admin().create_topics([NewTopic("bench-sent", 2)])
     message = subprocess.run(

@@ -54,7 +54,7 @@ def test_a_program_is_found_by_its_module_and_name() -> None:
         (f"{__name__}:HERE", f"{__name__}:HERE is a str: it takes a penstock.testing.chaos.Program; there is {HERE}"),
     ],
 )  # fmt: skip
-def test_what_is_no_program_is_reported_in_a_sentence(target: str, message: str) -> None:
+def test_a_target_that_is_no_program_is_reported_in_one_sentence(target: str, message: str) -> None:
     with pytest.raises(typer.BadParameter) as refused:
         load(target)
     assert refused.value.message.startswith(message)
@@ -131,6 +131,6 @@ def test_a_check_that_finds_very_much_fills_a_file_and_not_the_screen(
     assert f"all that is violated: {tmp_path / 'violations.txt'}" in shown
 
 
-def test_what_a_program_does_not_say_is_named_before_anything_is_started() -> None:
+def test_missing_parts_of_a_program_are_named_before_anything_is_started() -> None:
     with pytest.raises(ConfigError, match=r"^Bare has no topics and no rounds: "):
         run(bare, 7)

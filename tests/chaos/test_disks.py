@@ -47,7 +47,7 @@ def test_a_standby_that_lags_at_rest_or_is_not_there_is_reported() -> None:
     assert sentence.endswith("0 of 2 have come to offset 7 (none)")
 
 
-def test_what_a_lost_actor_has_left_is_no_mistake() -> None:
+def test_a_store_left_behind_by_a_lost_actor_is_no_mistake() -> None:
     assert reported(WHOLE, STANDBY, OnDisk("0_1-3", {b"a": b"0"}, 3)) == []
 
 

@@ -1,5 +1,5 @@
 """The program that comes with the harness, on the test driver: without faults its results are the closed form, and
-whatever is missing, doubled or wrong among them is reported."""
+missing, doubled and wrong results are reported."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_window_that_nobody_asked_for_is_reported() -> None:
     assert "in windows, made up: k0007@5" in list(program().check(wrong))
 
 
-def test_what_is_stamped_reads_back() -> None:
+def test_a_stamp_survives_a_round_trip() -> None:
     assert Stamped.of(str(Stamped(17, "3f2a9c1e"))) == Stamped(17, "3f2a9c1e")
 
 

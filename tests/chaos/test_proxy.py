@@ -1,4 +1,4 @@
-"""The proxy between two ordinary sockets: what passes, what does not, and what it costs in time."""
+"""The proxy between two ordinary sockets: the bytes that pass, those that do not, and the time that it takes."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_delay_holds_for_its_direction_and_keeps_the_order(proxy: Proxy, up: F
     assert 0.15 <= took < 0.15 * 20, "each waited for the one before"
 
 
-def test_what_is_delayed_continues_at_once_when_it_is_healed(proxy: Proxy) -> None:
+def test_delayed_bytes_arrive_at_once_when_the_proxy_is_healed(proxy: Proxy) -> None:
     proxy.shape(up=Flow(delay_s=600))
     with connected(proxy) as client:
         client.sendall(b"late")
@@ -204,7 +204,7 @@ def test_bandwidth_is_bytes_per_second(proxy: Proxy) -> None:
         assert 0.45 <= time.monotonic() - began < 5
 
 
-def test_what_is_sliced_comes_in_pieces(proxy: Proxy) -> None:
+def test_sliced_bytes_arrive_in_pieces(proxy: Proxy) -> None:
     proxy.shape(down=Flow(slice_bytes=7, bytes_per_s=2_000))
     with connected(proxy) as client:
         client.sendall(bytes(70))

@@ -45,7 +45,7 @@ def test_the_broker_is_up_for_a_while_between_two_outages(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_killed_is_killed_and_what_is_frozen_wakes_before_it_is_given_up(seed: int) -> None:
+def test_only_lasting_faults_have_a_duration_and_it_is_at_most_16_seconds(seed: int) -> None:
     for fault in draw(seed, 240):
         assert fault.lasts_s <= 16
         assert (fault.lasts_s > 0) is (fault.kind in LASTING)

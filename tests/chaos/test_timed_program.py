@@ -1,5 +1,5 @@
-"""The program of event time, on the test driver: without faults its results are the closed form, and whatever is
-missing, doubled or wrong among them is reported."""
+"""The program of event time, on the test driver: without faults its results are the closed form, and missing,
+doubled and wrong results are reported."""
 
 from __future__ import annotations
 

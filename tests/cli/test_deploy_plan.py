@@ -89,7 +89,7 @@ def test_the_same_program_keeps_everything() -> None:
     assert not plan.loses
 
 
-def test_what_is_put_in_front_moves_the_tasks_behind_it_whose_stores_are_restored() -> None:
+def test_an_operator_added_in_front_moves_the_tasks_behind_it_and_their_stores_are_restored() -> None:
     plan = plan_deploy(described(words()), described(users(), words()))
     assert tasks(plan) == [(Fate.NEW, None, 0), (Fate.MOVED, 0, 1), (Fate.MOVED, 1, 2)]
     assert stores(plan) == {"users": (Fate.NEW, None, 0), "counts": (Fate.MOVED, 1, 2)}
@@ -132,7 +132,7 @@ def test_topics_that_feed_each_other_are_followed_once() -> None:
     assert note(plan, "joined") == "begins empty: what was processed of names before is not in it"
 
 
-def test_what_is_not_in_the_new_program_is_orphaned() -> None:
+def test_a_store_that_the_new_program_does_not_have_is_orphaned() -> None:
     plan = plan_deploy(described(users(), words()), described(users()))
     assert tasks(plan) == [(Fate.KEPT, 0, 0), (Fate.GONE, 1, None), (Fate.GONE, 2, None)]
     assert stores(plan)["counts"] == (Fate.ORPHANED, 2, None)
@@ -210,7 +210,7 @@ def test_another_application_id_takes_over_nothing() -> None:
         (words(with_logging_disabled=()), words(with_logging_disabled=()), Fate.KEPT, ""),
     ],
 )
-def test_how_a_store_is_kept_may_change(was: Build, now: Build, fate: Fate, says: str) -> None:
+def test_the_kind_of_a_store_may_change(was: Build, now: Build, fate: Fate, says: str) -> None:
     plan = plan_deploy(described(was), described(now))
     assert stores(plan) == {"counts": (fate, 1, 1)}
     assert note(plan, "counts").startswith(says)
@@ -284,7 +284,7 @@ def kafka(**given: Mapping[Any, Any]) -> InKafka:
     return InKafka(**given)  # type: ignore[arg-type]  # each a mapping of its own kind
 
 
-def test_what_is_restored_is_counted_and_takes_its_time() -> None:
+def test_restored_records_are_counted_and_their_time_is_estimated() -> None:
     there = kafka(records={"a-counts-changelog": 2 * RESTORED_PER_S, "a-users-changelog": 7}, tasks={0: 1, 1: 4, 2: 4})
     plan = plan_deploy(described(words()), described(users(), words()), there)
     [counts] = [each for each in plan.stores if each.name == "counts"]
@@ -320,7 +320,7 @@ def test_a_changelog_left_from_an_earlier_run_is_reported() -> None:
     )
 
 
-def test_what_would_not_start_is_a_loss() -> None:
+def test_a_program_that_would_not_start_counts_as_a_loss() -> None:
     assert plan_deploy(described(words()), described(words()), InKafka(refused="no topic")).loses
 
 

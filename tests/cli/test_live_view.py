@@ -82,7 +82,7 @@ def test_it_shows_an_actor_without_a_lease() -> None:
     assert reported not in text(LiveView(), status, 10.0)
 
 
-def test_it_says_what_the_application_waits_for() -> None:
+def test_the_view_shows_the_reason_that_the_application_waits() -> None:
     frame = text(LiveView(), replace(snapshot(0), waiting="no CPU is free: 'other' has 2"), 10.0)
     assert "no CPU is free: 'other' has 2" in frame
 
@@ -117,7 +117,7 @@ def test_a_task_that_starts_again_elsewhere_has_the_rate_of_its_new_life() -> No
     assert row(text(view, snapshot(10), 2.0), "0_0")[4] == "10"
 
 
-def test_a_task_without_report_waits_and_one_that_restores_says_how_much_is_left() -> None:
+def test_a_task_without_a_report_is_waiting_and_a_restoring_one_shows_its_remaining_records() -> None:
     frame = text(LiveView(), snapshot(0, TaskState.RESTORING), 1.0)
     assert row(frame, "0_1") == ["0_1", "actor-2", "waiting"]
     assert "restoring, 77 to go" in frame
@@ -133,7 +133,7 @@ def test_it_shows_which_actors_keep_standbys_of_a_task_and_their_lag() -> None:
 
 
 @pytest.mark.parametrize(("rate", "left"), [(10.0, "10/s, 8 s"), (0.1, "0/s, 13 min"), (0.0, "77 to go ")])
-def test_a_task_that_restores_says_how_fast_it_goes_and_how_long_it_will_take(rate: float, left: str) -> None:
+def test_a_restoring_task_shows_its_rate_and_its_remaining_time(rate: float, left: str) -> None:
     status = snapshot(0, TaskState.RESTORING)
     (actor,) = status.actors
     task = replace(actor.tasks[0], restore_rate=rate)

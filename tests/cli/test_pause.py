@@ -23,7 +23,7 @@ def test_pause_and_resume_print_how_to_undo_them(monkeypatch: pytest.MonkeyPatch
     assert asked[1:] == [("word-count", False)]
 
 
-def test_what_cannot_be_paused_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pausing_a_failed_application_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise ApplicationStateError("application 'word-count' is in state ERROR: boom")
 

@@ -83,7 +83,7 @@ def test_a_pattern_is_shown_as_it_was_written(deploy: Deploy) -> None:
     assert ["new", "/orders-[a-z]+/", "input"] in [row[:3] for row in rows(result.output)]
 
 
-def test_what_is_lost_is_the_exit_code(deploy: Deploy) -> None:
+def test_the_exit_code_reports_a_loss(deploy: Deploy) -> None:
     result = deploy.plan("old_version:app", "renamed_version:app")
     assert result.exit_code == 3, result.output
     assert "Needs attention: 3 orphaned" in result.output  # the store, its changelog and its repartition topic
@@ -96,7 +96,7 @@ def test_the_old_version_may_be_a_description_that_was_kept(deploy: Deploy, tmp_
     assert by_file.output == deploy.plan("old_version:app", "new_version:app").output
 
 
-def test_a_broker_says_how_many_tasks_and_records_there_are_and_whether_it_would_start(
+def test_with_a_broker_the_plan_counts_tasks_and_records_and_reports_a_refused_start(
     deploy: Deploy, broker: str
 ) -> None:
     clients = ConfluentClients(broker, deploy.name)

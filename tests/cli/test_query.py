@@ -74,7 +74,7 @@ def test_values_are_printed_as_the_http_api_shows_them(side: FakeReadSide, capsy
 
 
 @pytest.mark.parametrize(("first", "last"), [("-2", "2"), ("3", "2")])
-def test_a_range_that_ends_before_it_begins_is_refused_and_says_what_to_ask_instead(
+def test_an_inverted_range_is_refused_with_two_ranges_to_ask_for(
     side: FakeReadSide, first: str, last: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(-3, 4):

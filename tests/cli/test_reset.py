@@ -57,7 +57,7 @@ def it(broker: str, topic_name: Callable[[str], str], tmp_path: Path, monkeypatc
     return Subject(broker, topic_name("app"), tmp_path)
 
 
-def test_what_is_done_is_listed_and_asked_for_and_then_it_is_done(it: Subject) -> None:
+def test_the_plan_is_listed_and_confirmed_before_it_is_carried_out(it: Subject) -> None:
     listed = it.reset("--input-topics", it.input, "--shift-by", "-2", "--dry-run")
     assert listed.exit_code == 0, listed.output
     [row] = [line.split() for line in listed.output.splitlines() if it.input in line]
@@ -95,7 +95,7 @@ def test_nobody_deletes_by_an_id_without_looking_or_naming_the_topics(it: Subjec
         (("--internal-topics", "mine"), ConfigError, "--internal-topics mine: not an internal topic"),
     ],
 )
-def test_what_is_wrong_is_reported_before_anything_is_done(
+def test_wrong_arguments_are_reported_before_anything_is_changed(
     it: Subject, arguments: tuple[str, ...], error: type[StreamsError], says: str
 ) -> None:
     result = it.reset("--yes", *arguments)

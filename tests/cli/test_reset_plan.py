@@ -72,7 +72,7 @@ def moved(found: ResetPlan) -> dict[str, int]:
 # ---- topics of a program ----
 
 
-def test_a_program_says_what_it_reads_what_it_writes_and_reads_and_what_is_internal() -> None:
+def test_the_topics_of_a_program_are_divided_into_inputs_intermediate_and_internal_ones() -> None:
     assert own_topics() == OwnTopics(
         frozenset({"lines", "users"}), frozenset({"words"}), frozenset({"a-counts-changelog", "a-counts-repartition"})
     )
@@ -213,7 +213,7 @@ def test_every_target_of_kafkas_tool_and_what_is_not_there_becomes_the_nearest(
     assert {each.note for each in found} == {note}
 
 
-def test_what_was_never_committed_cannot_be_shifted() -> None:
+def test_a_partition_without_a_committed_offset_cannot_be_shifted() -> None:
     with pytest.raises(ConfigError, match="nothing is committed of partition lines-1"):
         reset_target.changes(ShiftBy(-5), LINES, {LINES[0]: 40}, Log())
 
@@ -257,7 +257,7 @@ def test_a_time_is_utc_unless_it_names_its_zone(text: str, ms: int, monkeypatch:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "1970-01-01", "12:30"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_a_text_that_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=f"--to-datetime '{text}' is no time such as"):
         reset_target.time_of(text)
 
@@ -270,7 +270,7 @@ def test_durations_are_iso_8601(text: str, ms: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["1d", "60", "P", "PT", "-PT1S", "PT1X"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=f"--by-duration '{text}' is no duration such as"):
         reset_target.duration_of(text)
 

@@ -58,7 +58,7 @@ def test_a_store_in_memory_may_stay_one() -> None:
         (by_key("counts"), users(), "store users: new"),
     ],
 )
-def test_whatever_the_plan_does_not_keep_is_named(old: Any, new: Any, reported: str) -> None:
+def test_everything_that_the_plan_does_not_keep_is_named(old: Any, new: Any, reported: str) -> None:
     assert any(line.startswith(reported) for line in found(described(old), described(new)))
 
 

@@ -33,7 +33,7 @@ def test_help_is_given_for_h_too(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize("given", [ps.StreamsBuilder(), ps.StreamsBuilder().stream("in"), None])
-def test_what_is_no_application_cannot_be_run(given: Any) -> None:
+def test_run_refuses_anything_but_an_application(given: Any) -> None:
     with pytest.raises(TypeError, match=rf"run needs a KafkaStreams, not a {type(given).__name__}: make KafkaStreams"):
         ps.run(given)
 

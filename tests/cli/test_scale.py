@@ -58,7 +58,7 @@ def test_the_same_as_json(asked: list[Any]) -> None:
     assert body["counts"][2]["catch_up_s"] is None
 
 
-def test_a_number_is_set_or_the_refusal_said(asked: list[Any]) -> None:
+def test_a_number_is_set_or_the_refusal_is_printed(asked: list[Any]) -> None:
     assert "Application app is to have 6 stream actors" in run("6").output
     assert asked == [("set_stream_actors", 6)]
     refused = run("9").exception

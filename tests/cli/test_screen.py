@@ -34,7 +34,7 @@ except ValueError as error:
 """
 
 
-def test_what_anyone_else_writes_goes_to_the_file_and_the_terminal_comes_back(tmp_path: Path) -> None:
+def test_output_of_others_goes_to_the_file_and_the_terminal_is_restored(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with on_terminal("-c", PROGRAM, log, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}) as it:
         assert it.wait() == 0

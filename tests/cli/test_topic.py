@@ -1,4 +1,4 @@
-"""``penstock topic`` against a real broker: what goes in comes out, and errors are one sentence."""
+"""``penstock topic`` against a real broker: written records are read back the same, and errors are one sentence."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_bytes_are_sent_as_they_are_beside_a_key_of_text() -> None:
 
 
 @pytest.mark.parametrize("form", [LineFormat(), LineFormat(as_json=True), LineFormat(separator="=")])
-def test_what_is_no_text_is_refused_by_its_place_instead_of_changed(form: LineFormat) -> None:
+def test_a_line_that_is_no_utf8_is_refused_with_its_line_number_instead_of_changed(form: LineFormat) -> None:
     line = b'{"value": "a\xff"}' if form.as_json else b"k=a\xff"
     with pytest.raises(ConfigError, match=r"^file, line 3: "):
         form.read(line, "file, line 3")

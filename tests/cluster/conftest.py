@@ -26,7 +26,7 @@ STRING, LONG = Serdes.string(), Serdes.long()
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
-    """Ray with four CPUs, whatever the machine has; it ends with the session."""
+    """Ray with four CPUs on any machine; it ends with the session."""
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             # Its workers must find penstock, installed or not, also when a driver elsewhere connects.

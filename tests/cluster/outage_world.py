@@ -8,32 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from structlog.stdlib import BoundLogger
-from structlog.testing import ReturnLogger
-from typing_extensions import override
+from typing import Any
 
 import penstock as ps
-from penstock.actors.clock import Clock
-from penstock.actors.commits.commit_calls import CommitCalls
 from penstock.actors.commits.exactly_once import transactional_id
-from penstock.actors.loop.lease import Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import (
-    ActorEnd,
-    ActorStatus,
-    ApplicationSpec,
-    ApplicationState,
-    CommitAnswer,
-    CommitRequest,
-    TaskState,
-)
-from penstock.actors.orders import Assign, Order
+from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
 from penstock.actors.rollout import Rollout
 from penstock.cluster import events
 from penstock.cluster.actor_record import Phase
@@ -41,38 +22,22 @@ from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.coordinator_actor import ANSWER_WITHIN_S
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
-from penstock.cluster.environment import ActorEndedError, ActorHandle, ActorLostError, NodeAnswer
+from penstock.cluster.environment import ActorHandle, NodeAnswer
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, StreamsError
+from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.topics import NewTopic
-from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import (
-    Admin,
-    GroupMember,
-    RecordConsumer,
-    RecordProducer,
-    TransactionAbortedError,
-    TransactionalProducer,
-)
 from penstock.testing.fake_broker import FakeBroker, FakeRecord
 from penstock.testing.fake_clients import FakeClients
-from penstock.testing.fake_producers import FakeProducer, FakeTransactionalProducer
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
+from tests.cluster.outage_actor import AWAY_S, QUIET, LivingActor
+from tests.cluster.outage_clients import APPLICATION, LOOK_S, STATIC_MEMBER, Clients
 
-T = TypeVar("T")
-APPLICATION, STATIC_MEMBER = "app", "member"
 PARTITIONS = 4
 IN = [TopicPartition("in", number) for number in range(PARTITIONS)]
-QUIET = BoundLogger(ReturnLogger(), [], {})
 SESSION_S = 45.0
 REJOIN_S = 1.0
 """Time from the broker's return until the group hands out its partitions."""
-MESSAGE_TIMEOUT_S = 120.0
-INIT_S, END_S, ABORT_S = 10.0, 10.0, 5.0
-"""The time-outs of ``kafka/transactions.py``."""
-_LOOK_S = 0.5
-_IDLE_S, _AWAY_S = 0.1, 2.0
 
 
 def topology() -> ps.Topology:
@@ -90,217 +55,6 @@ def topology() -> ps.Topology:
         .to("out", ps.Produced.with_(string, string))
     )
     return builder.build()
-
-
-class VirtualClock(Clock):
-    """The time of the event loop."""
-
-    def wall_ms(self) -> int:
-        return 1_000_000 + int(1000 * self.monotonic_s())
-
-    def monotonic_s(self) -> float:
-        return asyncio.get_running_loop().time()
-
-
-class _Expiring(FakeProducer):
-    """Gives up records that no broker has taken for ``lives_s``."""
-
-    lives_s = MESSAGE_TIMEOUT_S
-    _waits_since_s: float | None = None
-
-    @override
-    def poll(self) -> None:
-        super().poll()
-        now_s = asyncio.get_running_loop().time()
-        if not self._queue:
-            self._waits_since_s = None
-        elif self._waits_since_s is None:
-            self._waits_since_s = now_s
-        elif now_s - self._waits_since_s >= self.lives_s:
-            self._waits_since_s = None
-            self.expire()
-
-
-class _Transactional(_Expiring, FakeTransactionalProducer):
-    """Answers late, or not at all, while the broker is away."""
-
-    lives_s = END_S
-
-    @override
-    def init_transactions(self) -> Future[None]:
-        return self._begun(super().init_transactions, INIT_S, BrokerUnreachableError("no id: nobody answers"))
-
-    @override
-    def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
-        error = TransactionAbortedError("no commit: nobody answers", producer_is_spent=True)
-        return self._begun(partial(super().commit_transaction, offsets, group_metadata), END_S, error)
-
-    @override
-    def abort_transaction(self) -> Future[None]:
-        error = TransactionAbortedError("no abort: nobody answers", producer_is_spent=True)
-        return self._begun(super().abort_transaction, ABORT_S, error)
-
-    def _begun(self, call: Callable[[], Future[None]], within_s: float, late: StreamsError) -> Future[None]:
-        if self._broker.answers:
-            return call()
-        done: Future[None] = Future()
-        loop = asyncio.get_running_loop()
-        until_s = loop.time() + within_s
-
-        def look() -> None:
-            if self._broker.answers:
-                asked = call()
-                error = asked.exception()
-                if error is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(error)
-            elif loop.time() >= until_s:
-                done.set_exception(late)
-            else:
-                loop.call_later(_LOOK_S, look)
-
-        look()
-        return done
-
-
-@dataclass(frozen=True)
-class Clients(KafkaClients):
-    """The clients of the fake broker, except for the producers."""
-
-    fake: FakeClients
-
-    @override
-    def consumer(self) -> RecordConsumer:
-        return self.fake.consumer()
-
-    @override
-    def restore_consumer(self) -> RecordConsumer:
-        return self.fake.restore_consumer()
-
-    @override
-    def producer(self) -> RecordProducer:
-        return _Expiring(self.fake.broker)
-
-    @override
-    def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
-        return _Transactional(self.fake.broker, APPLICATION, transactional_id)
-
-    @override
-    def admin(self) -> Admin:
-        return self.fake.admin()
-
-    @override
-    def group_member(self, instance: str) -> GroupMember:
-        return self.fake.group_member(instance)
-
-
-class LivingActor(ActorHandle):
-    """A stream loop, and the calls to it."""
-
-    def __init__(self, world: OutageWorld, name: str) -> None:
-        self.actor_id = name
-        self.ray_handle = None
-        self.loop: StreamLoop | None = None
-        self.killed = self.died_by_itself = False
-        self.raylet_has_ended = False
-        self._lease = Lease(asyncio.get_running_loop().time, lambda: self.raylet_has_ended)
-        self._world = world
-        self._died: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @override
-    async def start(self, slot: int) -> str:
-        if self.loop is None:
-            loop, calls = asyncio.get_running_loop(), CommitCalls(self.actor_id, self._world.call_coordinator, QUIET)
-
-            def commit(request: CommitRequest) -> Future[CommitAnswer]:
-                asked: Future[CommitAnswer] = Future()
-                task = loop.create_task(calls.commit(request))
-                task.add_done_callback(lambda it: None if it.cancelled() else asked.set_result(it.result()))
-                return asked
-
-            config = self._world.config.model_copy(update={"state_dir": self._world.directory / self.actor_id})
-            spec = ApplicationSpec(self._world.topology, config)
-            self.loop = StreamLoop(
-                spec,
-                self.actor_id,
-                self._world.clients,
-                commit,
-                VirtualClock(),
-                f"node of {self.actor_id}",
-                slot,
-                lease=self._lease,
-            )
-            self._world.spawn(self._go_round(self.loop))
-        await self._answer(self.loop.take(Assign(0, {}, {})))
-        self._lease.begin(lease_s(self._world.config))
-        return f"node of {self.actor_id}"
-
-    async def _go_round(self, loop: StreamLoop) -> None:
-        while not loop.finished.done() and not self.killed:
-            for _ in range(200):
-                wait_s = loop.step()
-                self._world.look()
-                if wait_s > 0 or loop.finished.done():
-                    break
-            await asyncio.sleep(max(wait_s, _AWAY_S if self._world.broker.down else _IDLE_S))
-
-    async def _answer(self, asked: Future[T]) -> T:
-        answer = asyncio.wrap_future(asked)
-        answer.add_done_callback(lambda it: None if it.cancelled() else it.exception())
-        waiting: set[asyncio.Future[Any]] = {answer, self._died}
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if self.killed:
-            raise ActorLostError("its process is gone", has_ended=True)
-        try:
-            return answer.result()
-        except ApplicationStateError as error:
-            raise ActorEndedError(str(error)) from error
-
-    def _started(self) -> StreamLoop:
-        assert self.loop is not None
-        return self.loop
-
-    @override
-    async def tell(self, order: Order) -> bool:
-        await self._answer(self._started().take(order))
-        return self._started().in_doubt
-
-    insist = tell
-
-    @override
-    async def wait(self) -> ActorEnd:
-        loop = self._started()
-        error = await self._answer(loop.finished)
-        return ActorEnd(error, loop.uncaught.response, loop.in_doubt)
-
-    @override
-    async def status(self, question_id: QuestionId) -> ActorStatus | None:
-        self._lease.question_arrived(question_id)
-        return await self._answer(self._started().status())
-
-    @override
-    async def heartbeat(self, question_id: QuestionId) -> bool:
-        self._lease.question_arrived(question_id)
-        return not self.killed
-
-    @override
-    def kill(self) -> None:
-        self._world.ended.append(self.actor_id)
-        self._die()
-
-    def die(self) -> None:
-        """Dies as by SIGKILL: nothing is closed cleanly, but another actor may open the stores."""
-        self.died_by_itself = True
-        self._die()
-
-    def _die(self) -> None:
-        if not self.killed:
-            self.killed = True
-            self._died.set_result(None)
-            if self.loop is not None and not self.loop.finished.done():
-                self.loop._guarantee.close = lambda: None  # type: ignore[method-assign]  # nothing is aborted
-                self.loop._finish("killed")
 
 
 class OutageWorld:
@@ -456,21 +210,21 @@ class OutageWorld:
     async def _check_actors(self, dispatcher: Dispatcher) -> None:
         while self.dispatcher is dispatcher:
             await dispatcher.check_actors()
-            await asyncio.sleep(_AWAY_S if self.broker.down else _LOOK_S)
+            await asyncio.sleep(AWAY_S if self.broker.down else LOOK_S)
 
     async def _sit_in_the_group(self, dispatcher: Dispatcher) -> None:
         """Plays the group member: a session ends when it was without an answer for SESSION_S."""
         away_s = 0.0
         while self.dispatcher is dispatcher:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(LOOK_S)
             if self.dispatcher is not dispatcher:
                 return
-            away_s = 0.0 if self.broker.answers else away_s + _LOOK_S
+            away_s = 0.0 if self.broker.answers else away_s + LOOK_S
             if away_s >= SESSION_S and self._in_session:
                 self._in_session = False
                 dispatcher.feed(events.GroupAssigned(None))
             if not away_s and not self._in_session:
-                await asyncio.sleep(REJOIN_S - _LOOK_S)
+                await asyncio.sleep(REJOIN_S - LOOK_S)
                 if self.broker.answers and self.dispatcher is dispatcher:
                     member = self.broker.join(APPLICATION, STATIC_MEMBER, ["in"])
                     self._in_session = True
@@ -480,7 +234,7 @@ class OutageWorld:
     async def call_coordinator(self, request: CommitRequest) -> CommitAnswer | None:
         """Calls ``commit`` as over Ray: while there is no coordinator, calls wait for it. None: no answer in time."""
         while self.dispatcher is None:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(LOOK_S)
         incarnation = self._incarnation
         try:
             answer = await asyncio.wait_for(self.dispatcher.commit(request), ANSWER_WITHIN_S)
@@ -497,8 +251,8 @@ class OutageWorld:
     async def commit(self, offsets: Offsets) -> None:
         waited_s = 0.0
         while not self.broker.answers:
-            await asyncio.sleep(_LOOK_S)
-            waited_s += _LOOK_S
+            await asyncio.sleep(LOOK_S)
+            waited_s += LOOK_S
             if waited_s >= 60:
                 raise StreamsError("no answer")
         if not self._in_session:

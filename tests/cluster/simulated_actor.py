@@ -26,13 +26,13 @@ from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Sources, TaskId, TopicPartition
 
 if TYPE_CHECKING:
-    from tests.cluster.simulated_world import World
+    from tests.cluster.simulated_application import SimulatedApplication
 
 
 class SimulatedActor:
     """The process of a stream actor."""
 
-    def __init__(self, world: World, name: str, generation: int) -> None:
+    def __init__(self, world: SimulatedApplication, name: str, generation: int) -> None:
         self.world, self.name, self.generation = world, name, generation
         self.alive, self.up, self.stopping = True, False, False
         self.busy = False  # with one record

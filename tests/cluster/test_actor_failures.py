@@ -80,7 +80,7 @@ def test_one_too_many_that_fails_while_it_stops_is_just_gone(play: Play) -> None
     assert play.machine.state.is_live
 
 
-def test_a_stop_in_which_an_actor_fails_is_an_error_whatever_the_handler_says(play: Play) -> None:
+def test_a_stop_during_which_an_actor_fails_is_an_error_regardless_of_the_handler(play: Play) -> None:
     play.running()
     play(StopRequested(), ActorStopped("stream/2"), failed(1))
     assert play.machine.state is ApplicationState.ERROR

@@ -47,7 +47,7 @@ def test_a_new_actor_takes_only_its_share() -> None:
     assert sum(before[task] != after[task] for task in before) == 2
 
 
-def test_what_is_given_away_comes_from_the_subtopology_an_actor_has_most_of() -> None:
+def test_tasks_are_given_away_from_the_subtopology_that_an_actor_has_most_of() -> None:
     before = dict.fromkeys(tasks_of(4, 2), "a")
     after = assign(tasks_of(4, 2), ["a", "b"], before, stateful={0, 1})
     assert Counter(task.subtopology for task, actor in after.items() if actor == "b") in ({0: 2, 1: 1}, {0: 3})

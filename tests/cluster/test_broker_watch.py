@@ -1,4 +1,4 @@
-"""The log says once that no broker answers, and once that one does again."""
+"""The log reports once that no broker answers, and once that one does again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Kafka:
         return [(line["log_level"], line["event"]) for line in logged]
 
 
-def test_one_warning_says_which_address_since_when_and_what_happens_meanwhile() -> None:
+def test_one_warning_names_the_address_the_time_since_and_the_consequences() -> None:
     kafka = Kafka()
     assert kafka.check() == []
     kafka.error = BrokerUnreachableError("Connection refused")
@@ -87,7 +87,7 @@ def test_a_broker_that_refuses_the_application_after_an_outage_is_reported_with_
     assert kafka.check() == [("info", "broker answers again")]
 
 
-def test_what_is_wrong_otherwise_is_not_taken_for_an_unreachable_broker() -> None:
+def test_other_errors_are_not_reported_as_an_unreachable_broker() -> None:
     kafka = Kafka()
     kafka.error = StreamsError("not authorised")
     with pytest.raises(StreamsError, match="not authorised"):

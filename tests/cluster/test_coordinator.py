@@ -276,7 +276,7 @@ def test_an_actor_that_an_earlier_coordinator_stopped_gets_no_tasks_and_frees_it
     assert (all_of_it.actor_id, all_of_it.tasks) == ("stream/2", TASKS)
 
 
-def test_an_actor_that_ends_in_good_order_though_nobody_stopped_it_is_replaced(play: Play) -> None:
+def test_an_actor_that_ends_cleanly_although_nobody_stopped_it_is_replaced(play: Play) -> None:
     given = play.running()
     play(ActorStopped("stream/1"))
     (replacement,) = play.of(StartActor)
@@ -352,7 +352,7 @@ def test_tasks_that_a_plan_has_no_more_go_and_the_others_stay_where_they_are(pla
     assert play.machine.placement == {task: name for task, name in before.items() if task.subtopology == 1}
 
 
-def test_what_nobody_hosts_is_reported_and_why(play: Play) -> None:
+def test_tasks_without_an_actor_are_reported_with_the_reason(play: Play) -> None:
     play(ClusterResized(2), GroupAssigned(ALL))
     assert play.machine.unhosted == dict.fromkeys(TASKS, f"stream/1, stream/2 are starting{IF_THAT_LASTS}")
     play(*(ActorUp(start.actor_id) for start in [StartActor("stream/1"), StartActor("stream/2")]))
@@ -366,7 +366,7 @@ def test_what_nobody_hosts_is_reported_and_why(play: Play) -> None:
     assert play.machine.placement == dict.fromkeys(given["stream/2"], "stream/2")
 
 
-def test_what_waits_between_the_replacements_of_a_crash_loop_is_reported(play: Play) -> None:
+def test_tasks_that_wait_between_the_replacements_of_a_crash_loop_are_reported(play: Play) -> None:
     play.running(cpus=1)
     play(ActorFailed("stream/1", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
     play(ActorFailed("stream/2", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))

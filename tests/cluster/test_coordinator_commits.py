@@ -58,7 +58,7 @@ def test_commits_of_old_assignments_strangers_and_foreign_partitions_are_refused
         assert why in refusal.reason
 
 
-def test_what_an_actor_releases_it_may_commit_until_it_confirmed_and_never_after(play: Play) -> None:
+def test_an_actor_may_commit_released_tasks_until_it_confirms_the_release_and_never_after(play: Play) -> None:
     given = play.running(cpus=1)
     old = epoch_of(play, "stream/1")
     play(ClusterResized(2))
@@ -140,7 +140,7 @@ def test_the_commit_of_an_actor_that_was_lost_meanwhile_is_answered_but_not_repe
     assert isinstance(answer, RefuseCommit)
 
 
-def test_what_kafka_refuses_for_good_ends_the_application_with_kafkas_words(play: Play) -> None:
+def test_a_final_refusal_by_kafka_ends_the_application_with_kafkas_message(play: Play) -> None:
     given = play.running()
     task = next(iter(given["stream/1"]))
     request = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
@@ -178,7 +178,7 @@ def test_a_failed_task_stops_the_others_with_a_commit_and_ends_in_error_with_its
     assert play(ActorStopped("stream/2")) == [SetState(ApplicationState.ERROR, "ValueError: bad")]
 
 
-def test_what_was_done_under_a_lost_session_is_not_committed_under_the_next(play: Play) -> None:
+def test_work_done_under_a_lost_session_is_not_committed_under_the_next_one(play: Play) -> None:
     given = play.running()
     (task, *_) = sorted(given["stream/1"])
     old = CommitRequest("stream/1", epoch_of(play, "stream/1"), offsets(task), 1)
@@ -205,7 +205,7 @@ def test_an_application_without_a_session_can_be_stopped(play: Play) -> None:
     assert play.machine.state is ApplicationState.NOT_RUNNING
 
 
-def test_what_a_task_has_read_of_a_topic_that_is_gone_does_not_keep_it_from_committing_the_rest(play: Play) -> None:
+def test_offsets_of_a_deleted_topic_do_not_keep_a_task_from_committing_the_others(play: Play) -> None:
     (name,) = (name for name, tasks in play.running().items() if TaskId(1, 0) in tasks)
     play(TasksPlanned(PLAN.without({"stops"})))
     play(CommitRequested(CommitRequest(name, 11, offsets(TaskId(1, 0)), 1)))

@@ -67,7 +67,7 @@ def running(world: World) -> dict[object, str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_no_task_is_held_twice_and_at_last_every_partition_is_read(seed: int) -> None:
+def test_no_task_is_held_twice_and_in_the_end_every_partition_is_read(seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:
@@ -151,7 +151,7 @@ def test_the_last_request_decides_the_number_of_actors(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("left_s", [60.0, None])
-def test_a_node_that_is_drained_is_left_in_good_order_one_after_the_other(left_s: float | None, seed: int) -> None:
+def test_a_drained_node_is_left_without_refused_commits_one_node_after_another(left_s: float | None, seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:
@@ -176,7 +176,7 @@ def test_a_node_that_is_drained_is_left_in_good_order_one_after_the_other(left_s
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), every=3))
-def test_where_no_other_node_has_room_tasks_run_on_the_drained_one_until_shortly_before_its_end(seed: int) -> None:
+def test_tasks_remain_on_a_drained_node_until_shortly_before_its_end_if_no_other_has_room(seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:

@@ -59,7 +59,7 @@ class Cluster:
         return CpuUsage(2, 0.0, NAMES)
 
 
-def test_an_actor_that_is_only_just_starting_is_not_said_to_wait() -> None:
+def test_an_actor_that_has_begun_to_start_only_recently_is_not_reported_as_waiting() -> None:
     cluster = Cluster()
     assert cluster.watch.check(["stream/1"]) is None
     cluster.now += START_S - 1

@@ -21,7 +21,8 @@ from penstock.actors.orders import Order
 from penstock.cluster.environment import ActorHandle, ActorLostError, NodeAnswer
 from penstock.cluster.watchers.leases import MARGIN_S, ORPHANED_S, Leases
 from penstock.cluster.watchers.silence import DEAD_S, SHOWN_AFTER_S
-from tests.cluster.outage_world import LivingActor, OutageWorld
+from tests.cluster.outage_actor import LivingActor
+from tests.cluster.outage_world import OutageWorld
 from tests.cluster.virtual_time import run
 
 _FOR_EVER_S = 1_000_000.0

@@ -173,7 +173,7 @@ def test_only_what_has_the_same_tasks_stores_and_shared_settings_may_take_over(
         (reduced(JSON), reduced(ps.Serdes.json(dict[str, int])), None),
     ],
 )
-def test_what_both_versions_write_and_read_must_have_the_same_form(
+def test_topics_that_both_versions_write_and_read_must_have_the_same_form(
     running: ApplicationSpec, new: ApplicationSpec, why: str | None
 ) -> None:
     message = refusal(running, new, TOPICS)

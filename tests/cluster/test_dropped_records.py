@@ -41,7 +41,7 @@ def test_the_first_are_reported_at_once_and_the_next_together_after_half_a_minut
     assert heard(later_s=300, _0_0=10) == [], "nothing new"
 
 
-def test_a_task_that_counts_from_zero_again_has_dropped_what_it_says() -> None:
+def test_if_the_counter_of_a_task_restarts_at_zero_its_whole_value_is_reported() -> None:
     heard = Heard()
     heard(_0_0=5)
     assert heard(later_s=31, _0_0=0) == []
@@ -56,7 +56,7 @@ def test_a_task_on_another_actor_is_another_count() -> None:
     assert heard("stream/1", _0_0=2) == [{"task": "0_0", "records": 2, "since_the_task_began": 2}]
 
 
-def test_what_a_handler_dropped_is_not_reported_again() -> None:
+def test_records_dropped_by_a_handler_are_not_reported_again() -> None:
     heard = Heard()
     by_handler = TaskStatus(TaskId(0, 0), TaskState.RUNNING, dropped_records=5, dropped_by_handlers=5)
     with capture_logs() as message:

@@ -51,7 +51,7 @@ def test_an_actor_that_is_alone_on_its_node_ends_first_so_that_the_node_gets_fre
     assert ended in ({names[1], names[2]}, {names[3], names[4]})
 
 
-def test_what_has_not_started_yet_ends_before_what_works() -> None:
+def test_actors_that_are_still_starting_are_ended_before_running_ones() -> None:
     play = Play()
     names = on_nodes(play, "a", "b")
     (late,) = [it.actor_id for it in play(ActorsWanted(3)) if isinstance(it, StartActor)]

@@ -46,7 +46,7 @@ async def at_rest(world: ExactlyOnceWorld) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_each_transaction_begins_where_the_last_one_ended(seed: int) -> None:
+def test_each_transaction_begins_at_the_end_of_the_one_before(seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:

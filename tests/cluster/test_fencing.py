@@ -35,7 +35,7 @@ def fenced(environment: Refusing) -> Application:
 
 
 @pytest.mark.parametrize("error", [KafkaRefusedError("not allowed"), ConfigError("no such file")])
-def test_what_is_refused_for_good_ends_the_application_instead_of_being_tried_for_ever(error: StreamsError) -> None:
+def test_a_final_refusal_ends_the_application_instead_of_being_retried_for_ever(error: StreamsError) -> None:
     environment = Refusing(error, 1000)
     app = fenced(environment)
     assert environment.asked == 1
@@ -43,7 +43,7 @@ def test_what_is_refused_for_good_ends_the_application_instead_of_being_tried_fo
     assert app.machine.error == f"{type(error).__name__}: {error}"
 
 
-def test_what_passes_is_tried_again() -> None:
+def test_a_temporary_error_is_retried() -> None:
     environment = Refusing(BrokerUnreachableError("nobody answers"), 7)
     app = fenced(environment)
     assert environment.asked == 8

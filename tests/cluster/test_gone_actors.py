@@ -24,7 +24,7 @@ from penstock.cluster.events import (
 )
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
 from penstock.common.ids import CommittedOffset
-from tests.cluster.test_placement import BEHIND, PLAN, Cluster
+from tests.cluster.placement import BEHIND, PLAN, Cluster
 
 
 def test_a_probe_in_a_lost_session_passes_over_moves_to_actors_that_are_gone() -> None:

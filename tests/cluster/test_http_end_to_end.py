@@ -89,7 +89,9 @@ def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[]
 
 
 @pytest.mark.long
-def test_while_an_actor_is_replaced_its_tasks_say_when_to_ask_again(word_count: Callable[[], WordCount]) -> None:
+def test_queries_of_tasks_whose_actor_is_being_replaced_get_503_with_a_time_to_retry_after(
+    word_count: Callable[[], WordCount],
+) -> None:
     it = word_count()
     it.send(LINES)
     app, client = started(it)
@@ -144,7 +146,7 @@ def _of_ray(endpoint: str, application_id: str) -> list[str]:
 
 
 def _log_lines(application_id: str) -> list[dict[str, str]]:
-    """Every line of the actors of this application: each says that it is one."""
+    """Returns the log lines of this application's actors, by the name of the application in them."""
     (node,) = ray.nodes()  # type: ignore[no-untyped-call]  # untyped in Ray
     files = Path(node["ObjectStoreSocketName"]).parents[1].joinpath("logs").glob("worker-*.err")
     lines = [line for file in files for line in file.read_text().splitlines() if line.startswith('{"')]

@@ -131,9 +131,7 @@ def near_what_there_is(case: Case[Any]) -> Case[Any]:
 @each_route
 @given(data=st.data())
 @settings(max_examples=60, derandomize=True)
-def test_whatever_is_asked_the_answer_is_one_of_those_that_are_described(
-    data: st.DataObject, operation: Any, api: Api
-) -> None:
+def test_every_answer_is_one_that_the_openapi_document_describes(data: st.DataObject, operation: Any, api: Api) -> None:
     case = data.draw(operation.as_strategy())
     answer = api.ask(near_what_there_is(case))
     case.validate_response(answer, checks=CHECKS)

@@ -65,7 +65,7 @@ def test_a_state_listener_that_cannot_be_called_is_refused(app: KafkaStreams, li
         app.set_state_listener(listener)
 
 
-def test_what_is_no_restore_listener_is_refused(app: KafkaStreams) -> None:
+def test_an_object_that_is_no_listener_is_refused(app: KafkaStreams) -> None:
     with pytest.raises(ps.TopologyError, match="takes an object of a subclass of StateRestoreListener, not <function"):
         app.set_global_state_restore_listener(lambda *given: None)  # type: ignore[arg-type]  # what is refused
     app.set_global_state_restore_listener(None)
@@ -75,7 +75,7 @@ def test_what_is_no_restore_listener_is_refused(app: KafkaStreams) -> None:
 
 
 @pytest.mark.parametrize("call", [KafkaStreams.wait_until_running, lambda app: app.store("counts")])
-def test_before_start_a_call_that_needs_the_application_says_what_to_do(
+def test_before_start_a_call_that_needs_the_application_is_an_error_that_names_the_remedy(
     call: Callable[[KafkaStreams], object], app: KafkaStreams
 ) -> None:
     reported = r"'app' is not started: call start\(\) first.*another process .* by KafkaStreams\.connect\('app'\)"
@@ -83,7 +83,7 @@ def test_before_start_a_call_that_needs_the_application_says_what_to_do(
         call(app)
 
 
-def test_before_start_status_and_metrics_say_created(app: KafkaStreams) -> None:
+def test_before_start_state_and_metrics_report_created(app: KafkaStreams) -> None:
     assert app.state() is ApplicationState.CREATED
     metrics = app.metrics()
     assert {(metric.group, *metric.tags.items()) for metric in metrics} == {
@@ -194,7 +194,9 @@ def test_a_with_block_starts_and_closes_the_application(app: KafkaStreams, clust
     assert app.state() is ApplicationState.NOT_RUNNING
 
 
-def test_what_a_with_block_raises_reaches_the_caller_after_the_close(app: KafkaStreams, cluster: FakeCluster) -> None:
+def test_an_exception_in_a_with_block_reaches_the_caller_after_the_close(
+    app: KafkaStreams, cluster: FakeCluster
+) -> None:
     with pytest.raises(ZeroDivisionError), app:
         raise ZeroDivisionError
     assert cluster.calls.count("stop") == 1
@@ -218,7 +220,7 @@ def test_closing_ends_the_threads_of_store_views_whether_or_not_the_application_
     assert cluster.calls.count("end actors" if ended else "stop") == 1
 
 
-def test_a_view_says_that_its_application_is_closed(app: KafkaStreams, cluster: FakeCluster) -> None:
+def test_a_view_of_a_closed_application_raises_an_error(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     view = app.store("counts")
     app.close()
@@ -283,9 +285,7 @@ def test_in_error_every_call_reports_the_cause(app: KafkaStreams, cluster: FakeC
         app.store("counts")
 
 
-def test_an_application_that_someone_else_has_stopped_is_closed_in_good_order(
-    app: KafkaStreams, cluster: FakeCluster
-) -> None:
+def test_an_application_that_was_stopped_from_elsewhere_closes_cleanly(app: KafkaStreams, cluster: FakeCluster) -> None:
     app.start()
     cluster.gone, cluster.coordinator = True, None
     with pytest.raises(ApplicationStateError, match="is in state NOT_RUNNING: it is stopping or has stopped"):

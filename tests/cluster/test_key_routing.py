@@ -89,7 +89,7 @@ def by_key(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
         (by_several_programs, Partitioner.CRC32),
     ],
 )
-def test_what_a_range_shows_is_found_by_its_key(
+def test_every_key_that_a_range_returns_is_found_by_a_lookup(
     started: Started,
     client: httpx.Client,
     reader: StoreReader,
@@ -153,7 +153,7 @@ class UnderAnotherKey(ps.Processor[str, str, str, str]):
         self.store.put(f"of {record.key}", record.value)
 
 
-def test_what_a_processor_stores_under_another_key_is_found(started: Started, client: httpx.Client) -> None:
+def test_entries_that_a_processor_stores_under_another_key_are_found(started: Started, client: httpx.Client) -> None:
     builder = ps.StreamsBuilder()
     builder.add_state_store(
         ps.Stores.key_value_store_builder(ps.Stores.persistent_key_value_store("kept"), STRING, STRING)
@@ -169,7 +169,7 @@ def test_what_a_processor_stores_under_another_key_is_found(started: Started, cl
     assert [client.get(f"kept/keys/{key}").status_code for key in shown] == [200] * len(KEYS)
 
 
-def test_what_a_partitioner_of_the_programs_own_has_placed_is_found(started: Started, client: httpx.Client) -> None:
+def test_keys_that_a_custom_partitioner_has_placed_are_found(started: Started, client: httpx.Client) -> None:
     def by_last_letter(topic: str, key: str, value: str, partitions: int) -> int:
         return ord(key[-1]) % partitions
 

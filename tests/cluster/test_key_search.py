@@ -81,13 +81,13 @@ def test_a_key_whose_task_is_certain_is_looked_for_there_alone(coordinator: Fake
     assert query.task_id == TaskId(1, partition_for(b"nobody", PARTITIONS))
 
 
-def test_a_key_that_lies_where_murmur2_says_is_one_question(coordinator: FakeCoordinator) -> None:
+def test_a_key_in_the_partition_that_murmur2_gives_takes_one_query(coordinator: FakeCoordinator) -> None:
     coordinator.certain = False
     assert one(WORDS[0]).key == WORDS[0]
     assert len(queries_of(coordinator)) == 1
 
 
-def test_a_key_is_looked_for_first_where_the_known_partitioner_says(elsewhere: FakeCoordinator) -> None:
+def test_a_key_is_looked_up_first_in_the_partition_that_the_known_partitioner_gives(elsewhere: FakeCoordinator) -> None:
     elsewhere.partitioner = Partitioner.CRC32
     assert one(BY_CRC32).key == BY_CRC32
     (query,) = queries_of(elsewhere)
@@ -134,7 +134,7 @@ def test_a_question_that_no_task_answers_is_put_to_one(elsewhere: FakeCoordinato
     assert len(queries_of(elsewhere)) == 1
 
 
-def test_a_standby_may_say_that_a_key_is_absent_where_a_stale_answer_will_do(elsewhere: FakeCoordinator) -> None:
+def test_a_standby_may_answer_that_a_key_is_absent_if_stale_answers_are_allowed(elsewhere: FakeCoordinator) -> None:
     elsewhere.actors["a"].failure = QueryFailure.NOT_ACTIVE
     reading = Reading(stale=True)
     assert ask(lambda queries: queries.find_row("counts", KeyQuery("nobody"), reading)) is None

@@ -51,7 +51,7 @@ def test_a_coordinator_is_given_a_large_program_in_pieces_that_outlive_the_drive
     assert spec.application_id == "large"
 
 
-def test_what_is_too_large_even_in_pieces_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_that_is_too_large_even_in_pieces_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Ray inlines up to 10 MiB of the arguments of a call (``task_rpc_inlined_bytes_limit``)."""
     starting._pieces(bytes(9 << 20))
     assert "program" not in capsys.readouterr().err

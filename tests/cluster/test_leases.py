@@ -95,7 +95,7 @@ def test_an_actor_whose_raylet_has_ended_knows_it_as_soon_as_the_coordinator(
     assert run(story()) == pytest.approx(took_s)
 
 
-def test_whatever_arrives_after_it_was_given_up_makes_its_lease_no_longer() -> None:
+def test_questions_and_answers_that_arrive_after_an_actor_is_given_up_do_not_extend_its_lease() -> None:
     clock = Clock()
     leases, lease = Leases(clock, incarnation=1), Lease(clock)
     lease.begin(LONGEST_S)

@@ -28,7 +28,7 @@ def test_every_shape_does_live_what_it_does_in_the_driver(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster")
-def test_what_is_open_closes_on_an_idle_topic_and_stays_closed_over_a_restart(
+def test_open_windows_close_on_an_idle_topic_and_stay_closed_after_a_restart(
     broker: str, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     cases = tuple(own.of_shapes()["idle"])

@@ -35,7 +35,7 @@ def test_rates_are_those_between_the_first_and_the_last_look_of_the_window() -> 
     assert loads[A].demand(catch_up_s=15.0) == pytest.approx((60 + 10) * 4.0 / 500)
 
 
-def test_what_an_actor_does_beside_its_tasks_counts_as_theirs() -> None:
+def test_work_of_an_actor_beside_its_tasks_counts_as_theirs() -> None:
     window = LoadWindow(10.0)
     window.look(0.0, [actor(0, task(A, 0))])
     loads = window.look(10.0, [actor(10, task(A, 1000, busy_s=4.0), idle_s=4.0)])
@@ -43,7 +43,7 @@ def test_what_an_actor_does_beside_its_tasks_counts_as_theirs() -> None:
     assert loads[A].cost_s == pytest.approx(0.006)
 
 
-def test_an_actor_that_only_looks_for_records_says_little_of_what_one_costs() -> None:
+def test_the_time_in_which_an_actor_only_polls_adds_little_to_the_cost_of_a_record() -> None:
     window = LoadWindow(10.0)
     window.look(0.0, [actor(0, task(A, 0))])
     loads = window.look(10.0, [actor(10, task(A, 1, busy_s=0.001), idle_s=9.0)])

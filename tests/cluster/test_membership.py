@@ -211,7 +211,7 @@ def test_an_error_that_nobody_foresaw_is_reported_instead_of_leaving_commits_wai
 
 
 @pytest.mark.parametrize("final", [KafkaRefusedError("not authorised"), ConfigError("a wrong key")])
-def test_what_no_other_try_would_mend_ends_the_membership_with_its_reason(final: StreamsError) -> None:
+def test_an_error_that_a_retry_cannot_fix_ends_the_membership_with_its_reason(final: StreamsError) -> None:
     with taken() as static_member:
         static_member.script.put(final)
         assert static_member.failed.get(timeout=10) is final

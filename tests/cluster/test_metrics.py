@@ -68,7 +68,7 @@ def test_a_name_is_equal_to_another_whatever_the_order_of_its_tags_and_its_descr
     assert pickle.loads(pickle.dumps(one)) == one
 
 
-def test_what_alerts_are_made_of_is_among_the_metrics() -> None:
+def test_the_conditions_that_alerts_use_are_among_the_metrics() -> None:
     client = {"application-id": "word-count"}
     conditions = ["paused", "missing-topic", "broker-unreachable", "session-lost", "waiting-for-cpus", "unfit-nodes"]
     conditions.append("unhosted-tasks")

@@ -14,7 +14,8 @@ from penstock.actors.steps import PATIENCE_S
 from penstock.cluster.coordinator_shell.suspending import SUSPEND_S
 from penstock.cluster.environment import RELEASE_S
 from penstock.cluster.watchers.silence import DEAD_S, HUNG_S
-from tests.cluster.outage_world import INIT_S, MESSAGE_TIMEOUT_S, SESSION_S, OutageWorld
+from tests.cluster.outage_clients import INIT_S, MESSAGE_TIMEOUT_S
+from tests.cluster.outage_world import SESSION_S, OutageWorld
 from tests.cluster.virtual_time import run
 from tests.tiers import sampled
 

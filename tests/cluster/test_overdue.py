@@ -63,7 +63,7 @@ def test_an_actor_that_has_confirmed_may_take_any_time() -> None:
     assert play.reports(10 * RELEASE_S, waits=False) is None
 
 
-def test_the_confirmation_of_an_earlier_assignment_says_nothing_of_a_later_one() -> None:
+def test_the_confirmation_of_an_earlier_assignment_does_not_confirm_a_later_one() -> None:
     play = Play()
     play.orders.assignment_sent("stream/1", 1)
     play.orders.assignment_sent("stream/1", 2)

@@ -16,7 +16,7 @@ from penstock.cluster.ray_cluster.own_actor import was_restarted
 
 
 @pytest.mark.parametrize("restarts", [0, 1])
-def test_whether_it_was_restarted_is_asked_without_a_warning_of_rays_own(
+def test_asking_ray_whether_the_actor_was_restarted_raises_no_warning(
     restarts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker: Any = SimpleNamespace(mode=ray.WORKER_MODE, actor_id=ActorID.from_random(), check_connected=lambda: None)

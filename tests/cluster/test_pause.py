@@ -53,7 +53,9 @@ def test_one_that_was_resumed_before_its_start_is_not(app: KafkaStreams, cluster
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_what_has_ended_is_neither_paused_nor_resumed(app: KafkaStreams, cluster: FakeCluster, verb: str) -> None:
+def test_an_application_that_has_ended_is_neither_paused_nor_resumed(
+    app: KafkaStreams, cluster: FakeCluster, verb: str
+) -> None:
     app.start()
     cluster.now, cluster.error = ApplicationState.ERROR, "boom"
     with pytest.raises(ApplicationStateError, match="ERROR: boom"):
@@ -83,6 +85,6 @@ def test_none_takes_the_uncaught_exception_handler_away(app: KafkaStreams, clust
 
 
 @pytest.mark.parametrize("handler", [42, lambda: None, lambda thread, exception: None])
-def test_what_cannot_be_called_with_an_exception_is_no_handler(app: KafkaStreams, handler: Any) -> None:
+def test_a_handler_that_does_not_take_one_exception_is_refused(app: KafkaStreams, handler: Any) -> None:
     with pytest.raises(TopologyError, match="set_uncaught_exception_handler"):
         app.set_uncaught_exception_handler(handler)

@@ -60,7 +60,7 @@ def test_a_value_of_the_configuration_that_cannot_travel_is_named_by_its_key() -
         pickled_program(application(str, **entries))
 
 
-def test_what_only_the_node_holds_is_named_by_the_node() -> None:
+def test_an_object_that_only_a_node_holds_is_named_by_the_node() -> None:
     class Partitioner:
         def __init__(self) -> None:
             self.held = threading.Lock()

@@ -116,7 +116,7 @@ def test_two_programs_may_be_pickled_at_once(code: Path) -> None:
     assert len(set(pickled)) == 1
 
 
-def test_what_cannot_be_sent_with_the_code_is_named(code: Path) -> None:
+def test_an_object_that_cannot_be_sent_with_the_code_is_named(code: Path) -> None:
     import users_program
 
     with pytest.raises(ConfigError, match="cannot pickle"):

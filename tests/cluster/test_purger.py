@@ -41,7 +41,7 @@ class _Client:
         self._kafka.deleted.append((self._number, dict(before)))
 
 
-def test_what_was_not_deleted_is_the_next_time_by_another_client() -> None:
+def test_records_that_could_not_be_deleted_are_deleted_the_next_time_by_another_client() -> None:
     kafka = Kafka()
     purger = Purger({"made"}, kafka.client)
     purger.committed({MADE: CommittedOffset(5), INPUT: CommittedOffset(9)})

@@ -16,7 +16,9 @@ from tests.cluster.queries_page import PAGE, application_of_the_page
 EXAMPLES = re.findall(r"^```http\n(GET|POST) …/(\S+)\n(.*?)\n?\n(\{.*?)\n```", PAGE, re.DOTALL | re.MULTILINE)
 
 
-def test_the_examples_of_the_page_are_answered_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_page_get_the_answers_that_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     it = application_of_the_page(tmp_path)
     monkeypatch.setattr("ray.get_actor", lambda *_: it)
     url = f"http://localhost/v1/applications/{APPLICATION}/stores/"

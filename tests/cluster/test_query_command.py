@@ -101,7 +101,7 @@ def test_a_range_goes_backwards_and_by_prefix(
         ("versions", {"key": "a", "time_from": "1"}, "not asked with --time-from like this: 'penstock query -h' says"),
     ],
 )
-def test_options_that_say_nothing_of_a_store_are_refused_with_its_kind(
+def test_options_that_do_not_apply_to_a_store_are_refused_with_its_kind(
     application: LocalApplication, store: str, asked: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:

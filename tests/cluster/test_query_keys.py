@@ -59,7 +59,7 @@ class OfItsTopic(Serde[str]):
         return Serde(start, lambda text: (start + text).encode(), lambda data: data.decode().removeprefix(start))
 
 
-def test_a_key_is_looked_up_as_its_store_has_it_in_the_task_that_its_source_topic_says(
+def test_a_key_is_serialised_for_its_store_and_routed_by_the_bytes_it_has_in_the_source_topic(
     coordinator: FakeCoordinator,
 ) -> None:
     """Producers of the source topic have placed the key by the bytes that it has there, as in Kafka Streams."""

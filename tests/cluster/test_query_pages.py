@@ -1,4 +1,4 @@
-"""Ranges by pages: each row once, in the order of keys, whatever the pieces; actors are stand-ins, no Ray runs."""
+"""Ranges by pages: each row once, in the order of keys, for any page size; actors are stand-ins, no Ray runs."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def test_the_token_is_shown_unasked_to_this_users_own_cluster(node_that_names: C
     assert ray_clusters._may_show_token("127.0.0.1:7")
 
 
-def test_the_token_is_not_shown_where_a_process_of_another_user_says(
+def test_the_token_is_not_shown_to_an_address_that_a_process_of_another_user_names(
     node_that_names: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node_that_names("127.0.0.1:7")
@@ -338,7 +338,7 @@ DRAINED = ApplicationStatus("app", ApplicationState.NOT_RUNNING, 1, (), {})
         (GetTimeoutError("the cluster has ended"), "the cluster has ended"),
     ],
 )
-def test_one_that_is_taken_over_need_not_stop_in_good_order(
+def test_an_application_that_is_taken_over_need_not_stop_cleanly(
     start_app: Callable[..., list[str]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -51,7 +51,7 @@ def test_each_name_is_made_once_with_its_labels_and_set_each_time() -> None:
     assert gauges.value(LAG, task_id="a") == 4
 
 
-def test_what_is_gone_is_taken_back_once() -> None:
+def test_a_series_that_has_ended_is_set_to_nan_once() -> None:
     gauges = Gauges()
     metrics = RayMetrics(gauges.make)
     metrics.publish([lag(a=3, b=5)])

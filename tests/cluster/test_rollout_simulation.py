@@ -41,7 +41,7 @@ async def until_phase(world: World, phase: RolloutPhase) -> None:
 
 
 async def rolled_out_among_faults(world: World, rounds: int) -> None:
-    """Versions are deployed, good and bad ones, whatever befalls the application meanwhile; it comes to rest on one."""
+    """Deploys good and bad versions among faults; then waits until the application rests on one of them."""
     world.calm = False
     faults = [
         world.deploy, world.deploy, world.deploy, world.lose_an_actor, world.resize, world.regroup, world.restart,
@@ -201,7 +201,7 @@ def test_one_loss_while_a_version_is_rolled_back_does_not_stop_that(kind: type[W
 
 @pytest.mark.parametrize("seed", sampled(range(30), every=3))
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_happens_the_application_comes_to_rest_on_one_version(kind: type[World], seed: int) -> None:
+def test_the_application_comes_to_rest_on_one_version_after_rollouts_among_faults(kind: type[World], seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:

@@ -80,7 +80,7 @@ def test_it_refuses_a_store_that_there_is_not_and_the_wrong_kind_of_view(elsewhe
         assert running.store("users").get("nobody") is None, "a global store"
 
 
-def test_what_is_no_application_is_refused_by_connect(elsewhere: Elsewhere) -> None:
+def test_connect_refuses_the_name_of_an_application_that_does_not_run(elsewhere: Elsewhere) -> None:
     with pytest.raises(ps.ApplicationStateError, match="'another' does not run"):
         ps.KafkaStreams.connect("another")
 

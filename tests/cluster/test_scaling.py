@@ -314,7 +314,7 @@ def test_nothing_is_decided_while_there_is_an_obstacle_whatever_is_measured() ->
     assert scaling.look(Situation(101.0, 1, 4, loads)).actors == 4
 
 
-def test_what_is_advised_comes_with_what_each_number_would_come_to() -> None:
+def test_advice_comes_with_the_tasks_and_the_load_that_each_number_of_actors_would_have() -> None:
     app = Application(actors=2, maximum=6)
     app.comes(1500)
     app.run(60)
@@ -332,7 +332,7 @@ def test_a_number_that_somebody_else_has_chosen_is_no_try_of_ours() -> None:
 
 
 @pytest.mark.parametrize("seed", sampled(range(20), every=3))
-def test_whatever_load_comes_the_number_stays_within_its_bounds_and_settles_when_the_load_does(seed: int) -> None:
+def test_the_number_stays_within_its_bounds_and_settles_when_the_load_does(seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     tasks = rng.randint(1, 40)

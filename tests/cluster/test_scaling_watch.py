@@ -207,7 +207,7 @@ def test_none_is_added_or_removed_where_that_is_not_possible() -> None:
     play(story)
 
 
-def test_status_says_what_is_wanted_and_why_nothing_is_advised_yet() -> None:
+def test_the_status_reports_the_wanted_number_and_the_reason_that_nothing_is_advised_yet() -> None:
     async def story() -> None:
         app = Application(None, **{"max.stream.actors": 3})
         assert app.watch.status is None

@@ -26,8 +26,8 @@ from penstock.cluster.watchers.silence import (
     UNREACHABLE_AFTER_S,
     Silence,
 )
-from tests.cluster.test_coordinator_actor import LivingActor, Restarted
-from tests.cluster.test_coordinator_actor import restarted as restarted
+from tests.cluster.restarted_coordinator import LivingActor, Restarted
+from tests.cluster.restarted_coordinator import restarted as restarted
 from tests.cluster.test_scaling_watch import Application, Environment, Handle
 from tests.cluster.virtual_time import run
 
@@ -305,7 +305,9 @@ def test_a_coordinator_that_was_unresponsive_itself_blames_no_actor() -> None:
     assert clock[0] - woke_s > DEAD_S
 
 
-def test_the_status_says_it_as_what_the_application_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_status_names_the_silent_actor_as_the_reason_that_the_application_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def story() -> None:
         coordinator = Restarted(LivingActor())
         coordinator.may_begin.set()

@@ -115,7 +115,7 @@ def test_so_it_is_of_one_that_is_busy_or_restores(
     assert coordinator.actors["b"].calls
 
 
-def test_where_no_standby_has_an_answer_a_task_that_restores_gives_what_it_has(
+def test_without_an_answer_of_a_standby_a_restoring_task_gives_the_value_that_it_has(
     coordinator: FakeCoordinator, active: FakeActor
 ) -> None:
     active.failure = QueryFailure.NOT_ACTIVE
@@ -136,7 +136,7 @@ def test_if_all_are_unresponsive_the_active_task_is_reported_as_busy(
         answer(Reading(stale=True))
 
 
-def test_a_store_that_cannot_be_read_is_an_error_whatever_standbys_say(
+def test_a_store_that_cannot_be_read_is_an_error_even_if_standbys_have_an_answer(
     coordinator: FakeCoordinator, active: FakeActor
 ) -> None:
     active.failure = QueryFailure.STORE_EXCEPTION

@@ -24,11 +24,11 @@ def test_a_standby_is_on_another_node_than_the_active_task() -> None:
     assert assign_standbys(active, 1, places, {}) == {TASKS[0]: ("stream/3",), TASKS[1]: ("stream/1",)}
 
 
-def test_where_there_is_one_node_it_is_on_another_actor() -> None:
+def test_on_a_single_node_a_standby_is_on_another_actor() -> None:
     assert assign_standbys({TASKS[0]: "stream/1"}, 1, on("a", "a"), {}) == {TASKS[0]: ("stream/2",)}
 
 
-def test_where_there_is_one_actor_there_is_none() -> None:
+def test_with_a_single_actor_there_is_no_standby() -> None:
     assert assign_standbys({TASKS[0]: "stream/1"}, 2, on("a"), {}) == {TASKS[0]: ()}
 
 
@@ -38,7 +38,7 @@ def test_nodes_in_another_zone_go_first() -> None:
     assert assign_standbys({TASKS[0]: "here"}, 2, places, {}) == {TASKS[0]: ("far", "near")}
 
 
-def test_what_is_somewhere_stays_there() -> None:
+def test_a_standby_stays_on_its_actor() -> None:
     places = on("a", "b", "c")
     assert assign_standbys({TASKS[0]: "stream/1"}, 1, places, {TASKS[0]: ["stream/3"]}) == {TASKS[0]: ("stream/3",)}
 
@@ -84,7 +84,7 @@ def test_a_standby_moves_on_to_make_room_for_another() -> None:
     st.lists(st.lists(st.integers(0, 7), max_size=3), min_size=len(TASKS), max_size=len(TASKS)),
     st.lists(st.integers(0, 7), min_size=len(TASKS), max_size=len(TASKS)),
 )
-def test_wherever_standbys_were_they_are_spread_and_stay(
+def test_standbys_are_spread_from_any_placement_and_then_stay(
     nodes: list[str], replicas: int, before: list[list[int]], hosts: list[int]
 ) -> None:
     places = on(*nodes)

@@ -61,7 +61,7 @@ def test_a_state_listener_hears_of_an_error_and_of_nothing_behind_it(app: KafkaS
     assert heard.changes.empty()
 
 
-def test_what_a_state_listener_raises_is_logged_and_it_hears_the_next_change(
+def test_an_error_of_a_state_listener_is_logged_and_it_hears_the_next_change(
     app: KafkaStreams, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     heard = Heard()

@@ -28,7 +28,7 @@ STOPPED = ApplicationStatus("app", ApplicationState.NOT_RUNNING, 1, (), {})
 
 
 class Coordinator:
-    """Answers whatever it is asked with each of ``answers`` in turn."""
+    """Answers each call with the next of ``answers``."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)

@@ -20,7 +20,7 @@ from tests.cluster.test_store_questions import reader as reader
 STRING, DAY = ps.Serdes.string(), timedelta(days=1)
 
 
-def test_every_answer_says_how_far_its_stores_have_come(application: LocalApplication, client: httpx.Client) -> None:
+def test_every_answer_reports_the_position_of_its_stores(application: LocalApplication, client: httpx.Client) -> None:
     for partition in range(PARTITIONS):
         for number in range(partition + 1):
             application.write("in", f"k{partition}", str(number), 1000 + number, partition)
@@ -70,7 +70,7 @@ def test_a_task_is_held_to_its_own_partition_alone(application: LocalApplication
     assert client.get("all/range", params=parameters).status_code == 503
 
 
-def test_what_is_committed_is_held_to_what_is_committed(application: LocalApplication, client: httpx.Client) -> None:
+def test_a_committed_read_waits_for_a_committed_position(application: LocalApplication, client: httpx.Client) -> None:
     application.write("in", "a", "x", 1000, partition=0)
     application.settle()
     parameters: dict[str, str | int] = {"not_older_than": '{"in":{"0":0}}', "wait_ms": 0, "isolation": "committed"}

@@ -402,7 +402,7 @@ def test_a_malformed_position_is_an_error_that_shows_the_form(client: httpx.Clie
     assert 'Not a position, such as {"orders":{"0":17}}' in detail
 
 
-def test_whatever_a_stranger_sends_is_refused_where_it_is_wrong(
+def test_a_wrong_request_is_refused_with_the_parameter_that_is_wrong(
     application: LocalApplication, client: httpx.Client
 ) -> None:
     for path, status, where in WRONG:
@@ -430,7 +430,7 @@ def test_a_view_of_another_kind_is_refused_with_those_that_fit(
             kind.of(builders[name].kind, views_of(builders[name]), StoreQuestions(reader, name, None, 1.0))
 
 
-def test_what_is_no_whole_question_is_refused_with_what_one_is() -> None:
+def test_an_incomplete_query_is_refused_with_the_form_of_a_complete_one() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", STRINGS).to("out", ps.Produced.with_(STRING, STRING))
     app = ps.KafkaStreams(builder.build(), {"application.id": "app"})

@@ -132,7 +132,7 @@ def task_error(cause: Exception) -> RayTaskError:
     ],
     ids=lambda it: type(it).__name__ if isinstance(it, Exception) else "",
 )
-def test_whatever_ends_an_actor_from_outside_is_a_lost_actor_and_only_its_own_words_are_a_failure(
+def test_an_error_of_ray_means_a_lost_actor_and_one_of_the_actor_itself_does_not(
     error: Exception, expected: type[Exception]
 ) -> None:
     class Actor:

@@ -113,7 +113,7 @@ def test_its_time_is_that_of_a_silent_actor_after_the_longest_wait_for_an_empty_
     assert patience_s(config(max_task_idle_ms=-1)) == HUNG_S
 
 
-def test_the_log_says_once_that_a_task_is_stuck_and_once_that_it_continues() -> None:
+def test_the_log_reports_once_that_a_task_is_stuck_and_once_that_it_continues() -> None:
     seconds = iter((0.0, HUNG_S, HUNG_S + 2, HUNG_S + 4, HUNG_S + 6))
     config = StreamsConfig.of({"application.id": "app"})
     with capture_logs() as lines:

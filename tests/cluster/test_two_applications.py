@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE_S, eventually
 
 
 @pytest.mark.long
-def test_an_application_without_a_cpu_says_which_other_one_has_them(word_count: Callable[[], WordCount]) -> None:
+def test_an_application_without_a_cpu_names_the_application_that_has_them(word_count: Callable[[], WordCount]) -> None:
     first, second = word_count(), word_count()
     app = first.app(tasks_per_actor=1)  # an actor for each of its four tasks, on four CPUs
     app.start()

@@ -112,7 +112,7 @@ def test_an_unfit_node_is_tried_at_once_when_the_last_other_node_is_lost() -> No
     assert play.of(KillActor) == [KillActor(waiting.actor_id)]
 
 
-def test_without_another_node_the_application_ends_with_the_error_or_does_what_the_handler_says() -> None:
+def test_without_another_node_the_application_fails_or_the_handler_decides() -> None:
     for resized in (ClusterResized(2), ClusterResized(2, {}, {"a": 2, "head": 0})):
         play = Play()
         bring_up(play, resized, "aa")
@@ -165,7 +165,7 @@ def test_a_disk_that_fails_again_is_tried_ever_more_seldom_and_a_node_that_is_go
         "IO error: Disk quota exceeded: While appending to file: /s/000012.log: Disk quota exceeded",
     ],
 )
-def test_what_rocksdb_reports_of_a_disk_is_known_as_such(text: str) -> None:
+def test_rocksdbs_errors_of_a_disk_are_recognised(text: str) -> None:
     error = translated(Exception(text), "the stores in /s")
     assert isinstance(error, StateStoreDiskError)
     assert is_of_the_disk(error)

@@ -27,7 +27,9 @@ TEXTS = changed(Serdes.string())
         (("n" * 150, ""), "ac02" + "6e" * 150 + "02"),
     ],
 )
-def test_the_last_byte_says_what_there_is(change: tuple[Any, Any], data: str) -> None:
+def test_the_last_byte_encodes_which_of_the_old_and_the_new_value_are_present(
+    change: tuple[Any, Any], data: str
+) -> None:
     assert TEXTS.serialize(change).hex() == data
     assert TEXTS.deserialize(bytes.fromhex(data)) == change
 
@@ -47,7 +49,7 @@ def test_every_change_comes_back(one: str | None, other: str, new_first: bool) -
 
 
 @pytest.mark.parametrize("data", ["6e06", "ff02", "6eff"])
-def test_what_is_no_change_is_refused(data: str) -> None:
+def test_bytes_that_are_no_change_are_refused(data: str) -> None:
     with pytest.raises(SerializationError):
         TEXTS.deserialize(bytes.fromhex(data))
 

@@ -261,7 +261,7 @@ def test_a_path_may_come_as_text() -> None:
 
 
 @pytest.mark.parametrize("key", CALLED_PER_RECORD)
-def test_what_is_called_per_record_may_be_a_function(key: str) -> None:
+def test_a_handler_that_is_called_per_record_may_be_a_function(key: str) -> None:
     def mine(*_: object) -> HandlerResponse:
         return HandlerResponse.RESUME
 
@@ -279,7 +279,7 @@ def test_a_class_in_place_of_its_object_is_refused_before_the_first_bad_record(k
 
 @pytest.mark.parametrize("key", CALLED_PER_RECORD)
 @pytest.mark.parametrize("value", [None, "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler", 1])
-def test_what_cannot_be_called_is_no_handler(key: str, value: object) -> None:
+def test_an_object_that_cannot_be_called_is_no_handler(key: str, value: object) -> None:
     assert refusal(key, value) == f"configuration key {key!r}: something to call is expected (got {value!r})"
 
 
@@ -309,7 +309,7 @@ def test_an_optimisation_that_there_is_not_is_refused_and_those_there_are_named(
 @pytest.mark.parametrize(
     "key", ["security.protocol", "sasl.username", "ssl.ca.location", "enable.ssl.certificate.verification"]
 )
-def test_how_to_come_in_to_kafka_needs_no_prefix_and_each_client_has_it(key: str) -> None:
+def test_security_keys_of_kafka_need_no_prefix_and_reach_each_client(key: str) -> None:
     given = config({key: "this"})
     assert [given.client_entries(prefix) for prefix in PREFIXES] == [{key: "this"}] * 3 + [{}]
     assert given.entries()[key] == "this"

@@ -30,7 +30,7 @@ def test_a_value_of_the_wrong_kind_is_refused_with_the_right_one(key: str, value
 
 
 @pytest.mark.parametrize("given", ["text", ["application.id"], None])
-def test_what_is_no_dict_is_no_configuration(given: Any) -> None:
+def test_a_configuration_that_is_no_dict_is_refused(given: Any) -> None:
     builder = ps.StreamsBuilder()
     builder.stream("x", ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())).to("y")
     with pytest.raises(TypeError, match=r"a configuration is a dict of keys, such as .*, not"):

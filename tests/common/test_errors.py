@@ -1,4 +1,4 @@
-"""Errors say where they happened, and lose nothing on their way from one process to another."""
+"""Errors name the place where they happened, and lose nothing on their way from one process to another."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_message_names_all_that_is_known_of_the_record(place: dict[str, Any]
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
-def test_every_error_says_what_it_is_about_and_is_caught_as_one_of_penstocks(kind: type[StreamsError]) -> None:
+def test_every_error_keeps_its_message_and_is_a_streams_error(kind: type[StreamsError]) -> None:
     assert str(made(kind)).startswith("it failed")
     assert issubclass(kind, StreamsError)
     assert kind.__doc__

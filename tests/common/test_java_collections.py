@@ -38,7 +38,7 @@ def test_the_table_doubles_beyond_three_quarters() -> None:
     assert hash_order(names)[-1] == "q"
 
 
-def test_what_shares_a_slot_keeps_the_order_of_its_addition() -> None:
+def test_keys_that_share_a_slot_keep_the_order_in_which_they_were_added() -> None:
     assert hash_order(["q", "a"]) == ["q", "a"]
     assert hash_order(["a", "q"]) == ["a", "q"]
 

@@ -40,7 +40,7 @@ def outcome(function: Callable[[Any], Any], given: Any) -> Any:
         return f"{type(error).__name__}: {error}"
 
 
-def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
+def test_with_a_compiler_the_compiled_form_is_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     assert (plain_json.write_json is not plain_json._write_json) or compiler is None
 

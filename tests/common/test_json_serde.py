@@ -100,7 +100,7 @@ def test_broken_utf_8_is_refused(data: bytes) -> None:
     "data", [b"", b" ", b"1 2", b"{", b"[1,]", b"{'a':1}", b"{1:2}", b"01", b"+1", b".5", b"nul", b"\xef\xbb\xbf1",
              b'"\x01"', b"/* */1"]
 )  # fmt: skip
-def test_what_is_almost_json_is_refused(data: bytes) -> None:
+def test_bytes_that_are_almost_json_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         JSON.deserialize(data)
 
@@ -170,7 +170,7 @@ PLACES: list[tuple[Callable[[Any], Any], str]] = [
 
 @pytest.mark.parametrize("value", NOT_PLAIN, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize(("wrap", "at"), PLACES)
-def test_what_would_come_back_as_something_else_is_refused_with_place_type_and_the_way_out(
+def test_a_value_that_json_would_change_is_refused_with_its_place_its_type_and_a_remedy(
     wrap: Callable[[Any], Any], at: str, value: Any
 ) -> None:
     with pytest.raises(SerializationError) as refused:

@@ -116,7 +116,7 @@ def test_the_format_of_a_program_that_configures_structlog_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("unconfigured")
-def test_in_an_actor_each_line_says_which_and_of_which_application(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_log_line_of_an_actor_names_the_actor_and_its_application(capsys: pytest.CaptureFixture[str]) -> None:
     use_format("json")
     identify("word-count", "stream/1")
     logger("penstock.here").info("one")

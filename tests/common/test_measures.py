@@ -67,7 +67,7 @@ def test_a_latency_is_in_the_bucket_whose_end_it_is_not_above(latency_ms: int, b
     assert sent.latency.total_ms == max(0, latency_ms)
 
 
-def test_what_is_above_all_ends_has_a_bucket_of_its_own() -> None:
+def test_a_latency_above_all_bounds_has_a_bucket_of_its_own() -> None:
     counts = LatencyCounts()
     counts.add(10**12)
     assert counts.take(1, 0).latency.counts == (0,) * len(LATENCY_BOUNDS_MS) + (1,)

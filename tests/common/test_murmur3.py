@@ -27,7 +27,7 @@ def test_the_hash_is_kafka_streams(text: str) -> None:
     assert murmur3_128(text.encode()).hex() == VECTORS[text]
 
 
-def test_where_there_is_a_compiler_the_compiled_hashes_are_in_use() -> None:
+def test_with_a_compiler_the_compiled_hashes_are_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     assert (murmur3.murmur3_128 is not murmur3._murmur3_128 and murmur2.murmur2 is not murmur2._murmur2) or not compiler
 

@@ -25,7 +25,7 @@ def test_a_position_is_a_value() -> None:
     assert repr(AB) == "Position({'a': {0: 5, 1: 7}, 'b': {0: 1}})"
 
 
-def test_what_is_set_is_set_in_another_one() -> None:
+def test_setting_a_component_returns_another_position() -> None:
     assert AB.with_component("a", 0, 3).get_partition_positions("a") == {0: 3, 1: 7}
     assert AB.get_partition_positions("a") == {0: 5, 1: 7}
     assert NOWHERE.with_component("a", 0, 3) == Position.from_map({"a": {0: 3}})
@@ -60,6 +60,6 @@ def test_a_position_is_read_from_the_json_of_an_answer() -> None:
         {"a": {"0": True}}, {"a": {"0": 1.0}}, {"a": {"0": "1"}}, {"a": {0: 1}},
     ],
 )  # fmt: skip
-def test_whatever_else_is_no_position(wrong: object) -> None:
+def test_any_other_object_is_no_position(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"a position is|offsets stand by|is no partition|is no offset|has no name"):
         Position.from_json(wrong)

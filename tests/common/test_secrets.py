@@ -33,7 +33,7 @@ def test_a_secret_is_one_for_every_client(key: str, prefix: str) -> None:
         "sasl.oauthbearer.assertion.private.key.file.location", "consumer.fetch.max.bytes", "application.id",
     ],
 )  # fmt: skip
-def test_what_is_none_is_shown(key: str) -> None:
+def test_a_value_that_is_no_secret_is_shown(key: str) -> None:
     assert not is_secret(key)
     assert shown_value(key, "x") == "'x'"
 
@@ -51,6 +51,6 @@ def test_entries_hide_their_secrets_and_are_a_dict_in_all_else() -> None:
     assert (copy, type(copy)) == (entries, Entries)
 
 
-def test_what_others_say_is_shown_without_the_secrets_in_it() -> None:
+def test_texts_of_others_are_shown_without_the_secrets_in_them() -> None:
     entries = {"sasl.password": "abc", "ssl.key.password": "abcdef", "sasl.username": "alice", "ssl.key.pem": ""}
     assert without_secrets("alice: abcdef, abc", entries) == "alice: ****, ****"

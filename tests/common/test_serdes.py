@@ -243,7 +243,7 @@ def test_a_serde_is_called_as_it_is_named(serde: str) -> None:
 
 @pytest.mark.parametrize("serde", sorted(BUILT_IN))
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_what_comes_with_penstock_travels_by_name_and_stays_itself(serde: str, protocol: int) -> None:
+def test_the_serdes_of_penstock_are_pickled_by_name_and_stay_the_same_objects(serde: str, protocol: int) -> None:
     assert pickle.loads(pickle.dumps(BUILT_IN[serde], protocol)) is BUILT_IN[serde]
 
 

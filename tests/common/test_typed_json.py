@@ -1,4 +1,4 @@
-"""``Serdes.json(Type)``: what is read is of the type, and what is written can be read again."""
+"""``Serdes.json(Type)``: values that are read are of the type, and values that are written can be read again."""
 
 from __future__ import annotations
 

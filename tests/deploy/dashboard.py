@@ -1,4 +1,4 @@
-"""``deploy/grafana-dashboard.json``: what its expressions ask for, and what a scrape must have for that."""
+"""``deploy/grafana-dashboard.json``: the metrics and labels in its expressions, and those that a scrape has."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def test_an_application_that_was_stopped_is_no_alarm() -> None:
 
 
 def test_through_rays_endpoint_the_same_rules_hold_with_a_prefix() -> None:
-    """Each metric is found by its prefix, as the file says, and nothing else begins with it."""
+    """Each metric is found by its prefix, as the file describes, and nothing else begins with it."""
     rewritten = [re.sub(r"\bkafka_", "ray_kafka_", rule["expr"]) for rule in RULES.values()]
     before = [metrics_of(promql.parse(rule["expr"])) for rule in RULES.values()]
     assert [metrics_of(promql.parse(text)) for text in rewritten] == [

@@ -113,7 +113,7 @@ def test_the_ray_cluster_has_the_ray_of_the_image_and_no_cpus_on_the_head() -> N
     assert len({PODS[name]["containers"][0]["image"] for name in ("head", workers["groupName"])}) == 1
 
 
-def test_what_the_documentation_names_is_there() -> None:
+def test_the_files_that_the_documentation_names_exist() -> None:
     for name in ("Dockerfile", "kubernetes.yaml", "kuberay.yaml"):
         assert f"deploy/{name}" in DOCS
         assert (REPOSITORY / "deploy" / name).is_file()

@@ -65,7 +65,7 @@ def test_a_misspelt_one_would_be_found(scrape: str, was: str, now: str, found: s
     assert any(found in each for each in missing_from(scrape, board)), missing_from(scrape, board)
 
 
-def test_what_goes_through_rays_endpoint_has_the_same_names_with_ray_before_them(status: ApplicationStatus) -> None:
+def test_metrics_of_rays_endpoint_have_the_same_names_with_the_prefix_ray(status: ApplicationStatus) -> None:
     lines: list[str] = []
 
     class Printed:

@@ -1,4 +1,4 @@
-"""One story on a Ray cluster of several nodes: ``python -m tests.elastic BROKER FOLDER``. It says what it sees.
+"""One story on a Ray cluster of several nodes: ``python -m tests.elastic BROKER FOLDER``. It prints each step.
 
 In a process of its own: Ray knows one cluster per process.
 """

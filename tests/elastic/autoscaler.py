@@ -1,7 +1,7 @@
 """Ray's own autoscaler with its local fake nodes: ``python -m tests.elastic.autoscaler``, about two minutes.
 
-Stream actors that wait make it add nodes; when they are needed no more, nodes are drained and let go. Each fake node is
-a real raylet on this machine. Not among the tests: it is Ray's autoscaler that takes most of the time.
+Stream actors that wait make it add nodes; when they are no longer needed, nodes are drained and removed. Each fake
+node is a real raylet on this machine. Not among the tests: it is Ray's autoscaler that takes most of the time.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
 def counting(
     kafka: Kafka, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None
 ) -> Iterator[Callable[..., Counting]]:
-    """Makes applications that run; whatever is left of them at the end of the row is ended."""
+    """Makes running applications, and ends those that are left at the end of the row."""
     from penstock.cluster.client.control import end_actors
     from penstock.cluster.ray_cluster.named_actors import find_coordinator
 

@@ -47,7 +47,7 @@ def played(folder: Path, guarantee: str, jumps_ms: random.Random | None) -> list
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.parametrize("seed", range(3))
-def test_row_29_results_by_event_time_are_the_same_whatever_the_clock_says(
+def test_row_29_results_by_event_time_do_not_depend_on_the_wall_clock(
     tmp_path: Path, guarantee: str, seed: int
 ) -> None:
     steady = played(tmp_path / "steady", guarantee, None)

@@ -143,7 +143,9 @@ def test_row_22_the_broker_forgets_a_producer_that_has_written_nothing_for_long(
             it.app.close()
 
 
-def test_row_22_offsets_that_are_gone_are_read_from_where_the_source_says(kafka: Kafka, counting: MakeCounting) -> None:
+def test_row_22_a_source_whose_committed_offsets_are_gone_is_read_by_its_reset_policy(
+    kafka: Kafka, counting: MakeCounting
+) -> None:
     it = counting()
     it.send(400)
     it.all_is_counted_once()

@@ -26,7 +26,7 @@ def test_a_test_belongs_to_the_row_in_its_name_and_to_that_of_its_parameters_whe
     )
 
 
-def test_what_the_page_names_of_other_folders_is_there() -> None:
+def test_the_tests_of_other_folders_that_the_page_names_exist() -> None:
     named = named_by_the_page(r"`(tests/[^`]+)`")
     assert len(named) > 15
     for _, test in named:

@@ -1,4 +1,4 @@
-"""``python -m tests.kafka.outage_programs member|questions ADDRESS GROUP TOPIC``: what lives through outages.
+"""``python -m tests.kafka.outage_programs member|questions ADDRESS GROUP TOPIC``: clients that live through outages.
 
 In a process of its own, since a fault of librdkafka ends the whole process. It works until its standard input ends.
 """

@@ -1,4 +1,4 @@
-"""Clients outlive a restart of their broker: what was true before is asked again."""
+"""Clients outlive a restart of their broker: they ask again for all that they knew."""
 
 from __future__ import annotations
 

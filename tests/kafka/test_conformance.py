@@ -233,7 +233,7 @@ def test_a_mark_is_reached_when_all_that_was_sent_before_is_acknowledged(rig: Ri
         assert mark.ends() == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 1}
 
 
-def test_what_is_sent_after_a_mark_does_not_move_its_end(rig: Rig, eventually: Eventually) -> None:
+def test_records_sent_after_a_mark_do_not_move_its_end(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
     with closing(rig.clients.producer()) as producer:
@@ -261,7 +261,9 @@ def test_a_record_whose_partition_the_client_chooses_is_waited_for_and_reports_n
     assert sum(ends.values()) == 30
 
 
-def test_what_others_write_behind_the_last_record_is_not_part_of_the_end(rig: Rig, eventually: Eventually) -> None:
+def test_records_that_others_write_behind_the_last_record_are_not_part_of_the_end(
+    rig: Rig, eventually: Eventually
+) -> None:
     topic = rig.topic()
     tp = TopicPartition(topic, 0)
     with closing(rig.clients.producer()) as producer:
@@ -313,7 +315,7 @@ def test_the_settings_of_topics_are_reported(rig: Rig) -> None:
     assert admin.topic_configs([]) == {}
 
 
-def test_how_long_compacted_topics_keep_deletions_is_reported_and_others_are_left_out(rig: Rig) -> None:
+def test_the_delete_retention_of_compacted_topics_is_reported_and_other_topics_are_left_out(rig: Rig) -> None:
     short = rig.topic(cleanup_policy="compact", delete_retention_ms="1234")
     usual = rig.topic(cleanup_policy="compact,delete")
     plain = rig.topic(cleanup_policy="delete")

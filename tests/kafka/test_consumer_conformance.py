@@ -1,4 +1,4 @@
-"""The fake consumer and the real one pass the same tests: where they read, how far they are, where partitions end."""
+"""The fake consumer and the real one pass the same tests: of positions, progress, and the ends of partitions."""
 
 from __future__ import annotations
 

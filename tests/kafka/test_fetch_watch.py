@@ -118,7 +118,7 @@ def test_an_operation_that_is_never_answered_keeps_nobody_waiting_for_each_of_it
     assert ends._client is None, "next time another one asks"
 
 
-def test_a_broker_may_keep_a_fetch_waiting_as_long_as_the_user_says() -> None:
+def test_a_broker_may_keep_a_fetch_waiting_as_long_as_the_user_configures() -> None:
     with closing(ConfluentConsumer("127.0.0.1:1", "group", {"fetch.wait.max.ms": "60000"})) as consumer:
         found = looks(consumer._watch, *((n * N, 5, 9) for n in range(9)))
     assert found == [[]] * 8 + [[Stall(TP, 5, 9, 7 * N)]]
@@ -171,7 +171,7 @@ def test_a_standby_that_catches_up_over_a_busy_line_is_left_alone_before_long(
     assert got >= least, case
 
 
-def test_what_was_moved_by_something_else_than_records_is_looked_at_again() -> None:
+def test_a_partition_that_something_else_than_records_moved_is_looked_at_again() -> None:
     watch = FetchWatch()
     looks(watch, (0, 5, 9), (N, 5, 9))
     watch.forget([TP])

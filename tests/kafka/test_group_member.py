@@ -154,7 +154,7 @@ class Clock:
 
 
 class Group:
-    """Makes the member join and lose its session when the test says so."""
+    """Makes the member join and lose its session when the test calls for it."""
 
     def subscribe(self, topics: list[str], **on: Callable[[Group, list[object]], None]) -> None:
         self.on = on

@@ -44,7 +44,7 @@ def clients(**entries: object) -> ConfluentClients:
 @pytest.mark.parametrize(
     "key", ["consumer__group__id", "consumer__enable__auto__commit", "producer__acks", "producer__enable__idempotence"]
 )
-def test_what_penstock_must_set_itself_cannot_be_set(key: str) -> None:
+def test_keys_that_penstock_must_set_itself_cannot_be_set(key: str) -> None:
     with pytest.raises(ConfigError, match=key.replace("__", ".")):
         clients(**{key: "x"})
 
@@ -254,7 +254,7 @@ def test_a_mistyped_security_setting_names_the_nearest_and_no_secret() -> None:
     assert "Invalid value" in message
 
 
-def test_librdkafkas_refusal_of_a_secret_does_not_say_it() -> None:
+def test_librdkafkas_refusal_of_a_secret_does_not_show_the_secret() -> None:
     message = refusal("sasl.oauthbearer.assertion.algorithm", "secret-of-alice")
     assert message.endswith("(got ****)")
     assert "secret-of-alice" not in message
@@ -307,13 +307,13 @@ def test_a_client_that_never_answers_whether_a_broker_does_holds_nobody_up_for_t
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE | MISSING_TOPIC | UNREACHABLE))
-def test_what_passes_by_itself_may_be_tried_again(code: int) -> None:
+def test_temporary_errors_may_be_retried(code: int) -> None:
     error = as_streams_error(KafkaException(KafkaError(code)), "do this", "b:1")
     assert isinstance(error, BrokerUnreachableError)
     assert str(error).startswith("cannot do this: ")
 
 
-def test_what_a_leader_change_brings_is_among_it() -> None:
+def test_errors_of_a_leader_change_may_be_retried() -> None:
     assert {
         KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.KAFKA_STORAGE_ERROR, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._DESTROY_BROKER,

@@ -112,7 +112,9 @@ def test_an_old_answer_does_not_count_however_late_it_is_looked_at(clock: Clock)
     assert ends.end(TP, 14) == 12
 
 
-def test_what_has_no_answer_is_asked_by_a_new_client(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_without_an_answer_is_asked_again_by_a_new_client(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ends, broker = opened()
     other = TopicPartition("t", 1)
     assert ends.end(TP, 9) is ends.end(other, 9) is None

@@ -73,7 +73,7 @@ def test_two_members_share_by_range_and_topics_are_co_assigned(rig: Rig, eventua
         static_member.member.close()
 
 
-def test_what_a_member_commits_before_the_group_assigns_again_counts(rig: Rig, eventually: Eventually) -> None:
+def test_offsets_that_a_member_commits_before_the_group_assigns_again_count(rig: Rig, eventually: Eventually) -> None:
     topic = rig.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     before = StaticMember(rig, "one", topic)

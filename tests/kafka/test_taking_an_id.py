@@ -56,7 +56,7 @@ def test_it_asks_no_more_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
     assert client.answers == [ENDING]
 
 
-def test_what_is_refused_for_good_is_not_asked_again() -> None:
+def test_a_final_refusal_is_not_retried() -> None:
     client = Librdkafka(NOT_ALLOWED)
     with pytest.raises(StreamsError, match="not allowed"):
         Transactions(client, "broker", {"transactional.id": "id", "transaction.timeout.ms": 10_000}).init().result(10)

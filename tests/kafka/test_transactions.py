@@ -98,7 +98,7 @@ def reader(rig: Rig) -> Iterator[Callable[[str], Reader]]:
         each.consumer.close()
 
 
-def test_what_is_sent_is_seen_when_it_is_committed(
+def test_sent_records_are_visible_once_they_are_committed(
     rig: Rig, eventually: Eventually, reader: Callable[[str], Reader]
 ) -> None:
     topic = rig.topic()
@@ -116,7 +116,7 @@ def test_what_is_sent_is_seen_when_it_is_committed(
     assert it.offsets == [0, 2], "each transaction ends with a marker"
 
 
-def test_what_is_aborted_is_never_seen_and_the_next_transaction_counts(
+def test_aborted_records_are_never_visible_and_the_next_transaction_counts(
     rig: Rig, eventually: Eventually, reader: Callable[[str], Reader]
 ) -> None:
     topic = rig.topic()
@@ -243,7 +243,9 @@ def test_a_record_that_the_broker_refuses_is_the_record_s_fault_and_what_was_sen
         (KafkaError.INVALID_TRANSACTION_TIMEOUT, "lower producer.transaction.timeout.ms"),
     ],
 )
-def test_an_id_that_is_refused_for_good_says_what_to_do_and_is_not_tried_again(code: int, advice: str) -> None:
+def test_an_id_that_is_refused_for_good_is_an_error_that_names_the_remedy_and_is_not_retried(
+    code: int, advice: str
+) -> None:
     class Refusing:
         def init_transactions(self, timeout_s: float) -> None:
             raise KafkaException(KafkaError(code, "not for you", fatal=True))

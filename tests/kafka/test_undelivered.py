@@ -92,7 +92,7 @@ def check(reported: UndeliveredError, producer: RecordProducer) -> None:
     assert producer.mark().delivered()
 
 
-def test_what_is_sent_right_after_giving_up_is_not_given_up_too(rig: Rig) -> None:
+def test_records_sent_right_after_giving_up_are_not_given_up(rig: Rig) -> None:
     topic = rig.topic()
     with closing(rig.clients.producer()) as producer:
         for each in range(20):

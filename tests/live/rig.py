@@ -151,7 +151,7 @@ class LiveBunch:
         return {name: dict(self.app.store(name).all()) for name in self.bunch.stores}
 
     def close(self) -> None:
-        """End whatever runs, and delete the topics."""
+        """End the applications that run, and delete the topics."""
         end_actors(self.application_id, find_coordinator(self.application_id))
         self._admin.delete_topics(self.bunch.topics | self.internal_topics())
         self._producer.close()

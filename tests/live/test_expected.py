@@ -87,7 +87,7 @@ def test_an_idle_case_closes_what_is_open_after_each_half() -> None:
         assert 3 <= first <= whole // 2, case["name"]
 
 
-def test_what_shows_the_wall_clock_is_left_out_with_the_reason() -> None:
+def test_cases_that_show_the_wall_clock_are_left_out_with_the_reason() -> None:
     by_hand = {case["name"]: excluded(case) for case in of_shapes(corpus.FILES)["by_hand"]}
     reasons = Counter(by_hand.values())
     assert reasons["punctuates by the wall clock"] == 3

@@ -25,7 +25,7 @@ def asked(case: Case) -> Case:
 def differing(expected: Case, actual: Case) -> list[str]:
     """Returns the fields in which two answers differ: only ``refused`` if one side refused to play, the other not.
 
-    Two refusals are equal whatever their words.
+    Two refusals are equal even if their words differ.
     """
     if "error" in expected or "error" in actual:
         return [] if "error" in expected and "error" in actual else [REFUSED]

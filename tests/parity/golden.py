@@ -42,7 +42,7 @@ def main(
     kafka_streams: Annotated[str, typer.Option(help="The version of Kafka Streams to play on.")] = KAFKA_VERSION,
     write: Annotated[bool, typer.Option("--write", help="Replace the files that changed.")] = False,
 ) -> None:
-    """Play the corpus on Kafka Streams and say what changed; exit 1 if something did and was not written."""
+    """Play the corpus on Kafka Streams and print what changed; exit with 1 if something did and was not written."""
     left_unwritten = False
     with KafkaStreams(kafka_streams) as oracle:
         typer.echo(f"Kafka Streams {kafka_streams}")

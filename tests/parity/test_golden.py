@@ -43,7 +43,7 @@ def test_changes_are_counted_by_field_and_named_up_to_a_number() -> None:
     assert len(message) == 22
 
 
-def test_what_is_written_is_read_again_and_is_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_written_cases_are_read_back_and_have_the_same_bytes_each_time(tmp_path: Path) -> None:
     cases = corpus.read("more.jsonl.gz")
     for name in ("all.jsonl.gz", "all.jsonl"):
         file = tmp_path / name
@@ -55,7 +55,7 @@ def test_what_is_written_is_read_again_and_is_the_same_bytes_each_time(tmp_path:
 
 
 @pytest.mark.parametrize("command", ["golden", "fuzz"])
-def test_without_a_jdk_a_sentence_says_what_is_needed(command: str, tmp_path: Path) -> None:
+def test_without_a_jdk_one_sentence_names_the_version_that_is_needed(command: str, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-m", f"tests.parity.{command}"], capture_output=True, text=True, env=environment, check=False

@@ -96,7 +96,7 @@ def test_a_difference_from_the_model_is_kept_in_no_file_and_a_request_for_that_i
         main(seconds=0, seed=SEED, model=True, keep=True)
 
 
-def test_what_penstock_refuses_is_a_difference() -> None:
+def test_a_case_that_penstock_refuses_is_a_difference() -> None:
     case = {**CASES[0], "topology": [*CASES[0]["topology"], {"op": "teleport", "in": "n1", "id": "n99"}]}
     with pytest.raises(AttributeError):
         differing_from_model(case, WAYS[0])  # the model knows no more

@@ -76,7 +76,9 @@ def answers() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("number", range(len(UNPLAYABLE)), ids=UNPLAYABLE.keys())
-def test_what_cannot_be_played_is_answered_by_its_name_and_an_error(answers: list[dict[str, Any]], number: int) -> None:
+def test_a_case_that_cannot_be_played_is_answered_with_its_name_and_an_error(
+    answers: list[dict[str, Any]], number: int
+) -> None:
     _, name, message = list(UNPLAYABLE.values())[number]
     answer = answers[2 * number]
     assert answer.keys() == {"name", "error"}

@@ -1,9 +1,9 @@
 """Scenarios by the table: every kind of join, window and suppression, each over the same few inputs.
 
-The inputs were chosen for what the joins, windows and suppressions of Kafka Streams decide by: sides that come in turn,
+The inputs cover the cases that joins, windows and suppressions of Kafka Streams distinguish: sides that come in turn,
 deletions of what is there and of what is not, times that fall, equal times, null keys, gaps just as long as the window.
-What is expected is what Kafka Streams 4.3.1 made of each (``make golden`` asks it again), after every record and in
-every field.
+The expected results are those of Kafka Streams 4.3.1 (``make golden`` asks it again), after every record and in every
+field.
 """
 
 from __future__ import annotations

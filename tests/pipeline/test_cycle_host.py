@@ -152,7 +152,7 @@ def test_the_tasks_report_what_they_read_and_what_to_commit() -> None:
     assert inner == {internal_topic("app", name) for name in topology.repartition_topics}
 
 
-def test_what_leaves_the_cycle_says_which_of_its_tasks_wrote_it() -> None:
+def test_records_that_leave_the_cycle_name_the_task_that_wrote_them() -> None:
     topology = foreign_key_join(counted=True)
     rows = history(random.Random(1), ("left", "right"), 200)
     results = output(host(topology).run(batches(rows, 50)))

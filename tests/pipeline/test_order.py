@@ -77,7 +77,7 @@ def both_ways(table: Callable[[str], Table]) -> None:
         (both_ways, [{"left", "right"}]),
     ],
 )
-def test_what_a_join_by_foreign_key_ties_together_is_one_stage(
+def test_subtopologies_that_a_foreign_key_join_ties_together_are_one_stage(
     program: Callable[[Callable[[str], Table]], None], stages: list[set[str]]
 ) -> None:
     builder = ps.StreamsBuilder()

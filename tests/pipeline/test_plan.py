@@ -23,7 +23,7 @@ def counted_by_value() -> ps.Topology:
     return builder.build()
 
 
-def test_a_stage_says_which_repartition_topics_it_reads_and_which_it_writes() -> None:
+def test_a_stage_lists_the_repartition_topics_that_it_reads_and_those_that_it_writes() -> None:
     topology, clients = counted_by_value(), FakeClients("app")
     config = StreamsConfig.of({"application.id": "app", "default.key.serde": STRING, "default.value.serde": STRING})
     admin = clients.admin()

@@ -189,7 +189,7 @@ def test_deletions_are_kept_for_a_changelog_only_if_it_had_something(
     assert Watched.most <= (3000 if there else 500)
 
 
-def test_what_a_failed_backfill_wrote_is_written_over_by_what_holds_without_it() -> None:
+def test_rows_that_a_failed_backfill_wrote_are_overwritten_by_the_rows_that_hold_without_it() -> None:
     rows = [
         restore(0, "latest", 0, "kept", b"true", 5),
         restore(0, "latest", 1, "kept", b"abandoned", 7, abandoned=1),

@@ -31,13 +31,13 @@ def program() -> StreamsBuilder:
     return builder
 
 
-def test_what_came_too_late_for_the_table_does_not_come_to_life() -> None:
+def test_records_that_came_too_late_for_the_table_do_not_appear_in_it() -> None:
     rows = [process(0, "table", 0, "k1", "v", 500), process(0, "table", 1, "k2", "too late", 100)]
     written = output(host(program().build()).run(batches(rows, 7)))[CHANGELOG]
     assert [(row["key"], row["value"], row["timestamp"]) for row in written] == [(b"k1", b"v", 500)]
 
 
-def test_what_was_deleted_and_is_forgotten_stays_deleted() -> None:
+def test_a_key_that_was_deleted_and_forgotten_stays_deleted() -> None:
     first = [("k", "v", 5)]
     # The deletion expires before the backfill ends, and the last record of the key is one that comes too late.
     second = [("k", None, 10), ("other", "w", 1000), ("k", "too late", 20)]
@@ -102,7 +102,7 @@ def test_a_second_backfill_writes_over_what_the_first_one_has_left(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_what_a_backfill_writes_restores_to_what_the_live_application_would_hold(seed: int) -> None:
+def test_the_output_of_a_backfill_restores_to_the_state_of_the_live_application(seed: int) -> None:
     rng, now = random.Random(seed), 0
     records = []
     for offset in range(rng.choice((1, 30, 300))):

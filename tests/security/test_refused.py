@@ -33,7 +33,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("place", "wrong", "advice"), REFUSED)
-def test_wrong_credentials_are_an_error_within_seconds_that_says_what_to_do(
+def test_wrong_credentials_are_an_error_within_seconds_that_names_the_remedy(
     place: str, wrong: dict[str, Any], advice: str, secured: SecuredBroker
 ) -> None:
     demands = getattr(secured, place)

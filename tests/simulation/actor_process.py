@@ -24,7 +24,7 @@ from penstock.actors.process.belonging import Belonging
 from penstock.actors.process.process_watch import LOOK_EVERY_S
 from penstock.actors.process.stream_actor import _LOOK_AT_LEASE_EACH_S, StreamActor
 from penstock.common.errors import StreamsError
-from tests.cluster.simulated_world import QUIET
+from tests.cluster.simulated_application import QUIET
 from tests.simulation.simulated_kafka import SimulatedClients
 from tests.simulation.simulated_ray import RemoteCoordinator
 

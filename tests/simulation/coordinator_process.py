@@ -27,7 +27,7 @@ from penstock.cluster.watchers.drain_watch import DrainWatch
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets
 from penstock.kafka.internal_topics.purger import Purger
-from tests.cluster.simulated_world import QUIET
+from tests.cluster.simulated_application import QUIET
 from tests.simulation.actor_process import ActorProcess
 from tests.simulation.simulated_group import Member
 from tests.simulation.simulated_kafka import SimulatedClients

@@ -144,8 +144,8 @@ def ask_for_a_commit_to_take_an_id(plant: Plant) -> None:
     plant(ExactlyOnce, "_refuse_if_expelled", hear)
 
 
-def end_whoever_waits_for_a_broker(plant: Plant) -> None:
-    """An assignment that takes long is overdue, whatever the actor waits for."""
+def end_actors_that_wait_for_a_broker(plant: Plant) -> None:
+    """Makes an assignment that takes long overdue, even if the actor waits for a broker."""
     reported = OverdueOrders.reported
     plant(OverdueOrders, "reported", lambda self, status: reported(self, replace(status, waits=False)))
 
@@ -236,7 +236,7 @@ MISTAKES: dict[str, Mistake] = {
         Mistake(hold_no_standby_back, _at_least_once_with_standbys),
         Mistake(forget_what_a_standby_must_read_again, _at_least_once_with_standbys),
         Mistake(ask_for_a_commit_to_take_an_id, _exactly_once),
-        Mistake(end_whoever_waits_for_a_broker),
+        Mistake(end_actors_that_wait_for_a_broker),
         Mistake(write_without_a_lease, _ghosts_without_fences),
         Mistake(give_away_what_a_lost_actor_may_write, _ghosts_without_fences),
         Mistake(go_back_while_a_commit_is_under_way, choice=BESIDE_A_COMMIT),

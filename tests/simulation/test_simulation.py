@@ -35,7 +35,7 @@ def without_log_lines() -> Iterator[None]:
     structlog.configure(**before)
 
 
-def test_whatever_happens_results_are_those_of_one_task_host_without_faults() -> None:
+def test_results_are_those_of_one_task_host_without_faults() -> None:
     """Plays in a process whose sets have one order, so that the seeds are the same runs each time."""
     command = [sys.executable, "-m", "tests.simulation", "--seed", "0", "--seeds", "6", "--seconds", "1000"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}

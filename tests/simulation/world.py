@@ -93,7 +93,7 @@ class Cluster:
         return self.living()
 
     def choose_node(self, wanted: str = "") -> str:
-        """Returns a node as Ray spreads actors: the wanted one if it is there, else one with few actors."""
+        """Chooses a node as Ray does: the wanted one if it exists, else one with few actors."""
         open_nodes = [node for node in self.nodes if node not in self.draining] or self.nodes
         if wanted in open_nodes:
             return wanted

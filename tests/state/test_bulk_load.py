@@ -45,7 +45,7 @@ def write(load: BulkLoad, offset: int) -> None:
         pass
 
 
-def test_what_is_gathered_is_written_at_once_over_what_was_there(stores: RocksDBTaskStores) -> None:
+def test_gathered_rows_are_written_at_once_over_the_earlier_ones(stores: RocksDBTaskStores) -> None:
     batch = stores.new_batch()
     for key in (b"a", b"b", b"c", b"x1", b"x2"):
         batch.put(NAME, key, b"old")
@@ -145,7 +145,7 @@ def restored(builder: AnyStoreBuilder, path: Path, gathered: bool) -> dict[bytes
     return found
 
 
-def test_what_has_expired_before_it_was_written_is_not_in_the_rows(tmp_path: Path) -> None:
+def test_rows_that_expired_before_they_were_written_are_not_in_the_store(tmp_path: Path) -> None:
     builder = WindowStoreBuilder(NAME, *STRINGS, retention_ms=60_000, window_size_ms=10, by_time=True)
     expected = restored(builder, tmp_path / "batches", gathered=False)
     assert len(expected) == 2 * 2 + 1, "a row and its place in the order of time, of two records, and the progress"

@@ -65,7 +65,7 @@ class Rig:
         return rig
 
 
-def test_what_waits_leaves_in_the_order_of_times_and_then_of_the_bytes_of_keys() -> None:
+def test_waiting_updates_leave_in_the_order_of_their_times_and_then_of_the_bytes_of_their_keys() -> None:
     rig = Rig()
     for key, time in (("b", 5), ("ä", 5), ("a", 7), ("B", 5), ("c", 1)):
         rig.put(key, time, "x")
@@ -81,7 +81,7 @@ def test_a_later_update_changes_the_value_and_not_the_time() -> None:
     assert rig.take_all() == [(5, "a", "2"), (6, "b", "1")]
 
 
-def test_what_was_there_before_the_first_update_is_kept() -> None:
+def test_the_value_before_the_first_update_is_kept() -> None:
     rig = Rig()
     rig.put("a", 5, "1", old="0")
     rig.put("a", 6, "2", old="1")
@@ -107,7 +107,7 @@ def test_a_commit_writes_what_has_changed_since_the_last_one_once_per_key() -> N
     assert not rig.buffer.has_changes
 
 
-def test_what_comes_after_the_freeze_is_of_the_next_commit() -> None:
+def test_updates_after_the_freeze_belong_to_the_next_commit() -> None:
     rig = Rig()
     rig.put("a", 5, "1")
     rig.put("b", 6, "1")
@@ -276,6 +276,6 @@ def test_the_bytes_of_all_that_waits_are_kept_up() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"short", b"\xff" * 40])
-def test_what_is_no_update_is_refused_in_words(data: bytes) -> None:
+def test_bytes_that_are_no_update_are_refused_in_words(data: bytes) -> None:
     with pytest.raises(ps.StateStoreError, match="no update of Kafka Streams"):
         CODEC.decode(data)

@@ -44,7 +44,9 @@ def without_deletions(model: Model) -> Model:
 
 @pytest.mark.parametrize("caching", [True, False])
 @pytest.mark.parametrize("seed", range(10))
-def test_whatever_is_done_between_the_steps(stores: TaskStores, seed: int, caching: bool) -> None:
+def test_updates_and_lookups_between_the_steps_of_a_flush_leave_its_snapshot_as_it_was(
+    stores: TaskStores, seed: int, caching: bool
+) -> None:
     print(f"seed {seed}")
     random, logged = Random(seed), []  # type: ignore[var-annotated]
     buffer = a_buffer(stores, caching, logged)
@@ -95,7 +97,7 @@ def test_whatever_is_done_between_the_steps(stores: TaskStores, seed: int, cachi
     stores.close()
 
 
-def test_what_was_not_frozen_is_not_flushed_with_what_was(stores: TaskStores) -> None:
+def test_only_frozen_updates_are_flushed(stores: TaskStores) -> None:
     logged: list[tuple[bytes, str | None]] = []
     buffer = a_buffer(stores, True, logged)
     buffer.put(b"a", "1", 1, None)

@@ -19,7 +19,7 @@ Rows = dict[bytes, bytes | None]
 Range = tuple[bytes, bytes]
 
 
-def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
+def test_with_a_compiler_the_compiled_form_is_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     assert FORMS[0] is not FORMS[1] or not compiler
 
@@ -88,7 +88,7 @@ def test_decreasing_portions_never_make_too_many_runs() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_they_take_grows_with_the_rows(form: Any) -> None:
+def test_their_memory_grows_with_the_rows(form: Any) -> None:
     gathered = form()
     assert gathered.resident_bytes == 0
     gathered.add({b"key-%d" % number: bytes(100) for number in range(1000)})

@@ -141,7 +141,7 @@ def test_records_leave_by_time_then_by_key_then_as_they_came(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("unfinished_backfill", [True, False])
-def test_what_an_unfinished_backfill_put_is_gone_and_what_left_behind_the_commit_waits(
+def test_rows_of_an_unfinished_backfill_are_gone_and_rows_left_behind_the_commit_wait(
     unfinished_backfill: bool,
 ) -> None:
     logged: list[Any] = []

@@ -12,7 +12,7 @@ from tests.state.contexts import a_buffer
 
 
 class TestKeepFlushed:
-    def test_what_is_flushed_is_kept_while_memory_is_not_full(self) -> None:
+    def test_flushed_entries_are_kept_while_memory_is_not_full(self) -> None:
         keep = KeepFlushed()
         assert all(keep.begin_flush(misses=1000 * n, updates=1000 * n) for n in range(50))
 
@@ -71,7 +71,7 @@ def test_a_buffer_whose_keys_do_not_come_again_keeps_none_when_memory_was_full()
     assert kept[0] == 18
 
 
-def test_what_is_flushed_and_not_kept_counts_until_it_is_written() -> None:
+def test_flushed_entries_that_are_not_kept_count_until_they_are_written() -> None:
     builder: AnyStoreBuilder = TimestampedKeyValueStoreBuilder("store", Serdes.string(), Serdes.long())
     stores = InMemoryTaskStores([builder])
     buffer = a_buffer(stores.store("store"), Serdes.long(), caching=True)

@@ -25,7 +25,7 @@ FORMS: list[Any] = [kept_rows.KeptRows, kept_rows._KeptRows]
 UNKNOWN = object()
 
 
-def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
+def test_with_a_compiler_the_compiled_form_is_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     assert FORMS[0] is not FORMS[1] or not compiler
 
@@ -120,7 +120,7 @@ def test_the_compiled_form_keeps_what_was_used_since_rows_were_dropped_last() ->
 
 
 class Store:
-    """A buffer over rows in memory, whose memory is full whenever a test says so."""
+    """A buffer over rows in memory; a test sets when its memory is full."""
 
     def __init__(self) -> None:
         builder: AnyStoreBuilder = TimestampedKeyValueStoreBuilder("store", Serdes.string(), Serdes.string())
@@ -161,7 +161,7 @@ def a_store_that_is_short_of_memory() -> Store:
     return store
 
 
-def test_what_was_read_once_is_not_read_again_while_memory_is_short() -> None:
+def test_a_row_that_was_read_once_is_not_read_again_while_memory_is_short() -> None:
     store = a_store_that_is_short_of_memory()
     assert store.values(range(100)) == {"first"}
     assert store.buffer.misses == 100
@@ -170,7 +170,7 @@ def test_what_was_read_once_is_not_read_again_while_memory_is_short() -> None:
     assert store.buffer.misses == 100
 
 
-def test_what_a_commit_flushes_is_kept_as_bytes_while_memory_is_short() -> None:
+def test_rows_that_a_commit_flushes_are_kept_as_bytes_while_memory_is_short() -> None:
     store = a_store_that_is_short_of_memory()
     store.values(range(100))
     store.put(range(100), "second")

@@ -1,4 +1,4 @@
-"""Both kinds of key-value stores against a dict, whatever happens to their task."""
+"""Both kinds of key-value stores agree with a dict, in all events of their task's life."""
 
 from __future__ import annotations
 

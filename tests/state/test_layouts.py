@@ -81,7 +81,7 @@ def test_a_store_of_another_form_is_wiped_and_restored_from_the_beginning(
         replace(WINDOWS, retention_ms=HOUR + 1),
     ],
 )
-def test_what_says_nothing_about_the_form_of_rows_may_change(now: AnyStoreBuilder, tmp_path: Path) -> None:
+def test_settings_that_do_not_affect_the_form_of_rows_may_change(now: AnyStoreBuilder, tmp_path: Path) -> None:
     write(tmp_path, WINDOWS)
     assert found(tmp_path, now) == ([b"key"], 7)
 

@@ -57,7 +57,7 @@ def test_committed_entries_of_all_stores_together_stay_below_the_limit() -> None
     assert all(buffer.get(b"%08d" % number) for buffer, _ in made for number in range(2000))
 
 
-def test_what_is_used_again_outlives_what_is_not() -> None:
+def test_entries_that_are_used_again_outlive_those_that_are_not() -> None:
     buffer, stores = buffer_of(Serdes.string())
     put(buffer, 0, 10)
     commit(buffer, stores)
@@ -128,7 +128,7 @@ def test_small_values_after_large_ones_are_counted_small_again_after_a_flush_or_
     assert buffer.dirty_cache_bytes() < 1000 * 2 * (8 + 1 + CACHE_ENTRY_OVERHEAD_BYTES)
 
 
-def test_a_value_that_cannot_be_serialised_is_not_told_by_the_sample() -> None:
+def test_the_sample_of_sizes_accepts_values_that_cannot_be_serialised() -> None:
     buffer, _ = buffer_of(Serdes.string())
     put(buffer, 0, SAMPLE_EVERY * 2, 7)
     assert len(buffer.dirty) == SAMPLE_EVERY * 2
@@ -275,7 +275,7 @@ OPAQUE: Serde[Any] = Serde("opaque", lambda value: b"12345678", lambda data: dat
 
 
 def dead_proxy() -> object:
-    """Stands for a weak proxy whose object is gone: it raises whatever it is asked."""
+    """Acts as a weak proxy whose object is gone: every call raises."""
     return weakref.proxy(Referent())
 
 
@@ -289,7 +289,7 @@ def test_a_value_that_cannot_be_measured_counts_as_overhead_and_is_put_all_the_s
     assert buffer.dirty_resident_bytes() >= 4 * SAMPLE_EVERY * ENTRY_OVERHEAD_BYTES
 
 
-def test_what_all_values_share_does_not_count_with_each() -> None:
+def test_an_object_that_all_values_share_does_not_count_with_each() -> None:
     """Found wrong: a model that each value refers to filled the budget with a few entries, and each round committed."""
 
     class Scored:
@@ -306,7 +306,7 @@ def test_what_all_values_share_does_not_count_with_each() -> None:
 
 
 def test_rows_that_were_read_ahead_and_never_asked_for_are_bounded_and_count_until_there_is_need_of_room() -> None:
-    """Found wrong: they were in no budget, and as many as 8,192 of whatever size stayed until the commit."""
+    """Found wrong: they were in no budget, and as many as 8,192 of any size stayed until the commit."""
     buffer, stores = buffer_of(Serdes.string())
     put(buffer, 0, 1000, HUGE)
     commit(buffer, stores)

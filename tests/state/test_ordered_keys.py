@@ -1,4 +1,4 @@
-"""Keys in order, whatever came in whichever portions."""
+"""Keys come in order, for any keys added in any portions."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def form(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
+def test_with_a_compiler_the_compiled_form_is_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     assert FORMS[0] is not FORMS[1] or not compiler
 

@@ -41,7 +41,7 @@ def test_rows_are_hidden_by_the_ms_and_deleted_by_the_segment() -> None:
 
 
 @given(retention_ms=retentions, stream_time=times, timestamp=times)
-def test_what_is_visible_is_in_a_live_segment(retention_ms: int, stream_time: int, timestamp: int) -> None:
+def test_a_visible_timestamp_is_in_a_live_segment(retention_ms: int, stream_time: int, timestamp: int) -> None:
     segments = Segments(retention_ms)
     if timestamp >= segments.first_visible(stream_time):
         assert segments.of(timestamp) >= segments.first_live(stream_time)

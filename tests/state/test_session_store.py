@@ -159,7 +159,7 @@ def test_a_query_gives_way_while_it_passes_over_the_sessions_of_a_key_that_begin
     assert len([row for row in behind if row.value is not PASSED]) == 1700 - 1536
 
 
-def test_what_is_handed_to_the_changelog_has_the_time_of_its_session() -> None:
+def test_a_changelog_record_has_the_time_of_its_session() -> None:
     """Found wrong: it was 0, and a topic with retention deletes such records at once."""
     rig = Rig(Shape(HOUR, sessions=True), None)
     rig.put("a", 5000, 4000, "x", 1)
@@ -195,7 +195,7 @@ def test_a_find_looks_at_the_sessions_there_are_and_not_at_those_that_came_and_w
     assert max(looked_at) <= 4, f"one find looked at {max(looked_at)} changes"
 
 
-def test_how_far_a_store_has_come_is_kept_though_all_that_was_put_was_removed_again(rig: Rig) -> None:
+def test_the_stream_time_of_a_store_is_kept_even_if_all_that_was_put_was_removed_again(rig: Rig) -> None:
     rig.put("a", 10, 10, "old", timestamp=10)
     rig.commit()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The store of docs/STORES.md, an example of those that users write, wherever a store of penstock's may be used."""
+"""The store of docs/STORES.md, an example of those that users write, in every use that penstock's own stores have."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_task_restores_it_from_its_changelog(directory: bool, tmp_path: Path) 
     second.task.close()
 
 
-def test_its_changelog_is_created_as_it_says() -> None:
+def test_its_changelog_is_created_with_the_settings_that_it_gives() -> None:
     config = StreamsConfig.of({"application.id": "app"})
     plan = plan_topics(page()["builder"].build(config), config, {"visits": 3, "pages": 1})
     (changelog,) = plan.internal
@@ -96,7 +96,7 @@ def test_its_changelog_is_created_as_it_says() -> None:
     assert changelog.config["cleanup.policy"] == "compact"
 
 
-def test_the_test_driver_shows_it_and_says_that_it_is_no_key_value_store() -> None:
+def test_the_test_driver_returns_it_and_refuses_it_as_a_key_value_store() -> None:
     with TopologyTestDriver(page()["builder"].build()) as driver:
         driver.create_input_topic("visits", Serdes.string(), Serdes.string()).pipe_input("ada", "/a")
         assert driver.get_state_store("last-values").last("ada") == ["/a"]

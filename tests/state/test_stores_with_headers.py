@@ -173,7 +173,7 @@ def test_a_store_that_had_no_headers_is_restored_into_the_new_form(tmp_path: Any
 
 
 class Wrong(Write):
-    """Puts what the word says into the key-value store, or the session store."""
+    """Puts the object that the word selects into the key-value store, or the session store."""
 
     @override
     def process(self, record: ps.Record[str, str]) -> None:
@@ -201,7 +201,7 @@ class Wrong(Write):
         ("header", "a header is (key, value), a str and bytes or None, not ('h', 'text')"),
     ],
 )
-def test_what_is_no_value_with_headers_is_refused_by_name(word: str, message: str) -> None:
+def test_an_object_that_is_no_value_with_headers_is_refused_by_name(word: str, message: str) -> None:
     with pytest.raises(RecordError) as refused:
         feed(bench(processor=Wrong), word)
     assert message in str(refused.value)

@@ -167,7 +167,7 @@ def test_the_changelog_hears_of_what_is_too_late_as_in_kafka_streams() -> None:
     assert logged == [(b"k", b"a", 50), (b"k", b"b", 5), (b"k", None, 6)]
 
 
-def test_what_cannot_be_put_is_refused_in_words() -> None:
+def test_a_version_that_cannot_be_put_is_refused_in_words() -> None:
     store = a_store()
     with pytest.raises(ValueError, match="store store: a version's timestamp may not be negative: -1 ms"):
         store.put("k", "a", -1)
@@ -208,7 +208,7 @@ def test_segments_are_as_long_as_kafka_streams_makes_them(history_ms: int, segme
     assert Stores.persistent_versioned_key_value_store(NAME, history_ms).segment_interval_ms == segment_ms
 
 
-def test_a_supplier_says_what_is_wrong_with_its_spans() -> None:
+def test_a_supplier_with_a_wrong_time_span_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match="history_retention may not be negative"):
         Stores.persistent_versioned_key_value_store(NAME, -1)
     with pytest.raises(ValueError, match="store store: segment_interval must be at least 1 ms"):

@@ -102,7 +102,7 @@ def test_several_keys_come_by_segment_then_by_key_then_by_time(rig: Rig) -> None
     assert shown(rig.view.backward_all()) == expected[::-1]
 
 
-def test_a_range_from_a_key_to_a_smaller_one_is_empty_and_told(rig: Rig) -> None:
+def test_a_range_from_a_key_to_a_smaller_one_is_empty_and_logged(rig: Rig) -> None:
     rig.put("a", 0, 0, "v", timestamp=0)
     with capture_logs() as logs:
         assert list(rig.view.fetch("b", "a", 0, HOUR)) == []

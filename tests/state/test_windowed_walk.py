@@ -131,7 +131,7 @@ class Walk:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("on_disk", [True, False], ids=["rocksdb", "memory"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_store_is_what_its_model_says_all_its_life(shape: Shape, on_disk: bool, seed: int, tmp_path: Path) -> None:
+def test_a_store_agrees_with_its_model_all_its_life(shape: Shape, on_disk: bool, seed: int, tmp_path: Path) -> None:
     print("seed", seed)
     rig = Rig(shape, tmp_path if on_disk else None)
     walk = Walk(rig, Random(f"{shape} {seed}"))

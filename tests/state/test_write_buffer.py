@@ -273,7 +273,7 @@ def test_an_update_that_is_dropped_halfway_loses_nothing_that_a_flush_under_way_
     assert buffer.load(b"k")[0] == "flushed"
 
 
-def test_what_an_earlier_commit_left_in_the_older_generation_does_not_come_to_light_again() -> None:
+def test_a_value_of_an_earlier_commit_in_the_older_generation_does_not_reappear() -> None:
     buffer, stores = buffer_of(caching=True, log=[])
     for value in ("earlier", "later"):
         buffer.put(b"k", value, 1, None)
@@ -345,7 +345,7 @@ def test_a_row_may_have_another_key_in_the_changelog(caching: bool) -> None:
     assert stores.store("store").get(b"7:a") == b"v"
 
 
-def test_what_came_and_went_since_the_commit_takes_no_memory_and_leaves_the_sizes_of_the_rest_as_they_were() -> None:
+def test_entries_put_and_deleted_since_the_commit_take_no_memory_and_change_no_other_sizes() -> None:
     buffer = a_buffer(InMemoryTaskStores([KeyValueStoreBuilder("store")]).store("store"), Serdes.string())
     buffer.put(b"stays", "x", 0, None)
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""A serde whose bytes depend on their topic and part is bound to these wherever it is used."""
+"""A serde whose bytes depend on their topic and part is bound to these in every use."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_sources_repartition_topics_stores_changelogs_and_sinks_get_their_own() 
     assert bench.buffer("joined").committed.get(key) == (2).to_bytes(8, "big") + value
 
 
-def test_what_is_sent_bears_the_mark_of_the_topic_it_is_sent_to() -> None:
+def test_a_sent_record_is_serialised_for_the_topic_that_it_is_sent_to() -> None:
     builder = StreamsBuilder()
     stream = builder.stream("in", CONSUMED)
     stream.select_key(lambda k, v: v).repartition(Repartitioned.as_("moved")).to("out", PRODUCED)
@@ -286,7 +286,7 @@ def test_a_serde_that_cannot_be_bound_is_reported() -> None:
         program_with(Refusing("refusing", unbound, unbound))
 
 
-def test_what_bind_returns_must_be_a_serde() -> None:
+def test_bind_must_return_a_serde() -> None:
     class Forgetful(Serde[str]):
         def bind(self, topic: str, part: str) -> Any:
             return None

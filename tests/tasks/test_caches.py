@@ -35,7 +35,7 @@ def counting() -> StreamsBuilder:
     return builder
 
 
-def test_where_keys_are_seldom_in_memory_every_batch_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_if_keys_are_seldom_in_memory_every_batch_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found wrong: a batch that was asked for at once counted as one without misses, so every second one was not."""
     one_by_one: list[bytes] = []
     get = InMemoryStore.get
@@ -51,7 +51,7 @@ def test_where_keys_are_seldom_in_memory_every_batch_is_asked_for_at_once(monkey
     assert one_by_one == [b"0-%d" % number for number in range(50)]
 
 
-def test_what_was_read_ahead_is_not_taken_for_what_a_commit_has_changed_since() -> None:
+def test_an_entry_read_ahead_is_not_used_if_a_commit_has_changed_it_since() -> None:
     bench = Bench(counting())
     for batch in range(2):
         bench.feed("in", *((f"{batch}-{number}", "", 1) for number in range(50)))

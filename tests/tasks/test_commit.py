@@ -167,7 +167,7 @@ class TestStoresThatFeedEachOther:
         stream.group_by_key().count(COUNTS).to_stream().process(Remember, "memory")
         return builder
 
-    def test_what_a_flush_writes_elsewhere_is_in_the_same_commit(self) -> None:
+    def test_records_that_a_flush_writes_to_another_store_are_in_the_same_commit(self) -> None:
         bench = Bench(self.builder())
         assert bench.state_manager.store_names == ("memory", "counts")
         bench.feed("in", ("a", "", 1), ("a", "", 2))
@@ -286,7 +286,7 @@ class TestMetadata:
         assert decode_partition_time(text) == time
 
     @pytest.mark.parametrize("time", [-1, 0, 1, 1_700_000_000_000, 2**62])
-    def test_what_is_encoded_is_decoded(self, time: int) -> None:
+    def test_a_partition_time_survives_a_round_trip(self, time: int) -> None:
         assert decode_partition_time(encode_partition_time(time)) == time
 
 
@@ -310,7 +310,7 @@ class TestRestore:
         assert bench.collector.take() == []
         assert bench.commit() == []
 
-    def test_what_was_read_before_a_restore_is_read_again(self) -> None:
+    def test_a_value_read_before_a_restore_is_read_again(self) -> None:
         bench = Bench(counting(), start=False)
         assert bench.buffer("counts").get(b"a") is None
         bench.state_manager.restore("counts", [b"a"], [(3).to_bytes(8, "big")], [5], 1)

@@ -235,7 +235,7 @@ def test_also_behind_a_processor_and_in_a_wrapper(wrapper: Any) -> None:
     assert seen == {"a": 2, "b": 1}
 
 
-def test_where_the_key_may_have_changed_the_stream_is_repartitioned_and_null_keys_stay() -> None:
+def test_a_stream_whose_key_may_have_changed_is_repartitioned_and_null_keys_stay() -> None:
     builder = ps.StreamsBuilder()
     keyed = builder.stream("in", STRINGS).select_key(lambda value: value or None)
     how: Any = SEEN.with_key_serde(TEXT).with_name("once")
@@ -260,7 +260,7 @@ def test_the_state_goes_with_the_retention() -> None:
     assert bench.stores.store("seen").approximate_num_entries() < 10
 
 
-def test_what_cannot_be_is_refused_where_it_is_written() -> None:
+def test_impossible_settings_are_refused_at_the_call() -> None:
     stream = ps.StreamsBuilder().stream("in", STRINGS)
     with pytest.raises(ps.TopologyError, match="within must be 1 ms at least, not 0 ms"):
         stream.deduplicate(0)
@@ -287,7 +287,7 @@ def test_an_id_without_a_serde_is_reported() -> None:
         ps.TopologyTestDriver(builder.build())
 
 
-def test_an_id_that_its_serde_does_not_take_says_which_serde_that_is() -> None:
+def test_an_id_that_its_serde_does_not_accept_is_an_error_that_names_the_serde() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", STRINGS).deduplicate(10, lambda value: NUMBER[value], SEEN.with_id_serde(TEXT))
     with pytest.raises(ps.ProcessingError, match=r"the id: the serde string cannot write 1 \(int\).*with_id_serde"):
@@ -302,7 +302,7 @@ def test_an_extractor_that_raises_names_operator_and_record() -> None:
         bench.feed("in", ("k", "v", 1))
 
 
-def test_offsets_say_which_stream_time_was_observed() -> None:
+def test_committed_offsets_carry_the_observed_stream_time() -> None:
     bench = Bench(dedup())
     bench.feed("in", ("k", "v", 100))
     bench.commit()

@@ -1,4 +1,4 @@
-"""The result of a table join that caches hold back is deleted with its two sides, whatever the commit."""
+"""The result of a table join that caches hold back is deleted with its two sides, in one commit or in several."""
 
 from __future__ import annotations
 

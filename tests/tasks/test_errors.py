@@ -169,7 +169,7 @@ class TestUserFunctions:
         assert values([each for each in sent if each.topic == "out"]) == ["a", "ab"]
         assert [(error.offset, error.operator or "") for error in handler.errors] == [(1, "KSTREAM-REDUCE-0000000001")]
 
-    def test_what_was_forwarded_before_the_error_stays_sent(self) -> None:
+    def test_records_forwarded_before_the_error_stay_sent(self) -> None:
         builder = StreamsBuilder()
         stream = builder.stream("in", STRINGS)
         stream.to("copy", STRING_OUT)

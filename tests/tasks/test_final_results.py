@@ -83,7 +83,7 @@ def test_a_backlog_of_hours_that_is_read_in_less_than_a_second_has_all_of_its_re
     assert Counter(found) == Counter(all_results(windows, caching, monkeypatch))
 
 
-def test_what_closed_before_a_restart_comes_though_the_first_record_behind_it_is_far_ahead(
+def test_windows_closed_before_a_restart_are_emitted_even_if_the_next_record_is_far_ahead(
     windows: Any, caching: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = counted(windows, caching)
@@ -93,7 +93,9 @@ def test_what_closed_before_a_restart_comes_though_the_first_record_behind_it_is
     assert Counter(found) == Counter(all_results(windows, caching, monkeypatch))
 
 
-def test_what_closed_before_a_restore_comes_too(windows: Any, caching: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_closed_before_a_restore_are_emitted_too(
+    windows: Any, caching: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = counted(windows, caching)
     found, logged = list[Result](), list[Any]()
     for first in range(0, len(HISTORY), 50):
@@ -111,7 +113,7 @@ def test_what_closed_before_a_restore_comes_too(windows: Any, caching: bool, mon
     assert Counter(found) == Counter(all_results(windows, caching, monkeypatch))
 
 
-def test_what_would_not_be_lost_is_looked_for_once_a_second() -> None:
+def test_results_that_cannot_be_lost_are_looked_for_once_a_second() -> None:
     bench = counted(ps.TimeWindows.of_size_with_no_grace(10), caching=True)
     assert played(bench, [("a", "v", DAY_MS), ("a", "v", DAY_MS + 10), ("a", "v", DAY_MS + 20)], 1) == []
     assert len(played(bench, [("a", "v", DAY_MS + 30)], 1, wall_ms=1000)) == 3

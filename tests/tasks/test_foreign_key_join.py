@@ -220,7 +220,7 @@ def test_the_bytes_are_kafka_streams() -> None:
     assert answer.value == bytes.fromhex("00e001ba9f5f750d0518bc9338ae3e72f346")
 
 
-def test_subscriptions_of_kafka_streams_before_3_4_are_answered_where_the_default_partitioner_says() -> None:
+def test_subscriptions_of_kafka_streams_before_3_4_are_answered_by_the_default_partitioner() -> None:
     it = Bench(program())
     it.feed(REGISTRATION, ("F", bytes.fromhex("0003e001ba9f5f750d0518bc9338ae3e72f341")))
     it.feed("right", ("F", "F"))

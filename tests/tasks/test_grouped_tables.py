@@ -65,7 +65,7 @@ def test_a_row_that_stays_in_its_group_is_one_record_with_both_values() -> None:
     assert changes == ["rome: 61646101", "rome: 0661646161646102"]
 
 
-def test_what_is_in_no_group_is_neither_added_nor_taken_away() -> None:
+def test_rows_that_are_in_no_group_are_neither_added_nor_subtracted() -> None:
     updates = ("ada", "nowhere", 1), ("ada", "rome", 2), ("ada", "unknown", 3), ("ada", "unknown", 4), ("eve", None, 5)
     reported, changes = played(joined_names, *updates)
     assert reported == [("rome", "+ada", 2), ("rome", "+ada-ada", 3)]
@@ -79,7 +79,7 @@ def test_a_count_goes_down_to_zero_and_stays_there() -> None:
     assert reported == [("rome", "1", 5), ("rome", "0", 6)]
 
 
-def test_where_nothing_was_added_nothing_is_taken_away() -> None:
+def test_a_row_that_was_not_added_is_not_subtracted() -> None:
     """If the subtractor deletes the aggregate, the next subtraction finds none, and the subtractor is not called."""
 
     def deleting(grouped: KGroupedTable[str, str]) -> KTable[str, str]:
@@ -198,7 +198,7 @@ def test_a_deletion_is_logged_at_its_records_time() -> None:
         (lambda table: table.group_by(city_of).count(named="no/name"), "illegal name"),
     ],
 )
-def test_what_cannot_be_grouped_so_is_refused_at_the_call(call: Any, message: str) -> None:
+def test_a_wrong_grouping_is_refused_at_the_call(call: Any, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         call(StreamsBuilder().table("users"))
 

@@ -116,7 +116,7 @@ def beside_a_table(builder: ps.StreamsBuilder) -> ps.KStream[str, str]:
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )
-def test_what_waits_for_time_comes_when_the_clock_has_gone_as_far_without_records(
+def test_results_that_wait_for_time_are_sent_when_the_idle_clock_has_advanced_as_far(
     build: Build, closes_at: int, result: tuple[str, int]
 ) -> None:
     played = Played(build, {**IDLE, "window.idle.advance.ms": closes_at - 104})
@@ -195,7 +195,7 @@ def test_a_restart_forgets_no_time_and_counts_none(build: Build, on_disk: bool, 
     assert results[0][2] == results[1][2]
 
 
-def test_what_was_idle_before_a_restart_is_not_counted_behind_it() -> None:
+def test_idle_time_before_a_restart_is_not_counted_after_it() -> None:
     played = Played(tumbling)
     played.put("k", 104)
     played.wait(99)
@@ -283,7 +283,7 @@ def test_while_records_wait_no_time_passes() -> None:
 
 @pytest.mark.parametrize("to", [3_600_000, -3_600_000], ids=["forward", "back"])
 def test_no_time_passes_while_the_task_is_frozen_or_its_clock_is_set(to: int) -> None:
-    """When the task wakes, it does not know yet what has come to the broker meanwhile: those records would be late."""
+    """When the task wakes, it has not fetched the records that came to the broker meanwhile: they would be late."""
     builder = ps.StreamsBuilder()
     tumbling(builder).to("out", ps.Produced.with_(TEXT, TEXT))
     bench = Bench(builder, {"window.idle.advance.ms": 3000})

@@ -49,7 +49,7 @@ def test_names_of_penstocks_own_are_shortened_first() -> None:
     assert {name: kept[short_name(name) if name.endswith(STREAM_TIME) else name] for name in remembered} == remembered
 
 
-def test_what_kafka_streams_remembers_too_goes_last() -> None:
+def test_entries_that_kafka_streams_keeps_too_are_left_out_last() -> None:
     kept, left_out = fitting(slots(300, 30))
     assert set(slots(0, 30)) <= set(kept)
     assert all(name.endswith(STREAM_TIME) for name in left_out)

@@ -16,7 +16,7 @@ PRODUCED = ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string())
 
 
 def chosen(topic: str, key: str, value: Any, partitions: int) -> Any:
-    """Returns what the value says as Python; ``all`` stands for all partitions."""
+    """Returns the value as a Python literal; ``all`` means all partitions."""
     return set(range(partitions)) if value == "all" else eval(value)
 
 
@@ -79,7 +79,9 @@ def test_a_record_for_no_partition_is_reported_and_dropped_before_it_is_serialis
 @pytest.mark.parametrize(
     ("choice", "shown"), [("'ab'", r"'ab' \(str\)"), ("1.5", r"1.5 \(float\)"), ("['0']", r"\['0'\]")]
 )
-def test_what_is_no_partition_is_reported_with_what_to_return(choice: str, shown: str) -> None:
+def test_an_invalid_partition_is_reported_with_the_values_that_a_partitioner_may_return(
+    choice: str, shown: str
+) -> None:
     builder = ps.StreamsBuilder()
     to(builder)
     with pytest.raises(ProcessingError, match=f"the partitioner of topic out chose {shown}.*return the number of"):

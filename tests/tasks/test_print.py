@@ -84,6 +84,6 @@ def test_a_mapper_that_raises_is_an_error_of_its_record() -> None:
         (lambda stream: stream.print("x"), r"print needs a Printed, such as Printed.to_sys_out\(\), not 'x'"),
     ],
 )
-def test_what_is_wrong_is_reported_at_once(call: Any, message: str) -> None:
+def test_wrong_arguments_are_reported_at_the_call(call: Any, message: str) -> None:
     with pytest.raises(ps.TopologyError, match=message):
         call(ps.StreamsBuilder().stream("in"))

@@ -66,7 +66,7 @@ def asked(question: Step, *stores: AnyStoreBuilder) -> Any:
 
 
 class TestContext:
-    def test_it_says_where_the_record_came_from(self) -> None:
+    def test_the_context_returns_the_topic_partition_and_offset_of_the_record(self) -> None:
         assert tuple(asked(lambda c, r: c.record_metadata())) == ("in", 0, 3)
 
     def test_offsets_are_those_of_each_record_of_a_batch(self) -> None:
@@ -179,7 +179,7 @@ class TestForward:
         assert values(bench.feed("in", ("k", "v", 1))) == ["0", "1", "2"]
 
     @pytest.mark.parametrize("given", ["k", ("k", "v"), None])
-    def test_what_is_no_record_is_refused(self, given: Any) -> None:
+    def test_an_object_that_is_no_record_is_refused(self, given: Any) -> None:
         with pytest.raises(ProcessingError, match=r"forward takes a Record, such as record\.with_value"):
             bench_of(lambda c, r: c.forward(given, "v")).feed("in", ("k", "v", 1))
 
@@ -272,7 +272,7 @@ class TestStores:
 
         assert asked(step, plain()) == [["a", "ab", "b", "c", "é"], ["a", "ab"]]
 
-    def test_what_is_put_is_got_and_what_is_deleted_is_gone(self) -> None:
+    def test_a_value_that_was_put_is_found_and_a_deleted_one_is_not(self) -> None:
         def step(context: Any, record: Record[Any, Any]) -> list[Any]:
             store = context.get_state_store("store")
             store.put("k", "1")

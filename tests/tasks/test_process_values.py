@@ -66,7 +66,7 @@ def bench_of(step: Step, *stores: ps.StoreBuilder[Any, Any], **config: Any) -> B
 
 
 class TestFixedKeys:
-    def test_what_is_derived_keeps_the_key(self) -> None:
+    def test_a_derived_record_keeps_the_key(self) -> None:
         def step(context: Any, record: Any) -> None:
             context.forward(record.with_value("x").with_timestamp(9).with_headers([("h", b"1")]))
             context.forward(record)
@@ -110,7 +110,7 @@ class TestFixedKeys:
 
         assert out(bench_of(step, store()).feed("in", ("k", "a", 1), ("k", "b", 2))) == ["None a", "a b"]
 
-    def test_what_follows_is_not_repartitioned_and_the_key_serde_is_inherited(self) -> None:
+    def test_a_following_aggregation_is_not_repartitioned_and_inherits_the_key_serde(self) -> None:
         def counted(builder: ps.StreamsBuilder, fixed: bool) -> int:
             lines = builder.stream("in", STRINGS)
             made: Any = lines.process_values(partial(Stepping, print)) if fixed else lines.process(

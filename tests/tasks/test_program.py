@@ -53,7 +53,7 @@ def word_count() -> StreamsBuilder:
     return builder
 
 
-def test_what_the_program_does_not_say_comes_from_the_configuration() -> None:
+def test_settings_that_the_program_omits_come_from_the_configuration() -> None:
     source = programs(word_count())[0].sources["lines"]
     assert source.key_serde is Serdes.string()
     assert source.value_serde is Serdes.string(), "the program's own goes first"

@@ -1,4 +1,4 @@
-"""The rules of ``tasks/record_places.py``: what depends on them fails far from the code that breaks them."""
+"""The rules of ``tasks/record_places.py``: code that breaks them causes failures far away from itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_nothing_else_asks_an_iterator_for_its_length() -> None:
     assert [file for file in asking if "length_hint" in (ROOT / file).read_text()] == [BOX]
 
 
-def test_what_iterates_over_values_is_what_the_position_has() -> None:
+def test_a_loop_over_values_consumes_the_iterator_of_the_cursor() -> None:
     runs = {file: iterators_of_values((ROOT / file).read_text()) for file in TASKS}
     assert {file.name for file, uses in runs.items() if uses} == {"global_state.py", "task.py", "turns.py"}
     assert [f"{file}: {name}" for file, uses in runs.items() for name, used in uses.items() if not is_box(used)] == []
@@ -54,7 +54,7 @@ def test_a_loop_beside_the_position_is_found(body: str) -> None:
     assert [is_box(used) for used in iterators_of_values(text).values()] == [False]
 
 
-def test_whatever_sets_headers_keeps_their_source() -> None:
+def test_code_that_sets_headers_keeps_their_source() -> None:
     assert [f"{file}:{line}" for file in TASKS for line in careless_headers((ROOT / file).read_text())] == []
 
 

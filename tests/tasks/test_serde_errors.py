@@ -1,4 +1,4 @@
-"""A serde that is missing or does not fit is said with the user's call, store or topic, serde, and the value's type."""
+"""The error of a missing or wrong serde names the user's call, the store or topic, the serde, and the value's type."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_repartitioned_key_of_the_wrong_type_is_reported_with_the_option_of_it
         bench.run()
 
 
-def test_the_test_driver_says_which_input_does_not_fit() -> None:
+def test_the_test_driver_names_the_input_topic_whose_serde_does_not_fit() -> None:
     builder = ps.StreamsBuilder()
     builder.stream("in", STRINGS)
     driver = ps.TopologyTestDriver(builder.build())

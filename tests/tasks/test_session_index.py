@@ -1,4 +1,4 @@
-"""The sessions that an aggregate keeps at hand are those of the store, whatever memory takes from it meanwhile."""
+"""The sessions that an aggregate caches are those of the store, even if memory pressure evicts some meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.tasks.bench import STRINGS, Bench, changelog, number
 FORMS: list[Any] = [recent_sessions.SessionLists, recent_sessions._SessionLists]
 
 
-def test_where_there_is_a_compiler_the_compiled_form_is_in_use() -> None:
+def test_with_a_compiler_the_compiled_form_is_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     assert FORMS[0] is not FORMS[1] or not compiler
 
@@ -107,7 +107,7 @@ def test_lists_report_what_is_near_and_what_they_do_not_know(lists: Any) -> None
 
 
 @pytest.mark.parametrize("lists", FORMS, ids=["in use", "Python"])
-def test_what_was_used_outlives_one_generation(lists: Any) -> None:
+def test_a_list_that_was_used_outlives_one_generation(lists: Any) -> None:
     made = lists(5, 0)
     for key in (b"a", b"b"):
         made.loaded(key, 0, [(10, 10), (30, 30)])

@@ -1,4 +1,4 @@
-"""Aggregates of sessions: what parity cases do not show."""
+"""Aggregates of sessions, beyond the parity cases."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_record_between_sessions_makes_one_of_them_the_earliest_first(played: 
     ]
 
 
-def test_what_changes_nothing_but_the_aggregate_is_an_update_where_there_is_a_cache(played: Make) -> None:
+def test_with_a_cache_a_session_whose_bounds_stay_is_updated_instead_of_replaced(played: Make) -> None:
     records = (("k", "a", 10), ("k", "b", 20), ("k", "c", 15))
     assert played(texts()).put(*records)[-1:] == [("[k@10/20]", "abc", 20)]
     # Without a cache the session is deleted and made again, as in Kafka Streams.
@@ -217,7 +217,7 @@ def windowed() -> Any:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_where_it_is_written(make: Callable[[], object], message: str) -> None:
+def test_impossible_settings_are_refused_at_the_call(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ps.TopologyError, match=message):
         make()
 
@@ -247,7 +247,7 @@ def test_names_are_those_of_kafka_streams() -> None:
         (ps.Materialized.as_(ps.Stores.persistent_session_store("s", 5)), 5, True),
     ],
 )
-def test_sessions_are_kept_as_long_as_they_are_needed_or_the_user_says(
+def test_sessions_are_kept_as_long_as_they_are_needed_or_as_configured(
     how: ps.Materialized[Any, Any], retention_ms: int, persistent: bool
 ) -> None:
     builder = ps.StreamsBuilder()

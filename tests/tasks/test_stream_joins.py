@@ -1,4 +1,4 @@
-"""Joins of two streams: what the parity cases do not show."""
+"""Joins of two streams, beyond the parity cases."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_records_of_one_key_and_time_wait_in_one_row() -> None:
 # ---- memory and disk ----
 
 
-def test_what_expires_before_a_commit_is_never_written() -> None:
+def test_rows_that_expire_before_a_commit_are_never_written() -> None:
     bench = Bench(joined("join", how=ps.StreamJoined.as_("pairs")))
     bench.feed("left", *[("k", str(time), time) for time in range(0, 100_000, 50)])
     bench.commit()
@@ -302,7 +302,7 @@ def test_topics_of_different_counts_of_partitions_are_named() -> None:
         ),
     ],
 )
-def test_what_a_join_cannot_take_is_refused_by_the_call(
+def test_wrong_arguments_of_a_join_are_refused_at_the_call(
     arguments: tuple[Any, ...], error: type[Exception], text: str
 ) -> None:
     builder = ps.StreamsBuilder()

@@ -1,4 +1,4 @@
-"""The bytes of foreign-key joins: the compiled functions give what those in Python give, whatever the bytes."""
+"""The bytes of foreign-key joins: for all inputs the compiled functions return the same as those in Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.tasks.operators import subscriptions
 NAMES = ("prefix_of", "row_key", "primary_key", "response_to", "value_if_current")
 
 
-def test_where_there_is_a_compiler_the_compiled_functions_are_in_use() -> None:
+def test_with_a_compiler_the_compiled_functions_are_in_use() -> None:
     compiler = shutil.which((os.environ.get("CC") or "cc").split()[0])
     in_python = [name for name in NAMES if getattr(subscriptions, name) is getattr(subscriptions, f"_{name}")]
     assert not in_python or not compiler
@@ -72,5 +72,5 @@ def test_keys_of_the_store_are_read_alike(row: bytes) -> None:
 
 
 @pytest.mark.parametrize("foreign_key", [bytearray(b"key"), "key", None, 7])
-def test_what_is_no_bytes_is_taken_or_refused_alike(foreign_key: object) -> None:
+def test_both_forms_accept_or_refuse_foreign_keys_that_are_not_bytes_alike(foreign_key: object) -> None:
     assert_alike("row_key", foreign_key, b"\x01\x02" + bytes(16) + b"primary" + bytes(4))

@@ -1,4 +1,4 @@
-"""``suppress``: what parity cases do not show, and the scenarios of Kafka Streams' own tests as tables."""
+"""``suppress`` beyond the parity cases, and the scenarios of Kafka Streams' own tests as tables."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_a_window_that_was_deleted_has_no_final_result(played: Callable[..., Pla
     assert out == [("[b@0/10]", "1", 2)]
 
 
-def test_what_is_forwarded_has_the_headers_of_its_last_update(played: Callable[..., Played]) -> None:
+def test_a_forwarded_record_has_the_headers_of_its_last_update(played: Callable[..., Played]) -> None:
     held = played(table(ps.Suppressed.until_time_limit(10, UNBOUNDED)))
     for number, (key, timestamp) in enumerate([("a", 0), ("a", 1), ("b", 10)], 1):
         held.driver.pipe("in", key.encode(), b"%d" % number, timestamp, [("n", b"%d" % number)])

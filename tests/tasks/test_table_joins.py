@@ -55,7 +55,7 @@ def test_the_result_has_the_larger_timestamp_whichever_side_comes_last() -> None
         (lambda a, b: a.outer_join(b, pair, UNCACHED), ["(1,None)", "(1,2)", "(1,None)", None, "(None,3)", None]),
     ],
 )
-def test_which_rows_without_a_match_have_a_result(join: Any, expected: list[str | None]) -> None:
+def test_left_and_outer_joins_have_results_for_rows_without_a_match(join: Any, expected: list[str | None]) -> None:
     updates = [("a", "1"), ("b", "2"), ("b", None), ("a", None), ("b", "3"), ("b", None), ("a", None)]
     reported = played(join, *((side, "k", value, 0) for side, value in updates))
     assert [value for _, value, _ in reported] == expected
@@ -142,7 +142,7 @@ def test_topics_with_different_counts_of_partitions_are_named_with_their_counts(
         (lambda a: a.outer_join(a, pair, named="no/name"), "illegal name 'no/name'"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_at_the_call(call: Any, message: str) -> None:
+def test_a_wrong_join_is_refused_at_the_call(call: Any, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         call(StreamsBuilder().table("a"))
 

@@ -47,7 +47,7 @@ class TestProcessing:
         assert values(bench.collector.take()) == ["0", "1", "2", "3", "4"]
         assert bench.task.metrics().process_total == 5
 
-    def test_what_waits_is_counted_per_partition(self) -> None:
+    def test_waiting_records_are_counted_per_partition(self) -> None:
         bench = Bench(copying())
         partition = TopicPartition("in", 0)
         assert bench.task.queued(partition) == 0
@@ -112,7 +112,7 @@ class TestProcessing:
         assert bench.dropped == 0
 
 
-class TestHowTheHostCutsTheWorkDoesNotMatter:
+class TestResultsDoNotDependOnBatches:
     """Records give the same results, however they are batched and however many are processed at a time."""
 
     @staticmethod

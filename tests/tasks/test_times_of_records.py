@@ -172,7 +172,7 @@ def test_whole_numbers_of_numpy_are_times_and_become_ints() -> None:
     assert type(result.timestamp) is int
 
 
-def test_what_only_looks_like_a_record_is_not_forwarded() -> None:
+def test_an_object_that_only_resembles_a_record_is_not_forwarded() -> None:
     record: Any = ps.TestRecord("k", 1, 1.5)  # type: ignore[arg-type]
     with pytest.raises(ps.ProcessingError, match=r"forward takes a Record, such as record\.with_value"):
         called(lambda context, store, _: context.forward(record))

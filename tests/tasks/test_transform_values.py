@@ -184,7 +184,7 @@ def test_it_sees_the_time_of_the_value() -> None:
         (lambda key: Numbered(), "transform_values takes"),
     ],
 )
-def test_what_makes_no_transformers_is_refused_at_the_call(supplier: Any, message: str) -> None:
+def test_a_supplier_that_makes_no_transformers_is_refused_at_the_call(supplier: Any, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         builder_with(lambda table: table.transform_values(supplier))
 

@@ -162,7 +162,7 @@ def test_time_advances_without_records_if_configured() -> None:
 
 
 @pytest.mark.parametrize("idle", [False, True])
-def test_what_had_expired_at_the_commit_is_not_restored(idle: bool) -> None:
+def test_rows_that_had_expired_at_the_commit_are_not_restored(idle: bool) -> None:
     """Rows that expired behind it are: tests/actors/test_changelog_ahead.py."""
     config = {"window.idle.advance.ms": 50} if idle else {}
     task = bench(joined, config=config)
@@ -181,7 +181,7 @@ def test_what_had_expired_at_the_commit_is_not_restored(idle: bool) -> None:
     assert again.look_up("rows", b"a", committed=True) is None
 
 
-def test_what_expires_in_a_cached_table_while_it_is_idle_waits_for_the_next_commit() -> None:
+def test_expired_rows_of_an_idle_cached_table_are_sent_with_the_next_commit() -> None:
     task = bench(table, caching=True, config={"window.idle.advance.ms": 50})
     task.feed("in", ("a", "1", 100), ("b", "1", 109))
     task.commit()
@@ -230,7 +230,7 @@ def test_each_record_costs_what_expires_and_not_what_is_there(monkeypatch: pytes
     assert len(looked_up) == 60
 
 
-def test_what_expires_all_at_once_is_not_kept_in_memory() -> None:
+def test_rows_that_expire_all_at_once_are_not_kept_in_memory() -> None:
     task = bench(table)
     task.feed("in", *[(f"k{number}", "v", number // 1000) for number in range(5000)])
     task.commit()
@@ -251,7 +251,7 @@ def test_a_long_life_of_updates_leaves_one_note_per_key() -> None:
     assert len(list(task.stores.store("rows").scan(b"t", b"u"))) <= 3 * 7
 
 
-def test_what_no_ttl_can_be_given_to_is_refused_where_it_is_written() -> None:
+def test_a_ttl_of_a_table_that_cannot_have_one_is_refused_at_the_call() -> None:
     builder = ps.StreamsBuilder()
     grouped = builder.stream("in", STRINGS).group_by_key()
     with pytest.raises(ps.TopologyError, match=r"a table of windows \('rows'\) cannot have a TTL: .*with_retention"):

@@ -1,4 +1,4 @@
-"""Versioned tables: what their updates do, and what streams that are joined with them see."""
+"""Versioned tables: the effect of their updates, and the versions that joined streams see."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_longer_ago_than_history_there_is_only_what_is_still_the_latest() -> Non
         (lambda table: table.map_values(str.upper, mapped(Materialized.as_("mapped"))), [(b"1/BB", 50), (b"2/BB", 95)]),
     ],
 )
-def test_what_is_made_of_a_versioned_table_is_versioned_until_it_is_kept_in_another_store(
+def test_tables_derived_from_a_versioned_one_are_versioned_until_they_are_materialized(
     change: Any, seen: list[Any]
 ) -> None:
     bench = joined(change)
@@ -153,7 +153,7 @@ def test_operators_of_the_latest_values_do_not_see_late_updates() -> None:
     assert context.dropped_records == 1
 
 
-def test_an_update_says_whether_it_is_the_latest_while_it_passes() -> None:
+def test_a_passing_update_knows_whether_it_is_the_latest() -> None:
     builder = StreamsBuilder()
     message: list[tuple[str, bool]] = []
     bench: Bench
@@ -209,7 +209,7 @@ class _Places(Processor[str, str, str, str]):
         self.seen.append((record.value, record.timestamp, record.headers, self.context.record_metadata()))
 
 
-def test_what_has_waited_keeps_its_headers_and_its_place() -> None:
+def test_a_record_that_has_waited_keeps_its_headers_and_its_metadata() -> None:
     builder = StreamsBuilder()
     places = _Places()
     made = iter([_Places(), _Places(), places])

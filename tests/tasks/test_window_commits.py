@@ -54,7 +54,7 @@ def at(wall_ms: int, bench: Bench, *records: tuple[str, str, int]) -> list[tuple
     return results(bench.collector.take())
 
 
-def test_what_has_closed_is_looked_for_once_a_second() -> None:
+def test_closed_windows_are_looked_for_once_a_second() -> None:
     bench = on_close_bench()
     assert at(0, bench, ("a", "v", 1), ("a", "v", 11), ("a", "v", 12)) == []  # at the second it was looked for
     assert at(999, bench, ("b", "v", 13)) == []
@@ -63,7 +63,7 @@ def test_what_has_closed_is_looked_for_once_a_second() -> None:
     assert at(2000, bench, ("b", "v", 41)) == [("61000000000000000a", 2), ("62000000000000000a", 2)]
 
 
-def test_what_was_emitted_on_close_is_remembered_over_a_restart() -> None:
+def test_windows_emitted_on_close_are_remembered_over_a_restart() -> None:
     bench = on_close_bench()
     at(0, bench, ("a", "v", 1), ("a", "v", 11))
     assert at(1000, bench, ("b", "v", 12)) == [("610000000000000000", 1)]
@@ -72,7 +72,7 @@ def test_what_was_emitted_on_close_is_remembered_over_a_restart() -> None:
     assert at(2000, again, ("b", "v", 22)) == [("61000000000000000a", 1), ("62000000000000000a", 1)]
 
 
-def test_what_is_too_late_stays_so_over_a_restart() -> None:
+def test_a_record_that_is_too_late_is_so_after_a_restart_too() -> None:
     bench = on_close_bench()
     bench.feed("in", ("a", "v", 30))
     bench.commit()

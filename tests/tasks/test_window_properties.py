@@ -135,7 +135,9 @@ class TestSlidingWindows:
 class TestSessionWindows:
     @few
     @given(some_times, st.integers(1, 15), st.integers(0, 30))
-    def test_what_is_no_further_apart_than_the_gap_is_one_session(self, times: list[int], gap: int, grace: int) -> None:
+    def test_records_no_further_apart_than_the_gap_are_one_session(
+        self, times: list[int], gap: int, grace: int
+    ) -> None:
         windows = ps.SessionWindows.of_inactivity_gap_and_grace(gap, grace)
         results, dropped = windowed(
             times,

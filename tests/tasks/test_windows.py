@@ -1,4 +1,4 @@
-"""Aggregates in windows of time: what parity cases do not show."""
+"""Aggregates in windows of time, beyond the parity cases."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_each_window_is_emitted_once_when_it_closes_by_time_then_by_key(played: 
     assert bench.put(("c", "v", 51), ("c", "v", 55)) == []
 
 
-def test_what_is_emitted_on_close_has_the_headers_of_the_record_that_closed_it() -> None:
+def test_a_result_emitted_on_close_has_the_headers_of_the_record_that_closed_the_window() -> None:
     builder = ps.StreamsBuilder()
     windowed = builder.stream("in", IN).group_by_key().windowed_by(ps.TimeWindows.of_size_with_no_grace(10))
     windowed.emit_strategy(CLOSE).count().to_stream().to("out")
@@ -233,7 +233,7 @@ def test_a_deleted_window_is_not_emitted(played: Callable[..., Played]) -> None:
         (lambda: windowed().aggregate(0, lambda key, value, aggregate: 0), "aggregate: initializer must be callable"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_where_it_is_written(make: Callable[[], object], message: str) -> None:
+def test_impossible_settings_are_refused_at_the_call(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ps.TopologyError, match=message):
         make()
 
@@ -306,7 +306,7 @@ def store_of(topology: ps.Topology) -> Any:
         ),
     ],
 )
-def test_windows_are_kept_as_long_as_they_are_needed_or_the_user_says(
+def test_windows_are_kept_as_long_as_they_are_needed_or_as_configured(
     windows: Any, how: ps.Materialized[Any, Any], retention_ms: int, config: int
 ) -> None:
     builder = ps.StreamsBuilder()

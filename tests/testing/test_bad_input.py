@@ -1,6 +1,6 @@
-"""Bad input, one section for each kind: what happens is what Kafka Streams does, or an error that says more.
+"""Bad input, one section for each kind: penstock does as Kafka Streams, or raises an error that explains more.
 
-What is dropped is counted in ``dropped-records-total`` where Kafka Streams counts it; the corpus of ``tests/parity``
+A dropped record counts in ``dropped-records-total`` if Kafka Streams counts it; the corpus of ``tests/parity``
 holds the numbers themselves.
 """
 
@@ -385,7 +385,7 @@ def cogrouped(b: ps.StreamsBuilder) -> None:
         "tables outer", "cogroup", "behind other operators", "merged",
     ],
 )  # fmt: skip
-def test_what_is_joined_must_have_equally_many_partitions(build: Build) -> None:
+def test_joined_topics_must_have_equally_many_partitions(build: Build) -> None:
     builder = ps.StreamsBuilder()
     build(builder)
     topology, config = builder.build(), StreamsConfig.of({"application.id": "app"})
@@ -406,7 +406,7 @@ def test_what_is_joined_must_have_equally_many_partitions(build: Build) -> None:
     ],
     ids=["global table", "foreign key", "merge", "repartition", "a new key"],
 )
-def test_what_need_not_have_equally_many_partitions(build: Build) -> None:
+def test_topics_that_are_not_copartitioned_may_have_different_numbers_of_partitions(build: Build) -> None:
     builder = ps.StreamsBuilder()
     build(builder)
     plan = plan_topics(builder.build(), StreamsConfig.of({"application.id": "app"}), {"a": 2, "b": 3, "out": 1})

@@ -86,7 +86,7 @@ def played(given: Sequence[Given], processors: bool, alone: bool, **config: Any)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("idle_ms", [-1, 0, 50])
 @pytest.mark.parametrize("processors", [True, False])
-def test_what_comes_out_is_the_same(seed: int, idle_ms: int, processors: bool) -> None:
+def test_records_that_bypass_the_queues_give_the_same_results(seed: int, idle_ms: int, processors: bool) -> None:
     rng = random.Random(seed)
     given: list[Given] = [
         (

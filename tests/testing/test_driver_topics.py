@@ -139,14 +139,14 @@ class TestInstants:
             (True, "must be a datetime or whole milliseconds, not True"),
         ],
     )
-    def test_what_is_no_instant_is_refused(self, source: Input, time: Any, why: str) -> None:
+    def test_an_object_that_is_no_instant_is_refused(self, source: Input, time: Any, why: str) -> None:
         with pytest.raises(TypeError, match=why):
             source.pipe_input("k", "a", time)
 
 
-class TestWhatDoesNotFit:
+class TestInputThatDoesNotFit:
     @pytest.mark.parametrize("serde", [None, "string", ps.Serdes.string])
-    def test_what_is_no_serde_is_refused_where_it_is_given(self, driver: ps.TopologyTestDriver, serde: Any) -> None:
+    def test_an_object_that_is_no_serde_is_refused_at_the_call(self, driver: ps.TopologyTestDriver, serde: Any) -> None:
         with pytest.raises(ps.StreamsError, match=r"topic in: its keys need a Serde, such as Serdes\.string\(\), not"):
             driver.create_input_topic("in", serde, STRING)
         with pytest.raises(ps.StreamsError, match=r"topic out: its values need a Serde"):

@@ -97,7 +97,7 @@ def test_functions_may_take_the_key_and_see_the_streams() -> None:
         assert results(driver) == [("a", "a/b=1")]
 
 
-def test_what_the_program_writes_to_the_topic_is_in_the_table_before_the_next_record() -> None:
+def test_a_record_that_the_program_writes_to_the_topic_is_in_the_table_before_the_next_record() -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         users = builder.global_table("users", TEXTS)
         lines = builder.stream("in", TEXTS)

@@ -82,7 +82,7 @@ def test_a_change_anywhere_within_is_seen(value: Any, change: Callable[[Any], ob
     assert form(value) != before
 
 
-def test_what_an_object_works_out_for_itself_is_no_change() -> None:
+def test_a_value_that_an_object_caches_is_no_change() -> None:
     value = Lazy()
     before = form(value)
     assert value.double == 2
@@ -114,7 +114,7 @@ class Located(BaseModel):
 @pytest.mark.parametrize(
     "make", [lambda: Path("a/b"), lambda: Located(path=Path("a/b")), lambda: Modes.READ | Modes.WRITE, lambda: Modes]
 )
-def test_what_was_only_shown_hashed_and_compared_has_not_changed(make: Callable[[], Any]) -> None:
+def test_an_object_that_was_only_shown_hashed_and_compared_has_not_changed(make: Callable[[], Any]) -> None:
     value = make()
     before = form(value)
     for part in (value, getattr(value, "path", None)):

@@ -200,7 +200,7 @@ def test_updates_of_a_table_are_changes() -> None:
     assert [value for name, value in seen if name == "table"] == ["a", "b"]
 
 
-def test_what_it_hands_in_has_its_own_time_and_headers_and_the_next_child_has_the_records() -> None:
+def test_a_record_changed_by_a_wrapper_reaches_its_processor_alone_and_not_the_next_child() -> None:
     class Marking(ps.ProcessorWrapper):
         def wrap_fixed_key_processor_supplier(self, name: str, supplier: Supplier) -> Supplier:
             def make() -> Any:
@@ -234,12 +234,12 @@ class TestRefused:
         ps.TopologyTestDriver(builder.build(config), config).close()
 
     @pytest.mark.parametrize("given", [Drop, "Seeing", 7])
-    def test_what_is_no_wrapper(self, given: Any) -> None:
+    def test_an_object_that_is_no_wrapper_is_refused(self, given: Any) -> None:
         with pytest.raises(ps.ConfigError, match=r"'processor.wrapper.class': a ProcessorWrapper is needed, not"):
             ps.Topology({"processor.wrapper.class": given})
 
     @pytest.mark.parametrize("given", [Drop, "Seeing", 7])
-    def test_what_is_no_wrapper_even_where_nothing_is_to_be_wrapped(self, given: Any) -> None:
+    def test_an_object_that_is_no_wrapper_is_refused_even_if_nothing_is_to_be_wrapped(self, given: Any) -> None:
         builder = ps.StreamsBuilder()
         builder.stream("in", CONSUMED).to("out")
         config = {"application.id": "app", "processor.wrapper.class": given}
@@ -247,7 +247,7 @@ class TestRefused:
             with pytest.raises(ps.ConfigError, match=r"'processor.wrapper.class': a ProcessorWrapper is needed, not"):
                 host(builder.build(), config)
 
-    def test_what_is_no_supplier(self) -> None:
+    def test_a_wrapper_that_returns_no_supplier_is_refused(self) -> None:
         class Nothing(ps.ProcessorWrapper):
             def wrap_processor_supplier(self, name: str, supplier: Supplier) -> Any:
                 return None

@@ -270,7 +270,7 @@ def one_by_one(*given: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("function", "kind"), [(later, "coroutine"), (one_by_one, "generator")])
-def test_what_a_lambda_hides_is_found_when_it_is_called(function: Any, kind: str) -> None:
+def test_a_generator_or_coroutine_hidden_by_a_lambda_is_found_when_it_is_called(function: Any, kind: str) -> None:
     for wire in (
         lambda b, s: s.filter(lambda k, v: function(v)),
         lambda b, s: s.peek(lambda k, v: function(v)),

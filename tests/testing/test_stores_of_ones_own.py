@@ -156,7 +156,7 @@ class Endless(Rows):
         return True
 
 
-def test_a_store_that_never_says_it_is_flushed_does_not_hang_the_commit() -> None:
+def test_a_store_that_is_never_flushed_does_not_hang_the_commit() -> None:
     with pytest.raises(StateStoreError, match="task 0_0: store own still has changes after 1000 flushes"):
         play(Endless)
 
@@ -182,6 +182,6 @@ def nothing(name: str, context: ps.StateStoreContext) -> None:
         (nothing, r"store own: RowsBuilder.open\(\) returned None, not a StateStore"),
     ],
 )
-def test_what_its_builder_and_view_give_is_checked_when_the_task_is_made(opened: Any, message: str) -> None:
+def test_the_builder_and_the_view_of_a_store_are_checked_when_the_task_is_made(opened: Any, message: str) -> None:
     with pytest.raises(TopologyError, match=message):
         play(opened)

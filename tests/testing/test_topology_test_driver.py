@@ -211,7 +211,7 @@ class TestRunning:
             with pytest.raises(UnknownStateStoreError, match=r"'count'; stores of the topology: counts"):
                 driver.get_key_value_store("count")
 
-    def test_what_is_put_into_a_store_from_outside_is_put_at_the_drivers_time(self) -> None:
+    def test_a_value_put_into_a_store_from_outside_has_the_time_of_the_driver(self) -> None:
         builder = StreamsBuilder()
         plain = Stores.key_value_store_builder(Stores.in_memory_key_value_store("kept"), Serdes.string(), Serdes.long())
         builder.add_state_store(plain)
@@ -302,7 +302,7 @@ class TestWallClock:
         out = ticking.create_output_topic("out", Serdes.string(), Serdes.string())
         assert out.read_value() == "1007"
 
-    def test_what_waits_for_another_partition_continues_when_the_idle_time_has_passed(self) -> None:
+    def test_a_record_that_waits_for_another_partition_is_processed_when_the_idle_time_has_passed(self) -> None:
         builder = StreamsBuilder()
         builder.stream("left", STRINGS).merge(builder.stream("right", STRINGS)).to("out", OUT)
         with TopologyTestDriver(builder.build(), {"max.task.idle.ms": 50}) as driver:
@@ -364,7 +364,7 @@ def retrying(*, without_end: bool) -> Topology:
     return builder.build()
 
 
-def test_what_is_written_to_a_source_of_the_topology_is_processed_before_the_input_returns() -> None:
+def test_a_record_written_to_a_source_of_the_topology_is_processed_before_the_input_returns() -> None:
     with TopologyTestDriver(retrying(without_end=False)) as driver:
         retries = driver.create_input_topic("retries", Serdes.string(), Serdes.integer())
         written = driver.create_output_topic("retries", Serdes.string(), Serdes.integer())

@@ -89,7 +89,7 @@ def test_the_driver_shows_the_store_and_its_changelog(driver: ps.TopologyTestDri
     assert (record.value, record.timestamp) == (1, MINUTE)
 
 
-def test_what_comes_too_late_is_counted_as_a_dropped_record(driver: ps.TopologyTestDriver) -> None:
+def test_a_record_that_comes_too_late_is_counted_as_dropped(driver: ps.TopologyTestDriver) -> None:
     source = driver.create_input_topic("in", *STRINGS)
     source.pipe_input("ada", "x", timestamp_ms=60 * MINUTE)
     source.pipe_input("ada", "x", timestamp_ms=0)

@@ -83,7 +83,7 @@ def test_a_function_that_takes_neither_number_is_refused_with_both_numbers(funct
         takes_key(function, "map_values: mapper", "value")
 
 
-def test_what_cannot_be_called_is_refused_by_name_and_type() -> None:
+def test_an_object_that_cannot_be_called_is_refused_by_name_and_type() -> None:
     with pytest.raises(TopologyError, match=r"map_values: mapper must be callable, not 'upper' \(str\)"):
         takes_key("upper", "map_values: mapper", "value")
 
@@ -205,7 +205,7 @@ def test_a_function_of_the_wrong_arity_is_refused_with_what_is_accepted(call: st
             program(the_stream(), of_arity(count))
 
 
-def test_the_message_says_both_sides() -> None:
+def test_the_message_shows_both_signatures() -> None:
     def big(value: int) -> bool:
         return value > 9
 
@@ -213,7 +213,7 @@ def test_the_message_says_both_sides() -> None:
         the_stream().map(big)  # type: ignore[arg-type]  # the error is the point
     assert str(refused.value) == (
         "map takes f(key, value) as its mapper; yours takes 1 argument: "
-        "test_the_message_says_both_sides.<locals>.big(value: 'int') -> 'bool'"
+        "test_the_message_shows_both_signatures.<locals>.big(value: 'int') -> 'bool'"
     )
 
 
@@ -341,7 +341,7 @@ def with_connection(connection: str, value: Any) -> Any:
     return connection, value
 
 
-def test_a_wrapper_that_says_what_it_takes_is_given_that() -> None:
+def test_a_wrapper_with_a_declared_signature_gets_the_arguments_that_it_declares() -> None:
     assert not takes_key(supplied(with_connection), "map_values: mapper", "value")
     with pytest.raises(TopologyError, match=r"map takes .* yours takes 1 argument"):
         the_stream().map(supplied(with_connection))  # type: ignore[arg-type]  # the error is the point

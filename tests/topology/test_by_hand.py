@@ -1,4 +1,4 @@
-"""A topology written node by node: what may be added to what, and what is refused with which words."""
+"""A topology written node by node: the nodes that may be added to each other, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def refused() -> Iterator[tuple[Program, str]]:
 
 
 @pytest.mark.parametrize(("change", "message"), list(refused()))
-def test_what_cannot_be_added_is_refused_at_once(change: Program, message: str) -> None:
+def test_an_impossible_addition_is_refused_at_once(change: Program, message: str) -> None:
     with pytest.raises(ps.TopologyError, match=message):
         change(two())
 

@@ -1,4 +1,4 @@
-"""Cogroups: what parity cases do not show, names, old values, look-ups, mistakes."""
+"""Cogroups, beyond the parity cases: names, old values, look-ups, mistakes."""
 
 from __future__ import annotations
 

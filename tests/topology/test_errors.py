@@ -1,4 +1,4 @@
-"""Programs that cannot run are refused when they are written or built, with a sentence that says what to do."""
+"""Programs that cannot run are refused when they are written or built, with a sentence that names the remedy."""
 
 from __future__ import annotations
 

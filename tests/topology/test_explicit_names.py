@@ -156,7 +156,7 @@ def test_all_of_them_are_named_in_one_error_with_what_gives_a_name() -> None:
     assert "Grouped.as_(name)" in lines[3]
 
 
-def test_what_runs_a_topology_checks_it_too() -> None:
+def test_hosts_of_a_topology_check_names_too() -> None:
     builder = ps.StreamsBuilder()
     stream(builder).group_by_key().count()
     topology = builder.build()

@@ -24,7 +24,7 @@ def placed(build: Callable[[ps.StreamsBuilder], object], partitions: dict[str, i
     return topics_by_placed_store(builder.build(), STRING, lambda topic: counts.get(topic, 4), "app-")
 
 
-def test_what_the_program_repartitions_by_key_is_placed_by_its_key() -> None:
+def test_stores_behind_a_repartition_by_the_program_are_placed_by_their_key() -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         by_value = builder.stream("in", STRINGS).group_by(lambda _, value: value, ps.Grouped.as_("g"))
         by_value.count(kept("counts"))
@@ -41,7 +41,7 @@ def test_what_the_program_repartitions_by_key_is_placed_by_its_key() -> None:
     }, "but not the table, whose topic others write"
 
 
-def test_what_others_write_may_be_anywhere() -> None:
+def test_keys_of_topics_that_others_write_may_be_in_any_partition() -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         stream = builder.stream("in", STRINGS)
         stream.group_by_key().count(kept("counts"))
@@ -52,7 +52,7 @@ def test_what_others_write_may_be_anywhere() -> None:
     assert placed(build) == {}
 
 
-def test_a_partitioner_of_the_users_says_nothing() -> None:
+def test_a_custom_partitioner_leaves_the_placement_unknown() -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         own = ps.Repartitioned.as_("own").with_stream_partitioner(lambda topic, key, value, partitions: 0)
         builder.stream("in", STRINGS).repartition(own).group_by_key().count(kept("counts"))
@@ -60,7 +60,7 @@ def test_a_partitioner_of_the_users_says_nothing() -> None:
     assert placed(build) == {}
 
 
-def test_a_key_that_changes_on_its_way_says_nothing() -> None:
+def test_a_key_that_changes_on_its_way_leaves_the_placement_unknown() -> None:
     class Store(ps.Processor[Any, Any, Any, Any]):
         def process(self, record: ps.Record[Any, Any]) -> None:
             pass
@@ -94,7 +94,7 @@ def test_a_join_of_two_repartition_topics_is_placed_unless_their_partitions_diff
     assert placed(build, {"app-b-repartition": 2}) == {"a-table": "app-a-repartition"}
 
 
-def test_a_store_with_another_form_of_the_key_says_nothing() -> None:
+def test_a_store_with_another_form_of_the_key_leaves_the_placement_unknown() -> None:
     def build(builder: ps.StreamsBuilder) -> None:
         as_json = ps.Repartitioned.with_(ps.Serdes.json(), STRING).with_name("r")
         stream = builder.stream("in", STRINGS).repartition(as_json)

@@ -55,7 +55,7 @@ def test_a_key_that_was_changed_meets_behind_its_repartition_topic() -> None:
     assert sets("app-r-repartition b") in met(build)
 
 
-def test_what_a_processor_stores_is_its_own_affair() -> None:
+def test_topics_do_not_meet_in_the_store_of_a_processor() -> None:
     class Store(ps.Processor[Any, Any, Any, Any]):
         def process(self, record: ps.Record[Any, Any]) -> None:
             pass

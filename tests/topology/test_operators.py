@@ -80,7 +80,7 @@ def test_two_closures_of_one_operator_are_refused() -> None:
         closure_of(Filter)(lambda spec, wiring: print)
 
 
-def test_an_operator_must_say_whether_it_keeps_key_and_value() -> None:
+def test_an_operator_must_declare_whether_it_keeps_key_and_value() -> None:
     @dataclass(frozen=True)
     class Says(Operator):
         keeps_key = True
@@ -90,7 +90,7 @@ def test_an_operator_must_say_whether_it_keeps_key_and_value() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.__name__)
-def test_every_field_that_holds_a_function_says_what_it_is_called_with(spec: type[Any]) -> None:
+def test_every_field_that_holds_a_function_declares_its_arguments(spec: type[Any]) -> None:
     held = {each.name for each in fields(spec) if "Callable" in str(each.type) or "Supplier" in str(each.type)}
     assert held == {each.name for each in fields(spec) if declares_function(each.metadata)}
 

@@ -42,7 +42,7 @@ def test_a_table_is_kept_in_the_kind_of_store_that_its_operator_asks_for() -> No
     assert (type(store), store.name, store.caching) == (TimestampedKeyValueStoreBuilder, "counts", False)
 
 
-def test_a_supplier_names_the_store_and_says_where_it_lies() -> None:
+def test_a_supplier_names_the_store_and_its_type() -> None:
     materialized: ps.Materialized[str, int] = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("counts"))
     assert (materialized.name, materialized.store_type) == ("counts", ps.StoreType.IN_MEMORY)
 

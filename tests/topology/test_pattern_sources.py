@@ -91,7 +91,7 @@ def test_the_plan_has_what_matches_and_no_topic_of_kafkas_or_of_the_applications
     assert [(topic.name, topic.partitions) for topic in plan.internal] == [("app-c-changelog", 3)]
 
 
-def test_where_nothing_matches_the_application_cannot_start() -> None:
+def test_an_application_whose_pattern_matches_no_topic_cannot_start() -> None:
     with pytest.raises(MissingTopicError, match=r"no topic matches the pattern 'orders-\.\*'"):
         plan_topics(built(copy), CONFIG, {"order": 1, "out": 1})
 
@@ -143,7 +143,7 @@ def test_a_task_has_the_topics_that_it_is_assigned() -> None:
     assert list(programs.of(0, reads[1:]).sources) == ["orders-b", "users"]
 
 
-def test_what_has_no_pattern_is_left_as_it_is() -> None:
+def test_a_topology_without_a_pattern_is_left_as_it_is() -> None:
     topology = built(lambda builder: builder.stream("in", TEXTS).to("out", OUT))
     assert with_matched_topics(topology, "app", {"in": 1}) is topology
     programs = TaskPrograms(topology, CONFIG)

@@ -1,4 +1,4 @@
-"""``Suppressed`` as it is written: what it is given, and what is refused."""
+"""``Suppressed``: the settings that it accepts, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_longest_grace_of_all_windows_upward_counts() -> None:
         (lambda: ps.StreamsBuilder().table("in").suppress(WRONG), "suppress needs a Suppressed, not 'wrong'"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(make: Callable[[], Any], reported: str) -> None:
+def test_impossible_settings_are_refused_in_words(make: Callable[[], Any], reported: str) -> None:
     with pytest.raises(ps.TopologyError, match=reported):
         make()
 

@@ -28,7 +28,7 @@ from tests.waiting import eventually
 
 @pytest.fixture
 def make_broker(tmp_path: Path) -> Iterator[Callable[..., LocalBroker]]:
-    """Makes brokers in one directory; whatever runs there is stopped at the end."""
+    """Makes brokers in one directory, and stops at the end those that run."""
     yield lambda port=0, nodes=1: LocalBroker(tmp_path / "broker", port, nodes)
     LocalBroker(tmp_path / "broker").stop()
 

@@ -86,7 +86,7 @@ def test_an_interrupted_fetch_leaves_nothing_and_the_next_one_succeeds(ivy: Fake
     assert len(jars.resolve(COORDINATES, "example")) == 2
 
 
-def test_what_a_killed_fetch_left_behind_is_removed(ivy: FakeIvy, tmp_path: Path) -> None:
+def test_files_left_behind_by_a_killed_download_are_removed(ivy: FakeIvy, tmp_path: Path) -> None:
     folder = jars.resolve(COORDINATES, "example")[0].parent
     left_over = folder.with_name(f"{folder.name}.partial-abc")
     left_over.mkdir()

@@ -49,7 +49,7 @@ def test_java_home_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     "version_line",
     ['java version "1.8.0_392"', 'openjdk version "11.0.22" 2024-01-16', "The operation could not be completed."],
 )
-def test_a_java_home_that_is_too_old_or_says_nothing_is_passed_over(
+def test_a_java_home_that_is_too_old_or_reports_no_version_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version_line: str
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", version_line)))

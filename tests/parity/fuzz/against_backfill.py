@@ -52,7 +52,7 @@ class BackfillReport:
 
 
 def hold_against_tasks(cases: Iterable[Case], seconds: float, tell: Callable[[str], None]) -> BackfillReport:
-    """Play ``cases`` for ``seconds``; report each that differs by ``tell``."""
+    """Play ``cases`` for ``seconds``; call ``tell`` with each difference."""
     report, until = BackfillReport(), time.monotonic() + seconds
     for case in cases:
         if excluded_from_backfill(case) is None:

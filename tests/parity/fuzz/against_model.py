@@ -45,7 +45,7 @@ class ModelDifference:
 
 
 def hold_against_model(cases: Iterable[Case], seconds: float, tell: Callable[[str], None], report: ModelReport) -> None:
-    """Play ``cases`` for ``seconds`` in all ways; report each difference by ``tell`` as soon as it is made small."""
+    """Play ``cases`` for ``seconds`` in all ways; call ``tell`` with each difference once it is reduced."""
     until = time.monotonic() + seconds
     for case in cases:
         report.cases += 1

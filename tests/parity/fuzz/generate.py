@@ -99,7 +99,7 @@ def _source(program: Program) -> None:
 
 
 def _operator(program: Program, calls: list[Call]) -> None:
-    """Adds one more step, on whatever is there that it can be called on."""
+    """Adds one more step, on any earlier one that it can be called on."""
     for _ in range(20):
         if program.rng.choice(calls)(program):
             return

@@ -81,7 +81,7 @@ def _may_restart(case: Case) -> bool:
 
 
 def fuzz(oracle: KafkaStreams, cases: Iterator[Case], seconds: float, tell: Callable[[str], None]) -> Report:
-    """Play ``cases`` for ``seconds`` on both sides; report each difference by ``tell`` as soon as it is made small."""
+    """Play ``cases`` for ``seconds`` on both sides; call ``tell`` with each difference once it is reduced."""
     report = Report()
     until = time.monotonic() + seconds
     while time.monotonic() < until and (batch := list(islice(cases, _AT_ONCE))):

@@ -81,7 +81,7 @@ Step = Input | int
 def hold_under_exactly_once(
     cases: Iterable[Case], seed: int, seconds: float, tell: Callable[[str], None], ways: Sequence[str] = WAYS
 ) -> TroubledReport:
-    """Play ``cases`` for ``seconds``; report each that differs by ``tell``."""
+    """Play ``cases`` for ``seconds``; call ``tell`` with each difference."""
     report, until = TroubledReport(), time.monotonic() + seconds
     for case in cases:
         for way in ways:

@@ -1,4 +1,4 @@
-"""Versioned tables in random cases: how long they keep history, and which tables have it."""
+"""Versioned tables in random cases: the lengths of their history, and the tables that have one."""
 
 from __future__ import annotations
 

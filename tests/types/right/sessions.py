@@ -1,4 +1,4 @@
-"""Sessions: what reducers, aggregators and mergers see, and the windowed keys of what they make."""
+"""Sessions: the arguments of reducers, aggregators and mergers, and the windowed keys of their results."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Windows(ps.Processor[str, int, str, int]):
 
 
 class Wrong(ps.Processor[str, str, str, int]):
-    """Takes another record than it says."""
+    """Takes another record than its type declares."""
 
     def process(self, record: ps.Record[str, int]) -> None:  # error
         """Never called."""
