@@ -281,22 +281,22 @@ class HostedTask(StoredTask):
         positions = {tp: start.offset for tp, start in self.starts.items()}
         positions.update((tp, offset + 1) for tp, offset in self.task.processed_offsets())
         return TaskStatus(
-            self.id,
-            self.state,
-            counted.process_total,
-            counted.dropped_records_total,
-            restore.remaining,
-            {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
-            {tp: committed.offset for tp, committed in self.committed.items()},
-            self.meters.lost_records,
-            self.meters.restored(restore.total),
-            restore.rate,
-            positions,
-            self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
-            self.meters.process.spent_s,
-            self.meters.partitioners.partitioners,
-            self.meters.partitioners.parted,
-            counted.dropped_by_handlers,
+            task_id=self.id,
+            state=self.state,
+            records_processed=counted.process_total,
+            dropped_records=counted.dropped_records_total,
+            restore_remaining=restore.remaining,
+            lags={tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
+            committed={tp: committed.offset for tp, committed in self.committed.items()},
+            lost_records=self.meters.lost_records,
+            restore_total=self.meters.restored(restore.total),
+            restore_rate=restore.rate,
+            positions=positions,
+            measured=self._measured(counted, now_s) if self.state is not TaskState.CLOSED else {},
+            busy_s=self.meters.process.spent_s,
+            partitioners=self.meters.partitioners.partitioners,
+            parted=self.meters.partitioners.parted,
+            dropped_by_handlers=counted.dropped_by_handlers,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:

@@ -124,20 +124,22 @@ class CoordinatorActor:
         """Returns state, actors as last seen, placement."""
         it = self._dispatcher
         return ApplicationStatus(
-            self._application_id,
-            self._state,
-            it.machine.epoch if it else 0,
-            it.statuses if it else (),
-            it.machine.placement if it else {},
-            self._http.address,
-            self._error,
-            None if self._state.has_ended else waits_for(it, self._periodic, self._no_broker(), self._restarted),
-            self._pausing.paused,
-            self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
-            self._scaling.status if self._scaling is not None else None,
-            it.machine.unhosted if it and not self._state.has_ended else {},
-            it.machine.silent if it and not self._state.has_ended else frozenset(),
-            self._deployments.rollout,
+            application_id=self._application_id,
+            state=self._state,
+            epoch=it.machine.epoch if it else 0,
+            actors=it.statuses if it else (),
+            placement=it.machine.placement if it else {},
+            http_address=self._http.address,
+            error=self._error,
+            waiting=None
+            if self._state.has_ended
+            else waits_for(it, self._periodic, self._no_broker(), self._restarted),
+            paused=self._pausing.paused,
+            stuck=self._periodic.stuck if self._periodic is not None and not self._state.has_ended else (),
+            scaling=self._scaling.status if self._scaling is not None else None,
+            unhosted=it.machine.unhosted if it and not self._state.has_ended else {},
+            silent=it.machine.silent if it and not self._state.has_ended else frozenset(),
+            rollout=self._deployments.rollout,
             missing_topic=self._periodic.missing_topic if self._periodic and not self._state.has_ended else None,
             health=UNKNOWN if self._state.has_ended else health_of(it, self._periodic, self._no_broker() is not None),
         )
