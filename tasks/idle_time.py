@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.common.config import StreamsConfig
+from penstock.common.graphs import reachable
 from penstock.tasks.context import Remembered
 from penstock.topology.physical.topology import Node
 
@@ -95,11 +96,11 @@ class IdleTime:
         order = {node.name: number for number, node in enumerate(nodes)}
         self._operators.sort(key=lambda each: min((order[name] for name in each.nodes), default=-1))
         reached = {topic: _reached([node], children) for topic, node in sources.items()}
-        behind = [(each, _reached(each.nodes, children)) for each in self._operators]
+        downstream = [(each, _reached(each.nodes, children)) for each in self._operators]
         for operator in self._operators:
             mine = set(operator.nodes)
             operator.topics = frozenset(topic for topic, names in reached.items() if operator.of_all or mine & names)
-            operator.before = tuple(other for other, names in behind if other is not operator and mine & names)
+            operator.before = tuple(other for other, names in downstream if other is not operator and mine & names)
         self._children = children
         self._last_ms = dict.fromkeys(sources, -1)
         return bool(self._operators)
@@ -172,11 +173,5 @@ class IdleTime:
 
 
 def _reached(names: Iterable[str], children: Mapping[str, Sequence[Node]]) -> set[str]:
-    reached: set[str] = set()
-    waiting = [child.name for name in names for child in children[name]]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += [child.name for child in children[name]]
-    return reached
+    below = [child for name in names for child in children[name]]
+    return {node.name for node in reachable(below, lambda node: children[node.name])}

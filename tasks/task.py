@@ -13,7 +13,7 @@ from penstock.tasks.compose import compose
 from penstock.tasks.context import is_explained
 from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
-from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
+from penstock.tasks.flush_isolation import flushed_during_processing, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import TaskProgram, source_topic
@@ -83,7 +83,7 @@ class Task:
         self.has_processors = bool(composed.processors)
         """True if :meth:`init` calls user code."""
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
-        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
+        self._flushed_during_processing = flushed_during_processing(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
         """The stores that see what is processed only when the next snapshot begins."""
         queues = {
@@ -333,7 +333,7 @@ class Task:
     def take_snapshot(self) -> Iterator[None]:
         """Begin a commit of what was done until now. Exhaust it; between two steps the stores may be queried, but no
         record processed."""
-        yield from self._take_snapshot(self._flushed_beside_records)
+        yield from self._take_snapshot(self._flushed_during_processing)
 
     def _take_snapshot(self, beside_records: frozenset[str]) -> Iterator[None]:
         self._context.leave()

@@ -16,7 +16,7 @@ import pytest
 
 import penstock.tasks.operators  # noqa: F401  # its modules enter their closures into MAKERS
 from penstock.tasks.closures import MAKERS, closure_of, make_closure
-from penstock.topology import physical
+from penstock.topology.physical import operators
 from penstock.topology.physical.operators.aggregate import StreamAggregate, StreamCount, StreamReduce
 from penstock.topology.physical.operators.join import StreamTableJoin
 from penstock.topology.physical.operators.operator import (
@@ -253,6 +253,6 @@ def test_a_new_operator_needs_its_spec_and_its_closure() -> None:
 
 
 def test_this_page_looks_at_all_operators() -> None:
-    pages = [import_module(f"{physical.__name__}.{module.name}") for module in iter_modules(physical.__path__)]
+    pages = [import_module(f"{operators.__name__}.{module.name}") for module in iter_modules(operators.__path__)]
     found = {each for page in pages for each in vars(page).values() if inspect.isclass(each) and each in SPECS}
     assert found == set(SPECS)

@@ -52,7 +52,7 @@ class GroupedAggregates:
         store = store_of(how.name or names.store(prefix))
         name = self.head.name(named, prefix)
         head = self._partitioned_by_key(store.name)
-        head.wanted_by(f"{call} {name}", "Grouped")
+        head.note_user_call(f"{call} {name}", "Grouped")
         table = StoredTable(operator, store)
         node = Operation(name, table.operator, table.stores)
         head.graph.add(node, head.node)

@@ -53,7 +53,7 @@ class Cogroup:
         nodes: list[Operation] = []
         for number, (head, aggregator) in enumerate(zip(heads, self.aggregators.values(), strict=True)):
             node_name = graph.names.processor_or(name, AGGREGATE, suffix=f"-cogroup-agg-{number}")
-            head.wanted_by(f"cogroup {node_name}", "Grouped")
+            head.note_user_call(f"cogroup {node_name}", "Grouped")
             node = Operation(node_name, table.part(operator(aggregator)), lambda: (store,))
             graph.add(node, head.node)
             nodes.append(node)

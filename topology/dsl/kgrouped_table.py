@@ -147,11 +147,11 @@ class KGroupedTable(Generic[K, V]):
         sources = frozenset((repartition.name,))
         return KTable(StreamHead(graph, node, store.key_serde, store.value_serde, sources), table, how.name)
 
-    def _repartitioned(self, sink: str, source: str, store_name: str, wanted_by: WrittenBy) -> TableRepartition:
+    def _repartitioned(self, sink: str, source: str, store_name: str, written_by: WrittenBy) -> TableRepartition:
         """Returns the one topic for all aggregates, if the grouping has a name, else one for each."""
         how = self._grouped
         if self._repartition is None or how.name is None:
             self._repartition = TableRepartition(
-                sink, source, how.name or store_name, how.key_serde, how.value_serde, wanted_by
+                sink, source, how.name or store_name, how.key_serde, how.value_serde, written_by
             )
         return self._repartition

@@ -234,12 +234,12 @@ class KStream(KStreamProcessors[K, V]):
         the configuration's of keys. A record whose key or id is None goes through.
 
         A record is compared with those that went through, not with duplicates, so one that comes each second goes
-        through once per interval. One that comes late, in event time, is also a duplicate of a later one that is near
-        enough. A record that went through is remembered until it is older than the largest timestamp that was seen by
-        the retention: twice ``within``, unless ``deduplicated`` sets another. A record that is older than that when it
-        comes goes through if no remembered record is near it, and is not remembered itself. Nothing is held back or
-        changed, and duplicates are not counted as dropped. If the key may have changed, the stream is repartitioned.
-        More in docs/DEDUPLICATION.md.
+        through once per interval. One that comes late, in event time, is also a duplicate of a later one that is at
+        most ``within`` apart. A record that went through is remembered until the largest timestamp that was seen is
+        ahead of it by the retention: twice ``within``, unless ``deduplicated`` sets another. A record that is older
+        than that when it comes goes through, and is not remembered, if no remembered record is within ``within`` of it.
+        Records are not held back or changed, and duplicates are not counted as dropped. If the key may have changed,
+        the stream is repartitioned. More in docs/DEDUPLICATION.md.
 
         Raises TopologyError for an interval of 0 and for a retention that is shorter than the interval.
 
@@ -292,7 +292,7 @@ class KStream(KStreamProcessors[K, V]):
         )
         head.graph.add(node, head.node)
         behind = head.behind(node)
-        behind.wanted_by("repartition", "Repartitioned")
+        behind.note_user_call("repartition", "Repartitioned")
         return KStream(behind)
 
     # ---- grouping ----

@@ -302,7 +302,7 @@ def table_of(head: StreamHead, how: Materialized[Any, Any], named: NameLike | No
         repartition = new_repartition(head.graph, name, store.key_serde, store.value_serde)
         head.graph.add(repartition, head.node)
         head = head.behind(repartition)
-        head.wanted_by(f"to_table {name}", "Materialized")
+        head.note_user_call(f"to_table {name}", "Materialized")
     kept = how.name is not None or how.ttl_ms is not None
     table = StoredTable(TableSource(), store, materialized=kept)
     node = Operation(name, table.operator, table.stores)

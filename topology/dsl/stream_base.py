@@ -8,6 +8,7 @@ from typing import Any
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
+from penstock.state.builders import StoreBuilder
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import checked_name
 from penstock.topology.options.options import Named
@@ -54,10 +55,10 @@ class StreamHead:
         """Returns a copy of this head that is at ``node``, with ``changes``."""
         return replace(self, node=node, **changes)
 
-    def wanted_by(self, call: str, option: str) -> None:
+    def note_user_call(self, call: str, option: str) -> None:
         """If this head is behind a repartition topic, note the call that needs it, unless one is known already."""
-        if isinstance(self.node, Repartition) and self.node.wanted_by is None:
-            self.node.wanted_by = WrittenBy(call, option)
+        if isinstance(self.node, Repartition) and self.node.written_by is None:
+            self.node.written_by = WrittenBy(call, option)
 
     def behind(self, node: Repartition) -> StreamHead:
         """Returns the head behind ``node``."""
@@ -77,3 +78,9 @@ def checked_option(given: object, kind: type[Any], call: str) -> None:
         return
     made = f"as_({given!r})" if isinstance(given, str) else "with_(...)"
     raise TopologyError(f"{call} needs a {kind.__name__}, not {shown_with_type(given)}: pass {kind.__name__}.{made}")
+
+
+def checked_store_builder(given: object, call: str) -> None:
+    """Raises TopologyError unless ``given`` is a StoreBuilder."""
+    if not isinstance(given, StoreBuilder):
+        raise TopologyError(f"{call} needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {given!r}")

@@ -121,7 +121,7 @@ def _merge_repartition_topics(graph: LogicalGraph) -> None:
             next((node.key_serde for node in followers if node.key_serde), None),
             next((node.value_serde for node in followers if node.value_serde), None),
         )
-        merged.wanted_by = first.wanted_by
+        merged.written_by = first.written_by
         merged.priority = changer.priority
         for follower in followers:
             _pull_up(changer, follower, merged)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -38,8 +38,7 @@ class Printed(Generic[K, V]):
         if self.label is not None and not isinstance(self.label, str):
             raise TopologyError(f"Printed: label must be a string, not {self.label!r}")
         checked_function(self.mapper, "Printed: mapper", "key", "value")
-        if self.name is not None:
-            checked_name(self.name)
+        check_name(self.name)
 
     @staticmethod
     def to_sys_out() -> Printed[Any, Any]:

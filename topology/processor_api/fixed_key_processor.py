@@ -37,7 +37,7 @@ class FixedKeyRecord(Generic[K, V]):
         """Raises TypeError: derive a record from one that was received."""
         raise TypeError(
             "a FixedKeyRecord cannot be made: derive it from the one that process() was given (with_value, "
-            "with_timestamp, with_headers). What shall have another key goes through process() and a Record"
+            "with_timestamp, with_headers). To change the key, use process() and a Record"
         )
 
     def with_value(self, value: V2) -> FixedKeyRecord[K, V2]:
