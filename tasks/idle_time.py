@@ -1,7 +1,8 @@
 """Event time that advances while no records come: ``window.idle.advance.ms``.
 
-Kafka Streams' stream time moves with records alone. Here the time that an operator has observed advances by the wall
-clock once nothing has reached it for that long, and everything before it is done: docs/decisions/0015 has the rules.
+In Kafka Streams only records move stream time. Here the time that an operator has observed advances by the wall clock
+when nothing has reached the operator for that long, and everything upstream of it is done. docs/decisions/0015 has the
+rules.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from penstock.topology.physical.topology import Node
 _STEP_MS = 100
 """Least step (ms) of the time of an idle operator, when live: its windows need not be looked at each few ms."""
 _LONGEST_STEP_MS = 1000
-"""Most time (ms) that is counted between two looks, when live: a process that was frozen, or busy for so long, does not
-know yet what has come to the broker meanwhile."""
+"""Upper limit (ms) of the time that one look adds, when live: a process that was frozen or busy for longer does not
+know what has reached the broker meanwhile."""
 
 
 @dataclass(eq=False)
 class Advancing:
-    """An operator, or several that have observed one time together.
+    """An operator, or several that share one observed time.
 
     ``now`` returns that time (−1: none yet), ``advance`` moves it and releases what is due by then. ``holds`` returns
     True if the operator keeps something that it will forward later. ``resume`` gets the time remembered over a restart.
@@ -114,7 +115,7 @@ class IdleTime:
         self._last_ms[topic] = self._counted_ms
 
     def begin(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
-        """Begin behind these records: what happened before is not known, so no topic has been idle yet."""
+        """Begin after these records. What happened before is unknown, so no topic has been idle yet."""
         self._offsets = dict(offsets)
         self._looked_ms = self._counted_ms = wall_ms
         self._last_ms = dict.fromkeys(self._last_ms, wall_ms)
@@ -146,7 +147,7 @@ class IdleTime:
             if now_ms - since < self._idle_ms or now_ms - operator.advanced_ms < self._step_ms:
                 continue
             if (time := operator.now()) >= 0:
-                # No update that a cache holds back comes too late for the expiry of rows.
+                # For the expiry of rows, updates that a cache holds back never come too late.
                 if not operator.of_all and not flushed:
                     flushed = is_flushed()
                     if not flushed:

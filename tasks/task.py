@@ -85,7 +85,7 @@ class Task:
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
         self._flushed_during_processing = flushed_during_processing(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
-        """The stores that see what is processed only when the next snapshot begins."""
+        """The stores in which effects of records arrive only when the next snapshot begins."""
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -190,7 +190,7 @@ class Task:
                     group.offer(queue)
         self._processed += done
         if done:
-            self._budget.processed(done)
+            self._budget.count_processed(done)
             if self._idle is not None:
                 self._idle.note(group.processed_offsets(), wall_ms)
         return done
@@ -260,9 +260,9 @@ class Task:
         if timestamp > context.stream_time:
             context.stream_time = timestamp
         context.leave()
-        queue.passed(offset, timestamp)
+        queue.skip(offset, timestamp)
         self._processed += 1
-        self._budget.processed(1)
+        self._budget.count_processed(1)
         return True
 
     def _run_one(self, queue: RecordQueue, index: int) -> None:
@@ -291,8 +291,8 @@ class Task:
         """Let the time of idle operators advance, and call the wall-clock punctuators that are due; returns True if
         there were any of either."""
         self._context.wall_ms = wall_ms
-        went_on = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
-        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or went_on
+        advanced = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
+        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or advanced
 
     @property
     def checks_idleness(self) -> bool:
@@ -315,7 +315,8 @@ class Task:
             self._context.failed(error, node, None)
 
     def between_records(self, now_ms: int) -> None:
-        """Set the time of what the host puts into stores from now on, until the next record, to ``now_ms``."""
+        """Set the context's time to ``now_ms`` until the next record: the time of what the host itself puts into
+        stores."""
         self._context.timestamp = now_ms
 
     # ---- commit ----
@@ -335,9 +336,9 @@ class Task:
         record processed."""
         yield from self._take_snapshot(self._flushed_during_processing)
 
-    def _take_snapshot(self, beside_records: frozenset[str]) -> Iterator[None]:
+    def _take_snapshot(self, flushed_later: frozenset[str]) -> Iterator[None]:
         self._context.leave()
-        yield from self.state_manager.take_snapshot(beside_records)
+        yield from self.state_manager.take_snapshot(flushed_later)
         self._context.headers = None
         self._context.commit_requested = False
 
@@ -351,8 +352,8 @@ class Task:
         self._context.headers = None
 
     def pass_over(self, partition: TopicPartition, position: int) -> None:
-        """Skip to ``position``, from which the host will fetch next; all of ``partition`` that it has fetched is
-        processed. No record is between, and nothing there need be read again."""
+        """Skip to ``position``, from which the host will fetch next. All records of ``partition`` that it has fetched
+        are processed, and there are no other records before ``position``."""
         self._offsets.pass_over(partition, position)
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
@@ -372,7 +373,8 @@ class Task:
         self._context.commit_requested = False
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Write all stores at once, now that Kafka has the offsets: each with that behind its last changelog record."""
+        """Write all stores at once, now that Kafka has the offsets: each with the offset after its last changelog
+        record."""
         self.state_manager.commit(changelog_offsets)
         for _ in self.state_manager.release_flushed():
             pass
@@ -384,7 +386,7 @@ class Task:
         return TaskMetrics(*counted, punctuated, self._group.enforced, self._context.dropped_by_handlers)
 
     def close(self) -> None:
-        """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
+        """Close all processors and stores, even if some raise. What is not committed is lost."""
         with ExitStack() as closing:
             closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):

@@ -15,12 +15,11 @@ from itertools import chain, islice
 from struct import Struct
 from typing import Any, NamedTuple
 
-from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
-from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStoreContext, unexpected_changelog_key
 from penstock.state.rows.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, last_row_key
 from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment, with_rows
@@ -28,7 +27,7 @@ from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
-"""A key behind all rows: the number of a segment does not begin with this byte."""
+"""A key after all rows: the number of a segment does not begin with this byte."""
 _WINDOWS_KEPT = 1000  # at hand
 _READ_AT_ONCE = 1000
 _PROGRESS = Struct(">qi")  # observed stream time, last sequence number
@@ -101,13 +100,13 @@ class ExpiringRows:
         moved = (self.stream_time, self.sequence)
         return moved != (self._noted_progress if self._frozen is None else self._frozen[:2])
 
-    def shows(self, time: int) -> bool:
+    def is_visible(self, time: int) -> bool:
         """Returns True if there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.expiry_time) <= time <= self.stream_time
 
     def shows_a_table(self, time: int) -> bool:
-        """Like :meth:`shows`, for look-ups in a table: Kafka Streams' cache, if any, still has expired rows."""
-        return self.buffer.caching or self.shows(time)
+        """Like :meth:`is_visible`, for look-ups in a table: Kafka Streams' cache, if any, still has expired rows."""
+        return self.buffer.caching or self.is_visible(time)
 
     @property
     def flushed_time(self) -> int:
@@ -248,7 +247,8 @@ class ExpiringRows:
                     yield each, entry
 
     def found_until(self, time: int, expired: bool) -> int:
-        """The last stream time at which :meth:`by_time` finds rows of ``time``, whether a commit comes first or not."""
+        """Returns the last stream time at which :meth:`by_time` finds rows of ``time``, with or without a commit
+        before."""
         return self.segments.lives_until(time) if expired else self.segments.visible_until(time)
 
     def _scans(
@@ -370,10 +370,7 @@ class ExpiringRows:
     def _restored_time(self, key: bytes) -> int:
         time = self.schema.time(key) if len(key) >= self.schema.suffix_bytes else -1
         if time < 0:
-            raise StateStoreError(
-                f"store {self.name}: its changelog has a record with the key {key!r}, which is no windowed key: "
-                f"perhaps the store was of another kind before. Give it another name, or delete the topic and the state"
-            )
+            raise unexpected_changelog_key(self.name, key, "is not a windowed key")
         return time
 
     def _take_progress(self) -> _Progress:

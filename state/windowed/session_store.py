@@ -116,7 +116,7 @@ class SessionStateStore(ExpiringStateStore):
 
     def fetch(self, key: bytes, window: Window) -> Entry | None:
         """The entry of this very session; None if there is none or it has expired. One get."""
-        if not self.rows.shows(window.end) or not 0 <= window.start <= window.end:
+        if not self.rows.is_visible(window.end) or not 0 <= window.start <= window.end:
             return None
         return self._row(key, window)
 

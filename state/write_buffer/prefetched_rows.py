@@ -9,7 +9,7 @@ from penstock.state.contracts import CommittedStore
 # Rows that were prefetched and not asked for yet, if ever, may pile up to this size.
 MOST_PREFETCHED_BYTES = 4 << 20
 
-# Bytes that such a row takes beside its own: two objects and its share of a dictionary.
+# Bytes that such a row takes in addition to its own: two objects and its share of a dictionary.
 _ROW_OVERHEAD_BYTES = 200
 
 # Number of rows that are prefetched while their size is unknown.

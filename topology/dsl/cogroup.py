@@ -1,4 +1,4 @@
-"""Adds a cogroup to the graph: a node for each of its streams, all over one store, and one behind them."""
+"""Adds a cogroup to the graph: a node for each of its streams, all over one store, and one below them."""
 
 from __future__ import annotations
 
@@ -71,4 +71,4 @@ class Cogroup:
         if grouped not in self._repartitions:
             self._repartitions[grouped] = fresh
             head.graph.add(fresh, head.node)
-        return head.behind(self._repartitions[grouped])
+        return head.below(self._repartitions[grouped])

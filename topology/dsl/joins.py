@@ -31,7 +31,7 @@ def partitioned_by_key(
     if shared is None or how.name is not None:
         head.graph.add(fresh, head.node)
         shared = fresh
-    return head.behind(shared), shared
+    return head.below(shared), shared
 
 
 def join_table(

@@ -291,9 +291,9 @@ class KStream(KStreamProcessors[K, V]):
             optimizable=False,
         )
         head.graph.add(node, head.node)
-        behind = head.behind(node)
-        behind.note_user_call("repartition", "Repartitioned")
-        return KStream(behind)
+        below = head.below(node)
+        below.note_user_call("repartition", "Repartitioned")
+        return KStream(below)
 
     # ---- grouping ----
 

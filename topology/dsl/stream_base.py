@@ -39,7 +39,7 @@ class StreamHead:
         return self.graph.names.processor_or(given_name(named), prefix)
 
     def then(self, name: str, operator: Operator) -> StreamHead:
-        """Add a stateless operator; returns the head behind it. A changed key or value has no known serde."""
+        """Add a stateless operator; returns the head below it. A changed key or value has no known serde."""
         node = Operation(name, lambda: operator)
         node.key_changing = not operator.keeps_key
         node.value_changing = not operator.keeps_value
@@ -56,12 +56,12 @@ class StreamHead:
         return replace(self, node=node, **changes)
 
     def note_user_call(self, call: str, option: str) -> None:
-        """If this head is behind a repartition topic, note the call that needs it, unless one is known already."""
+        """If this head is at a repartition topic, note the call that needs it, unless one is known already."""
         if isinstance(self.node, Repartition) and self.node.written_by is None:
             self.node.written_by = WrittenBy(call, option)
 
-    def behind(self, node: Repartition) -> StreamHead:
-        """Returns the head behind ``node``."""
+    def below(self, node: Repartition) -> StreamHead:
+        """Returns the head at the repartition ``node``, with its serdes."""
         return StreamHead(self.graph, node, node.key_serde, node.value_serde, frozenset((node.name,)))
 
 

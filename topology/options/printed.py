@@ -63,7 +63,7 @@ class Printed(Generic[K, V]):
         return Printed(str(absolute))
 
     def with_label(self, label: str) -> Printed[K, V]:
-        """Returns a copy with a label in front of each record."""
+        """Returns a copy with a label before each record."""
         return replace(self, label=label)
 
     def with_key_value_mapper(self, mapper: Callable[[K, V], str]) -> Printed[K, V]:

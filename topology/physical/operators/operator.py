@@ -171,7 +171,7 @@ class Operator(WithFunctions, ABC):
 
     @property
     def makes_windowed_keys(self) -> bool:
-        """True if it forwards the windowed keys of the first of :attr:`stores`: as bytes if no node behind it looks at
+        """True if it forwards the windowed keys of the first of :attr:`stores`: as bytes if no node below it looks at
         them (``tasks/undecoded.py``), else decoded."""
         return False
 
