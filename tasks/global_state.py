@@ -120,9 +120,9 @@ def _row(offset: int) -> bytes:
 class GlobalStateTask:
     """Keeps the global stores of one host: no Kafka, no clock. One thread, which is that of the tasks that read them.
 
-    The host calls ``init`` once; then, if it likes, :meth:`restore` for records that were there before, and
-    :meth:`update` for those that come, in the order of each partition. Now and then it exhausts :meth:`commit`.
-    ``program`` may be a copy with other serdes or operators: the stores of ``task_stores`` are opened by it.
+    The host calls ``init`` once. Then it may call :meth:`restore` for records that exist already. It calls
+    :meth:`update` for new ones, in the order of each partition. Now and then it exhausts :meth:`commit`. ``program``
+    may be a copy with other serdes or operators: the stores of ``task_stores`` are opened by it.
     """
 
     def __init__(self, program: TaskProgram, task_stores: TaskStores, budget: MemoryBudget | None = None) -> None:
@@ -162,7 +162,7 @@ class GlobalStateTask:
         return tuple(self._sources)
 
     def restore(self, batch: RecordBatch, wall_ms: int) -> None:
-        """Take in records that were there before the tasks begin: a table's rows as they are, without a look at them;
+        """Take in records that exist before the tasks begin: a table's rows as they are, without looking at them;
         the records of a processor's store by :meth:`update`."""
         store = self.store_of[batch.partition.topic]
         if store in self._copied and not self.state_manager.store(store).has_changes:
@@ -223,7 +223,7 @@ class GlobalStateTask:
             self._positions.pop(partition, None)
 
     def close(self) -> None:
-        """Close processors and stores. What is not committed is gone."""
+        """Close processors and stores. What is not committed is lost."""
         try:
             for hosted in reversed(self._processors):
                 hosted.processor.close()

@@ -165,7 +165,8 @@ class IdleTime:
         return self._counted_ms
 
     def _since(self, operator: Advancing, now_ms: int) -> int:
-        """Returns the time since which nothing has reached ``operator``, nor waited that may still reach it."""
+        """Returns the time since which no record has reached ``operator``, and none has waited that may still reach
+        it."""
         for other in operator.before:
             if other.holds():
                 other.held_ms = now_ms

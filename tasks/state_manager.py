@@ -281,7 +281,7 @@ class StateManager:
         return self._task_stores
 
     def close(self) -> None:
-        """Close the stores. What is not committed is gone."""
+        """Close the stores. What is not committed is lost."""
         if not self._detached:
             self.budget.remove(self._stores.values())
             self._task_stores.close()

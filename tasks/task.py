@@ -36,7 +36,7 @@ class Task:
     """The half of a task that processes: one sub-topology × one partition, on whatever host, over its stores.
 
     The host restores the stores of ``state_manager``, and calls, in this order: ``resume`` with what the group has
-    committed, ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``. One thread at a time. An
+    committed, ``init``; then, as often as needed, ``add``, ``process`` and ``punctuate``. One thread at a time. An
     error that leaves any of these calls, or a commit, ends the task: it must be closed without a commit, and nothing of
     what it did since the last one counts.
 

@@ -2,7 +2,7 @@
 
 They are, each number big endian: the record's context (timestamp, offset, topic, partition, headers), the value that
 was there before the first update that waited, the old value, the new value, and the time by which updates are in order.
-This is what Kafka Streams calls version 3; the header :data:`CHANGELOG_HEADERS` says so.
+This is Kafka Streams' version 3, which the header :data:`CHANGELOG_HEADERS` names.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
     kind: ClassVar[str] = "timestamped key-value"
 
     ttl_ms: int | None = None
-    """Time after its last update for which a row is kept; None: for ever."""
+    """Time after its last update for which a row is kept; None: forever."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,8 +61,8 @@ class JoinBufferBuilder(StoreBuilder[Any, Any]):
 
 
 class Waited(NamedTuple):
-    """A record that has waited. Its key is serialised; ``source`` and ``offset`` say where it came from, None and −1 if
-    that is not known."""
+    """A record that has waited. Its key is serialised; ``source`` and ``offset`` are its own, None and −1 if they are
+    not known."""
 
     key: bytes
     value: Any

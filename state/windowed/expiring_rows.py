@@ -1,10 +1,10 @@
 """Rows of windowed keys that expire: what window stores and session stores have in common.
 
 A row's key begins with the number of its segment (``segments.py``), so rows of one time lie together. What is not
-committed yet lies over them in a :class:`~penstock.state.write_buffer.write_buffer.WriteBuffer`, under the same keys.
+committed yet is over them in a :class:`~penstock.state.write_buffer.write_buffer.WriteBuffer`, under the same keys.
 
-One more row notes how far the store has come in time: otherwise a restart would show again what had expired, and would
-take what is too late.
+One more row notes the store's stream time. Without it, a restarted task would show expired rows again, and accept rows
+that are too late.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class ExpiringRows:
     ) -> None:
         """Set the row of ``key`` at ``time``, or delete it with None.
 
-        A row so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
+        A row so late that its segment has expired is never shown, and is deleted by the commit. As in Kafka Streams,
         changelog and listeners get it like any other. ``counted``: log this, and count a dropped record.
         """
         if time > self.expiry_time:
@@ -197,7 +197,7 @@ class ExpiringRows:
     ) -> Iterator[EntryRow]:
         """The rows of ``key`` between the times, both included, by time. Only their segments are read.
 
-        ``expired_too``: also what has expired, as long as it is there.
+        ``expired_too``: also expired rows, as long as they exist.
         """
         begin, end, segments = self.visible(time_from, time_to, expired_too=expired_too)
         scans: list[Iterator[EntryRow]] = []
@@ -226,7 +226,7 @@ class ExpiringRows:
 
     def by_time(self, time_from: int, time_to: int, as_they_lie: bool, expired: bool) -> Iterator[EntryRow]:
         """Yields the rows between the times, both included, by time and then by key, or ``as_they_lie``. The store must
-        have a time order. ``expired``: expired rows are shown, too, as long as they are there. Rows may be many, and
+        have a time order. ``expired``: expired rows are shown, too, as long as they exist. Rows may be many, and
         are not needed again: some are read at a time, and none is kept.
         """
         assert self.time_order is not None
@@ -330,7 +330,7 @@ class ExpiringRows:
             self.time_order.buffer.forget_objects()
 
     def wiped(self) -> None:
-        """Called when the rows are gone, and with them the progress of the store."""
+        """Called when the rows were deleted, and with them the progress of the store."""
         self.forget_objects()
         self._read_progress()
 

@@ -1,4 +1,5 @@
-"""The sessions of keys that records came for lately: so a record finds those it belongs to without a scan."""
+"""The sessions of keys that had records lately. With them, a record finds the sessions that it belongs to without a
+scan."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ class SessionStateStore(ExpiringStateStore):
         self._put(key, window, value, timestamp, headers, counted=True)
 
     def remove(self, key: bytes, window: Window, timestamp: int, headers: Headers | None = None) -> None:
-        """Delete this very session. One that has expired is gone already, and is not counted as a dropped record."""
+        """Delete this very session. One that has expired does not exist any more, and is not counted as a dropped
+        record."""
         self._put(key, window, None, timestamp, headers, counted=False)
 
     def _put(

@@ -40,7 +40,7 @@ class PrefetchedRows:
         """Read the rows of ``keys``, which are not in ``rows``, as many as there is room for: by one multi-get, or by
         two while the size of rows is unknown.
 
-        If there is no room, all earlier rows are dropped: they are so old that hardly any can still be needed.
+        If there is no room, all earlier rows are dropped: they are so old that few can still be needed.
         """
         if self.resident_bytes >= MOST_PREFETCHED_BYTES:
             self.clear()

@@ -38,7 +38,7 @@ class LogicalNode:
     value_changing = False
     merging = False
     reads_a_topic = False
-    """True if what it forwards comes from a topic, also if its parents have written that."""
+    """True if what it forwards comes from a topic, even if its parents have written that topic."""
     relaxes_null_keys = False
     """True for an operator that keeps records with a null key: repartitions above it must not drop them."""
     of_versions: bool | None = None

@@ -21,7 +21,7 @@ def keeper_of(node: LogicalNode, stores: Collection[str]) -> LogicalNode:
 
 def is_derived_from_same_record(nodes: Collection[LogicalNode]) -> bool:
     """True if a record of one node follows from the same record as one of another, with no topic between; also if
-    ``nodes`` is one node, and so its own twin."""
+    ``nodes`` is a single node."""
     return len(nodes) == 1 or any(
         other in _node_and_ancestors(node) for node in nodes for other in nodes if other is not node
     )

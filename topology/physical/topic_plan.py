@@ -194,7 +194,7 @@ def _new_topic(
 
 def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -> None:
     """Raises InternalTopicError if a number differs. As in Kafka Streams, no internal topic grows with its sources,
-    since what it holds would stay where it is."""
+    because its records would remain in their old partitions."""
     for topic in internal:
         there = existing.get(topic.name)
         if there is not None and there != topic.partitions:

@@ -23,8 +23,8 @@ VOut = TypeVar("VOut")
 
 @dataclass(frozen=True, slots=True, init=False)
 class FixedKeyRecord(Generic[K, V]):
-    """A record whose key stays: a :class:`FixedKeyProcessor` receives one and forwards records derived from it.
-    ``timestamp`` is event time in ms. Only penstock makes one, so each record that is forwarded has a key that was
+    """A record whose key cannot be changed: a :class:`FixedKeyProcessor` receives one and forwards records derived from
+    it. ``timestamp`` is event time in ms. Only penstock makes one, so each record that is forwarded has a key that was
     received. Mirrors ``FixedKeyRecord``.
     """
 
