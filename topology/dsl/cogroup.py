@@ -24,7 +24,7 @@ Aggregator = Callable[[Any, Any, Any], Any]
 
 
 class Cogroup:
-    """The streams of a cogroup with their aggregators, in the order in which they came."""
+    """The streams of a cogroup with their aggregators, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.aggregators: dict[KGroupedStream[Any, Any], Aggregator] = {}

@@ -83,8 +83,8 @@ class KStream(KStreamProcessors[K, V]):
     def map_values(self, mapper: Callable[[K, V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
     def map_values(self, mapper: Callable[..., VR], *, named: NameLike | None = None) -> KStream[K, VR]:
         """Replaces each value by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments that
-        ``mapper`` takes. The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the
-        mapper. Mirrors ``mapValues``.
+        ``mapper`` takes. The key remains, so nothing is repartitioned; do not change a mutable key. Null values reach
+        the mapper. Mirrors ``mapValues``.
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
         name = self._head.name(named, "KSTREAM-MAPVALUES-")
