@@ -119,7 +119,7 @@ class StoreBuilder(ABC, Generic[K, V]):
 
 @dataclass(frozen=True)
 class HeadersOption(StoreBuilder[K, V]):
-    """A store that may keep ``headers`` beside values. ``of_dsl``: the store is that of a DSL operator, and
+    """A store that may keep ``headers`` with values. ``of_dsl``: the store is that of a DSL operator, and
     ``dsl.store.format`` decides if it keeps headers."""
 
     headers: bool = False

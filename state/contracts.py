@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from penstock.common.errors import UnknownStateStoreError
+from penstock.common.errors import StateStoreError, UnknownStateStoreError
 from penstock.common.records import Headers
 from penstock.state.queries import Query, QueryRow, unknown_query
 
@@ -62,7 +62,7 @@ class CommitBatch(Protocol):
         """Delete a row."""
 
     def delete_range(self, store: str, from_key: bytes, to_key: bytes) -> None:
-        """Delete the rows from ``from_key`` up to but not including ``to_key``, none unless it is behind ``from_key``.
+        """Delete the rows from ``from_key`` up to but not including ``to_key``, none unless it is after ``from_key``.
 
         Rows that this batch puts there later stay. A range costs the same however many rows it has, but slows down
         every later read in RocksDB: delete one range for all expired rows, not one for each key.
@@ -122,6 +122,19 @@ def no_such_store(name: str, known: Iterable[str]) -> UnknownStateStoreError:
     return UnknownStateStoreError(f"the task has no store {name!r}; it has: {', '.join(sorted(known)) or 'none'}")
 
 
+def scan_after_close(what: str) -> StateStoreError:
+    """The error for a scan of ``what`` that outlived its store."""
+    return StateStoreError(f"a scan of {what} was used after its store was closed")
+
+
+def unexpected_changelog_key(store: str, key: bytes, why: str, renamed: str = "store") -> StateStoreError:
+    """The error for a ``key`` in the changelog that ``store`` cannot have written: ``why``, as a relative clause."""
+    return StateStoreError(
+        f"store {store}: its changelog has a record with the key {key!r}, which {why}: the store may have been of "
+        f"another kind. Rename the {renamed}, or delete the topic and the state"
+    )
+
+
 @dataclass(frozen=True)
 class StateStoreContext:
     """The objects that a task gives to a store. ``committed``: its rows, in RocksDB or in memory. ``log``: None without
@@ -160,9 +173,9 @@ class StateStore(ABC):
     restores_blindly: ClassVar[bool] = False
     """True if :meth:`restore` reads no committed row: then the rows of many calls may be written together, later."""
     flushed_last: ClassVar[bool] = False
-    """True if a commit flushes it after all stores with False here. An update that has left it may have changed those.
-    If its changelog recorded that before the others' changelogs had the changes, a crash between the two would lose
-    them."""
+    """True if a commit flushes this store after all stores with False here. Updates that this store has released may
+    have changed those stores. If its changelog recorded the release before the other changelogs had the changes, a
+    crash in between would lose them."""
     lies_in_memory: ClassVar[bool] = False
     """True if the object itself keeps committed state, and not rows. Then it is restored from the first record of its
     changelog whenever its task is made again, even if the rows of the other stores stay open. False for a store whose

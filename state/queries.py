@@ -24,19 +24,22 @@ class QueryRow(NamedTuple):
 
 
 PASSED: Final = object()
-"""The value of an item that is not a row: up to its key there was no (further) row. A store that must look at many rows
-to find few yields such items now and then: then records are processed, and the answer continues after the key."""
+"""The value of an item that represents no row: up to this key, the store found nothing (more) to return.
+
+A store that must look at many rows to find few yields such items now and then, so that records can be processed in
+between. The answer continues after the key.
+"""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question to one store. A client outside gives keys as objects; the store gets their bytes."""
+    """A query of one store. Clients give keys as objects; the store gets their bytes."""
 
     single: ClassVar[bool] = True
     """True if the answer is one row at most. Otherwise the answer is given in pieces."""
     key_fields: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that hold keys, or None. A field ``key`` is the key that the question is about: it decides
-    which task has the answer. A question without such a field goes to all tasks."""
+    """Names of the fields that hold keys, or None. A field ``key`` is the key that the query is about: it decides
+    which task has the answer. A query without such a field goes to all tasks."""
 
     @property
     def is_of_one_key(self) -> bool:
@@ -117,7 +120,7 @@ def check_prefix(prefix: object) -> None:
 
 
 def end_of_prefix(prefix: bytes) -> bytes | None:
-    """The first key behind all that begin with ``prefix``; None if there can be none. Raises TypeError unless it is
+    """The first key after all that begin with ``prefix``; None if there can be none. Raises TypeError unless it is
     bytes."""
     check_prefix(prefix)
     shortest = prefix.rstrip(b"\xff")

@@ -1,4 +1,4 @@
-"""A store that may only be read: what processors get of a store that its topic restores."""
+"""A store that may only be read: the form in which processors get a store that its topic restores."""
 
 from __future__ import annotations
 

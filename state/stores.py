@@ -82,7 +82,7 @@ class Stores:
     def timestamped_key_value_store_with_headers_builder(
         supplier: KeyValueBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
-        """A key-value store that keeps a timestamp and headers beside each value (:class:`ValueTimestampHeaders`);
+        """A key-value store that keeps a timestamp and headers with each value (:class:`ValueTimestampHeaders`);
         its changelog has them as those of the record: caching off, logging on. Mirrors
         ``timestampedKeyValueStoreWithHeadersBuilder`` (KIP-1271)."""
         needs = "timestamped_key_value_store_with_headers_builder", "persistent_key_value_store"
@@ -190,7 +190,7 @@ class Stores:
     def timestamped_window_store_with_headers_builder(
         supplier: WindowBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
-        """A window store that keeps a timestamp and headers beside each value (:class:`ValueTimestampHeaders`); its
+        """A window store that keeps a timestamp and headers with each value (:class:`ValueTimestampHeaders`); its
         changelog has them as those of the record: caching off, logging on. Mirrors
         ``timestampedWindowStoreWithHeadersBuilder`` (KIP-1271)."""
         needs = "timestamped_window_store_with_headers_builder", "persistent_window_store"
@@ -231,7 +231,7 @@ class Stores:
     def session_store_with_headers_builder(
         supplier: SessionBytesStoreSupplier, key_serde: Serde[K], value_serde: Serde[V]
     ) -> StoreBuilder[K, V]:
-        """A session store that keeps headers beside each value (:class:`AggregationWithHeaders`); its changelog has
+        """A session store that keeps headers with each value (:class:`AggregationWithHeaders`); its changelog has
         them as those of the record: caching off, logging on. Mirrors ``sessionStoreWithHeadersBuilder`` (KIP-1271)."""
         _check(supplier, SessionBytesStoreSupplier, "session_store_with_headers_builder", "persistent_session_store")
         return SessionStoreBuilder(

@@ -30,7 +30,7 @@ def taken(store: str, kind: str, value: object) -> tuple[Any, int]:
     """
     if not isinstance(value, ValueAndTimestamp):
         raise TypeError(
-            f"store {store}: is a timestamped {kind} store: put ValueAndTimestamp(value, timestamp), not "
+            f"store {store} is a timestamped {kind} store: put ValueAndTimestamp(value, timestamp), not "
             f"{shown_with_type(value)}"
         )
     timestamp = value.timestamp

@@ -1,4 +1,4 @@
-"""The parts of the changelogs that a commit covers, written beside its offsets.
+"""The parts of the changelogs that a commit covers, written in the metadata of its offsets.
 
 With ``at_least_once``, a changelog has more than its task has committed: after a crash those records are processed
 again. A store that has applied what they wrote, and has expired rows by their times, cannot be taken back to the
@@ -24,8 +24,8 @@ from penstock.tasks.offsets import (
 
 
 def covering(offsets: Offsets, logged: Mapping[str, int], stores: Iterable[str]) -> tuple[Offsets, int]:
-    """Returns ``offsets`` (not empty) with, beside one of them, the offset behind the last record of each changelog
-    that belongs to their commit; and the number of stores for which there was no room.
+    """Returns ``offsets`` (not empty) with, in the metadata of one of them, the offset after the last record of each
+    changelog that belongs to their commit; and the number of stores for which there was no room.
 
     ``logged``: these offsets by store. ``stores``: all stores of the task that have a changelog of their own.
     """
@@ -41,7 +41,7 @@ def covering(offsets: Offsets, logged: Mapping[str, int], stores: Iterable[str])
 
 
 def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[str, int]:
-    """Returns, as far as a commit states it, the offset behind the last record of each changelog that it covers.
+    """Returns, as far as a commit states it, the offset after the last record of each changelog that it covers.
 
     ``stores``: all stores of the task that have a changelog of their own, as for :func:`covering`.
     """
@@ -58,8 +58,7 @@ def covered(offsets: Iterable[CommittedOffset], stores: Iterable[str]) -> dict[s
 
 
 def without_coverage(committed: CommittedOffset, stores: Iterable[str]) -> CommittedOffset:
-    """Returns ``committed`` as it was before :func:`covering`, so that it may be compared with what a task would
-    commit."""
+    """Returns ``committed`` as it was before :func:`covering`, to be compared with what a task would commit."""
     remembered = decode_remembered(committed.metadata)
     ours = {name for store in stores for name in _names(store)}
     others = {name: ms for name, ms in remembered.items() if name not in ours and not name.endswith(LISTED)}
@@ -76,9 +75,9 @@ def _names(store: str) -> tuple[str, str]:
 def warn_not_covered(task_id: TaskId, count: int) -> None:
     """Warn that :func:`covering` had no room for ``count`` stores."""
     logger(__name__).warning(
-        "the metadata of committed offsets has no room for the offsets of all changelogs: standbys of this task do not "
-        "follow, and where it moves to, its stores are restored without a warm-up. Give operators shorter names, or "
-        "cut the sub-topology in two by repartition()",
+        "the metadata of committed offsets has no room for the offsets of all changelogs: standbys of this task are "
+        "not kept up to date, and when the task moves, its stores are restored without a warm-up. Give operators "
+        "shorter names, or split the sub-topology with repartition()",
         task=str(task_id),
         stores=count,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.common.graphs import reachable
 from penstock.common.serdes import Serde
 from penstock.tasks.closures import make_closure
 from penstock.tasks.context import TaskContext
@@ -113,14 +114,14 @@ def _reached_stores(
 ) -> tuple[Store, ...]:
     """Returns the stores that the records of ``source`` will look up under the bytes of the key they come in with.
 
-    Only those of the same key serde. If a serde writes other bytes than it read, some rows are only read in vain.
+    Only stores with the same key serde are among them. If a serde writes other bytes than it read, some rows are read
+    without use.
     """
-    reached: dict[str, Store] = {}
-    waiting: list[Node] = list(children[source.node])
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ProcessorNode):
-            looked_into = [(name, stores[name]) for name in node.operator.stores_by_key]
-            reached.update((name, store) for name, store in looked_into if store.key_serde == source.key_serde)
-            waiting.extend(children[node.name] if node.operator.keeps_key else ())
-    return tuple(reached.values())
+
+    def following(node: Node) -> Iterable[Node]:
+        return children[node.name] if isinstance(node, ProcessorNode) and node.operator.keeps_key else ()
+
+    below = reachable(children[source.node], following)
+    names = [name for node in below if isinstance(node, ProcessorNode) for name in node.operator.stores_by_key]
+    looked_into = {name: stores[name] for name in names}
+    return tuple(store for store in looked_into.values() if store.key_serde == source.key_serde)

@@ -40,8 +40,10 @@ Context = tuple[TopicPartition | None, "RunCursor | PlacedHeaders", Headers | No
 
 
 class Remembered:
-    """A time (ms) from which an operator continues after a restart, −1 if there is none yet. It is committed beside the
-    offsets; if several partitions have one, the largest counts."""
+    """A time (ms) from which an operator continues after a restart, −1 if there is none yet.
+
+    It is committed in the metadata of the offsets. If several partitions have one, the largest counts.
+    """
 
     __slots__ = ("ms",)
 
@@ -50,11 +52,12 @@ class Remembered:
 
 
 class TaskContext:
-    """The context of one task. ``headers`` and ``timestamp`` are the current record's wherever something reads them.
+    """The context of one task.
 
+    ``headers`` and ``timestamp`` are set to the current record's before any code that reads them runs.
     ``emit_interval_ms``: least wall-clock time between two looks of an operator for windows that have closed.
-    ``idle``: the operators whose time advances while no records come; None if none does.
-    ``keeps_places``: False if the offsets of records mean nothing once the host has ended.
+    ``idle``: the operators whose time advances while no records come; None if there are none.
+    ``keeps_places``: False if offsets of records do not outlive the host, as in the test driver.
     ``is_latest``: False while a versioned table forwards an update that is older than the latest of its key.
     """
 

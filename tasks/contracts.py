@@ -9,7 +9,7 @@ from penstock.common.records import Headers
 
 
 class Send(Protocol):
-    """The signature of :meth:`RecordCollector.send`, also of functions that do something more."""
+    """The signature of :meth:`RecordCollector.send`, also of functions that do more."""
 
     def __call__(
         self,

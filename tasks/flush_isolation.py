@@ -1,17 +1,18 @@
 """Finds the stores that may be flushed while records are processed: only their own sinks get their updates.
 
-An update that a flush forwards belongs to its commit. If it reaches another store, or a processor that keeps something,
-it must be there before the next record; if it shares a node or a topic with other records, it must go before them.
+An update that a flush forwards belongs to its commit. If it reaches another store, or a processor with state, it must
+arrive there before the next record. If it shares a node or a topic with other records, it must be sent before them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from penstock.common.graphs import reachable
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
-def flushed_beside_records(
+def flushed_during_processing(
     nodes: Sequence[Node], children: Mapping[str, Sequence[Node]], forwarded_by: Mapping[str, Sequence[str]]
 ) -> frozenset[str]:
     """Returns the stores that no other store's flush reaches, and whose own flush reaches nothing but stateless
@@ -40,14 +41,8 @@ def _written(node: Node) -> Iterator[str]:
 
 
 def _reached(forwarders: Iterable[str], children: Mapping[str, Sequence[Node]]) -> dict[str, Node]:
-    reached: dict[str, Node] = {}
-    waiting = [child for forwarder in forwarders for child in children[forwarder]]
-    while waiting:
-        node = waiting.pop()
-        if node.name not in reached:
-            reached[node.name] = node
-            waiting += children[node.name]
-    return reached
+    below = [child for forwarder in forwarders for child in children[forwarder]]
+    return {node.name: node for node in reachable(below, lambda node: children[node.name])}
 
 
 def _is_isolated(reached: Mapping[str, Node], forwarders: Sequence[str], nodes: Sequence[Node]) -> bool:

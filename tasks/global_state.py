@@ -31,7 +31,7 @@ from penstock.topology.processor_api.processor import PunctuationType
 GLOBAL_TASK = TaskId(-1, -1)
 """Kafka Streams' id of the task of global stores."""
 _OFFSETS = "global offsets"  # no store of a program has a blank in its name
-_BEGUN = 1  # beside the rows of a store whose partitions have offsets; gone when the store was wiped
+_BEGUN = 1  # stored with the rows of a store whose partitions have offsets; gone when the store was wiped
 
 
 def with_offsets(program: TaskProgram) -> tuple[AnyStoreBuilder, ...]:
@@ -78,7 +78,7 @@ class GlobalStateManager(StateManager):
         return self.committed_offset(partition) if self._offsets.get(_row_key(partition)) is not None else None
 
     def committed_offset(self, partition: TopicPartition) -> int:
-        """Returns the offset of ``partition`` behind the last record that its store had at the last commit, or 0."""
+        """Returns the offset of ``partition`` after the last record that its store had at the last commit, or 0."""
         row = self._offsets.get(_row_key(partition))
         return 0 if row is None else int.from_bytes(row, "big")
 
@@ -120,9 +120,9 @@ def _row(offset: int) -> bytes:
 class GlobalStateTask:
     """Keeps the global stores of one host: no Kafka, no clock. One thread, which is that of the tasks that read them.
 
-    The host calls ``init`` once; then, if it likes, :meth:`restore` for records that were there before, and
-    :meth:`update` for those that come, in the order of each partition. Now and then it exhausts :meth:`commit`.
-    ``program`` may be a copy with other serdes or operators: the stores of ``task_stores`` are opened by it.
+    The host calls ``init`` once. Then it may call :meth:`restore` for records that exist already. It calls
+    :meth:`update` for new ones, in the order of each partition. Now and then it exhausts :meth:`commit`. ``program``
+    may be a copy with other serdes or operators: the stores of ``task_stores`` are opened by it.
     """
 
     def __init__(self, program: TaskProgram, task_stores: TaskStores, budget: MemoryBudget | None = None) -> None:
@@ -162,7 +162,7 @@ class GlobalStateTask:
         return tuple(self._sources)
 
     def restore(self, batch: RecordBatch, wall_ms: int) -> None:
-        """Take in records that were there before the tasks begin: a table's rows as they are, without a look at them;
+        """Take in records that exist before the tasks begin: a table's rows as they are, without looking at them;
         the records of a processor's store by :meth:`update`."""
         store = self.store_of[batch.partition.topic]
         if store in self._copied and not self.state_manager.store(store).has_changes:
@@ -183,7 +183,7 @@ class GlobalStateTask:
             self._run(queue)
         self._positions[batch.partition] = queue.processed_offset + 1
         self._context.leave()
-        self.state_manager.budget.processed(len(batch))
+        self.state_manager.budget.count_processed(len(batch))
 
     def _run(self, queue: RecordQueue) -> None:
         batch, context, head = queue.batch, self._context, queue.source.head
@@ -196,7 +196,7 @@ class GlobalStateTask:
         queue.advance(len(batch.keys))
 
     def position(self, partition: TopicPartition) -> int:
-        """Returns the offset of ``partition`` behind the last record that its store has by now."""
+        """Returns the offset of ``partition`` after the last record that its store has by now."""
         queue = self._queues.get(partition)
         committed = self.state_manager.committed_offset(partition)
         return committed if queue is None else max(committed, queue.processed_offset + 1)
@@ -223,7 +223,7 @@ class GlobalStateTask:
             self._positions.pop(partition, None)
 
     def close(self) -> None:
-        """Close processors and stores. What is not committed is gone."""
+        """Close processors and stores. What is not committed is lost."""
         try:
             for hosted in reversed(self._processors):
                 hosted.processor.close()

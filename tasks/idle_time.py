@@ -1,7 +1,8 @@
 """Event time that advances while no records come: ``window.idle.advance.ms``.
 
-Kafka Streams' stream time moves with records alone. Here the time that an operator has observed advances by the wall
-clock once nothing has reached it for that long, and everything before it is done: docs/decisions/0015 has the rules.
+In Kafka Streams only records move stream time. Here the time that an operator has observed advances by the wall clock
+when nothing has reached the operator for that long, and everything upstream of it is done. docs/decisions/0015 has the
+rules.
 """
 
 from __future__ import annotations
@@ -10,19 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.common.config import StreamsConfig
+from penstock.common.graphs import reachable
 from penstock.tasks.context import Remembered
 from penstock.topology.physical.topology import Node
 
 _STEP_MS = 100
 """Least step (ms) of the time of an idle operator, when live: its windows need not be looked at each few ms."""
 _LONGEST_STEP_MS = 1000
-"""Most time (ms) that is counted between two looks, when live: a process that was frozen, or busy for so long, does not
-know yet what has come to the broker meanwhile."""
+"""Upper limit (ms) of the time that one look adds, when live: a process that was frozen or busy for longer does not
+know what has reached the broker meanwhile."""
 
 
 @dataclass(eq=False)
 class Advancing:
-    """An operator, or several that have observed one time together.
+    """An operator, or several that share one observed time.
 
     ``now`` returns that time (−1: none yet), ``advance`` moves it and releases what is due by then. ``holds`` returns
     True if the operator keeps something that it will forward later. ``resume`` gets the time remembered over a restart.
@@ -95,11 +97,11 @@ class IdleTime:
         order = {node.name: number for number, node in enumerate(nodes)}
         self._operators.sort(key=lambda each: min((order[name] for name in each.nodes), default=-1))
         reached = {topic: _reached([node], children) for topic, node in sources.items()}
-        behind = [(each, _reached(each.nodes, children)) for each in self._operators]
+        downstream = [(each, _reached(each.nodes, children)) for each in self._operators]
         for operator in self._operators:
             mine = set(operator.nodes)
             operator.topics = frozenset(topic for topic, names in reached.items() if operator.of_all or mine & names)
-            operator.before = tuple(other for other, names in behind if other is not operator and mine & names)
+            operator.before = tuple(other for other, names in downstream if other is not operator and mine & names)
         self._children = children
         self._last_ms = dict.fromkeys(sources, -1)
         return bool(self._operators)
@@ -113,7 +115,7 @@ class IdleTime:
         self._last_ms[topic] = self._counted_ms
 
     def begin(self, offsets: Iterable[tuple[str, int]], wall_ms: int) -> None:
-        """Begin behind these records: what happened before is not known, so no topic has been idle yet."""
+        """Begin after these records. What happened before is unknown, so no topic has been idle yet."""
         self._offsets = dict(offsets)
         self._looked_ms = self._counted_ms = wall_ms
         self._last_ms = dict.fromkeys(self._last_ms, wall_ms)
@@ -145,7 +147,7 @@ class IdleTime:
             if now_ms - since < self._idle_ms or now_ms - operator.advanced_ms < self._step_ms:
                 continue
             if (time := operator.now()) >= 0:
-                # No update that a cache holds back comes too late for the expiry of rows.
+                # For the expiry of rows, updates that a cache holds back never come too late.
                 if not operator.of_all and not flushed:
                     flushed = is_flushed()
                     if not flushed:
@@ -163,7 +165,8 @@ class IdleTime:
         return self._counted_ms
 
     def _since(self, operator: Advancing, now_ms: int) -> int:
-        """Returns the time since which nothing has reached ``operator``, nor waited that may still reach it."""
+        """Returns the time since which no record has reached ``operator``, and none has waited that may still reach
+        it."""
         for other in operator.before:
             if other.holds():
                 other.held_ms = now_ms
@@ -172,11 +175,5 @@ class IdleTime:
 
 
 def _reached(names: Iterable[str], children: Mapping[str, Sequence[Node]]) -> set[str]:
-    reached: set[str] = set()
-    waiting = [child.name for name in names for child in children[name]]
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            waiting += [child.name for child in children[name]]
-    return reached
+    below = [child for name in names for child in children[name]]
+    return {node.name for node in reachable(below, lambda node: children[node.name])}

@@ -1,5 +1,5 @@
-"""The text that is committed beside an offset, as Kafka Streams encodes it: the partition's time, and what operators
-remember over a restart."""
+"""The text that is committed as metadata of an offset, as Kafka Streams encodes it: the partition's time, and what
+operators remember over a restart."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class PartitionGroup:
         self._caught_up: dict[TopicPartition, bool | None] = {}
         self._idle_until_ms: dict[TopicPartition, int] = {}
         self.enforced = 0
-        """Number of times that records were processed although a partition that had been waited for gave none."""
+        """Number of times that records were processed although a partition was still empty after a wait."""
 
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Set whether all of ``partition`` that the broker has is fetched; None if that is not known."""

@@ -17,7 +17,7 @@ class ReadAhead:
         self._queued = 0
 
     def add(self, keys: Sequence[bytes | None], waiting: int) -> None:
-        """Read ahead for records with ``keys``, behind ``waiting`` ones that are not processed yet, if that pays."""
+        """Read ahead for records with ``keys``, after ``waiting`` ones that are not processed yet, if that pays."""
         processed = self._queued - waiting
         self._queued = waiting + len(keys)
         for number, store in enumerate(self._stores):

@@ -41,7 +41,7 @@ class RunCursor:
     """The position in the current run of records, kept without a write for each record.
 
     ``values`` is the list iterator that the run advances with each record. Such an iterator knows exactly how many
-    values are left (``length_hint``); ``end`` is the index in the batch, whose ``offsets`` these are, behind the run.
+    values are left (``length_hint``); ``end`` is the index in the batch, whose ``offsets`` these are, after the run.
     """
 
     __slots__ = ("end", "offsets", "values")

@@ -73,8 +73,8 @@ class Source:
 class Decoded:
     """A batch whose columns are ready for the closures.
 
-    ``error`` is that of a bad record behind the last one, if there is one. ``last_offset`` is that of the last record
-    that is done once the columns are: dropped ones behind them count.
+    ``error`` is that of a bad record after the last one, if there is one. ``last_offset`` is that of the last record
+    that is done once the columns are: dropped ones after them count.
     """
 
     keys: list[Any]
@@ -152,7 +152,7 @@ class RecordQueue:
             self.processed_offset = decoded.last_offset
 
     def advance(self, end: int) -> None:
-        """Count the first batch's records up to index ``end`` as done. Raises the error of a bad one behind them."""
+        """Count the first batch's records up to index ``end`` as done. Raises the error of a bad one after them."""
         batch = self._batches[0]
         if end > self.index:
             self.processed_offset = batch.offsets[end - 1]
@@ -180,7 +180,7 @@ class RecordQueue:
         except Exception:  # as in _columns
             return None
 
-    def passed(self, offset: int, timestamp: int) -> None:
+    def skip(self, offset: int, timestamp: int) -> None:
         """Count a record that was not queued as done."""
         self.processed_offset = offset
         if timestamp > self.partition_time:

@@ -168,7 +168,7 @@ class StateManager:
             self._task_stores.write(batch, {store: next_offset})
 
     def write_load(self, store: str, load: BulkLoad, next_offset: int) -> Iterator[None]:
-        """Write what ``load`` has gathered for ``store`` from records in front of ``next_offset``. Exhaust it; between
+        """Write what ``load`` has gathered for ``store`` from records before ``next_offset``. Exhaust it; between
         two steps the stores may be queried."""
         yield from load.write(next_offset)
         self._stores[store].forget_objects()
@@ -207,13 +207,13 @@ class StateManager:
         """True if stores may be changed between :meth:`take_snapshot` and the end of :meth:`release_flushed`."""
         return all(store.takes_changes_while_committed for store in self._stores.values())
 
-    def take_snapshot(self, beside_records: Container[str]) -> Iterator[None]:
+    def take_snapshot(self, flushed_later: Container[str]) -> Iterator[None]:
         """Begin a commit: move what was changed since the last one to the changelogs and downstream, except for the
-        stores ``beside_records``, which :meth:`flush_snapshot` flushes. Exhaust it; between two steps the stores may be
-        queried, but not written. What is changed from then on belongs to the next commit."""
+        stores ``flushed_later``, which :meth:`flush_snapshot` flushes. Exhaust it; between two steps the stores may be
+        queried, but not written. Later changes belong to the next commit."""
         batch = self._batch = self._task_stores.new_batch()
-        beside = beside_records if self.takes_changes_while_committed else ()
-        at_once = [store for name, store in self._stores.items() if name not in beside]
+        later = flushed_later if self.takes_changes_while_committed else ()
+        at_once = [store for name, store in self._stores.items() if name not in later]
         yield from self._flush_all(at_once, batch)
         self._frozen = [store for store in self._stores.values() if store.has_changes]
         for store in self._frozen:
@@ -236,12 +236,12 @@ class StateManager:
         if left := [store.name for store in stores if store.has_changes]:
             raise StateStoreError(
                 f"task {self.task_id}: store {', '.join(left)} still has changes after {_MOST_ROUNDS} flushes of one "
-                "commit: has_changes must be False once flush() is through, and what a flush forwards must not change "
+                "commit: has_changes must be False when flush() has ended, and what a flush forwards must not change "
                 "the store again without end (docs/STORES.md)"
             )
 
     def commit_at_once(self) -> None:
-        """Make a whole commit in one step, for a host that asks nothing of the stores meanwhile and keeps no offsets of
+        """Make a whole commit in one step, for a host that does not use the stores meanwhile and keeps no offsets of
         changelogs."""
         stores = self._stores.values()
         if not _have_changes(stores):
@@ -259,7 +259,7 @@ class StateManager:
         return frozenset(store.name for store in self._frozen if store.logs_when_flushed)
 
     def commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Write all stores at once, when Kafka has what was flushed, each with the offset behind its last changelog
+        """Write all stores at once, when Kafka has what was flushed, each with the offset after its last changelog
         record.
 
         A store that is not named keeps the offset that it has. :meth:`release_flushed` must follow.
@@ -281,7 +281,7 @@ class StateManager:
         return self._task_stores
 
     def close(self) -> None:
-        """Close the stores. What is not committed is gone."""
+        """Close the stores. What is not committed is lost."""
         if not self._detached:
             self.budget.remove(self._stores.values())
             self._task_stores.close()

@@ -13,7 +13,7 @@ from penstock.tasks.compose import compose
 from penstock.tasks.context import is_explained
 from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
-from penstock.tasks.flush_isolation import flushed_beside_records, written_by_flushes
+from penstock.tasks.flush_isolation import flushed_during_processing, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.partition_group import PartitionGroup
 from penstock.tasks.program import TaskProgram, source_topic
@@ -36,7 +36,7 @@ class Task:
     """The half of a task that processes: one sub-topology × one partition, on whatever host, over its stores.
 
     The host restores the stores of ``state_manager``, and calls, in this order: ``resume`` with what the group has
-    committed, ``init``; then, as often as it likes, ``add``, ``process`` and ``punctuate``. One thread at a time. An
+    committed, ``init``; then, as often as needed, ``add``, ``process`` and ``punctuate``. One thread at a time. An
     error that leaves any of these calls, or a commit, ends the task: it must be closed without a commit, and nothing of
     what it did since the last one counts.
 
@@ -83,9 +83,9 @@ class Task:
         self.has_processors = bool(composed.processors)
         """True if :meth:`init` calls user code."""
         forwarded_by = {name: store.forwarded_by for name, store in wired.items()}
-        self._flushed_beside_records = flushed_beside_records(program.nodes, program.children, forwarded_by)
+        self._flushed_during_processing = flushed_during_processing(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
-        """The stores that see what is processed only when the next snapshot begins."""
+        """The stores in which effects of records arrive only when the next snapshot begins."""
         queues = {
             (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
                 partition, source, config.deserialization_exception_handler, self._context
@@ -190,7 +190,7 @@ class Task:
                     group.offer(queue)
         self._processed += done
         if done:
-            self._budget.processed(done)
+            self._budget.count_processed(done)
             if self._idle is not None:
                 self._idle.note(group.processed_offsets(), wall_ms)
         return done
@@ -260,9 +260,9 @@ class Task:
         if timestamp > context.stream_time:
             context.stream_time = timestamp
         context.leave()
-        queue.passed(offset, timestamp)
+        queue.skip(offset, timestamp)
         self._processed += 1
-        self._budget.processed(1)
+        self._budget.count_processed(1)
         return True
 
     def _run_one(self, queue: RecordQueue, index: int) -> None:
@@ -291,8 +291,8 @@ class Task:
         """Let the time of idle operators advance, and call the wall-clock punctuators that are due; returns True if
         there were any of either."""
         self._context.wall_ms = wall_ms
-        went_on = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
-        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or went_on
+        advanced = self._idle is not None and self._idle.advance(wall_ms, self._group.busy_topics(), self._is_flushed)
+        return self._punctuations[PunctuationType.WALL_CLOCK_TIME].punctuate(wall_ms, self._call_punctuator) or advanced
 
     @property
     def checks_idleness(self) -> bool:
@@ -315,7 +315,8 @@ class Task:
             self._context.failed(error, node, None)
 
     def between_records(self, now_ms: int) -> None:
-        """Set the time of what the host puts into stores from now on, until the next record, to ``now_ms``."""
+        """Set the context's time to ``now_ms`` until the next record: the time of what the host itself puts into
+        stores."""
         self._context.timestamp = now_ms
 
     # ---- commit ----
@@ -333,11 +334,11 @@ class Task:
     def take_snapshot(self) -> Iterator[None]:
         """Begin a commit of what was done until now. Exhaust it; between two steps the stores may be queried, but no
         record processed."""
-        yield from self._take_snapshot(self._flushed_beside_records)
+        yield from self._take_snapshot(self._flushed_during_processing)
 
-    def _take_snapshot(self, beside_records: frozenset[str]) -> Iterator[None]:
+    def _take_snapshot(self, flushed_later: frozenset[str]) -> Iterator[None]:
         self._context.leave()
-        yield from self.state_manager.take_snapshot(beside_records)
+        yield from self.state_manager.take_snapshot(flushed_later)
         self._context.headers = None
         self._context.commit_requested = False
 
@@ -351,8 +352,8 @@ class Task:
         self._context.headers = None
 
     def pass_over(self, partition: TopicPartition, position: int) -> None:
-        """Skip to ``position``, from which the host will fetch next; all of ``partition`` that it has fetched is
-        processed. No record is between, and nothing there need be read again."""
+        """Skip to ``position``, from which the host will fetch next. All records of ``partition`` that it has fetched
+        are processed, and there are no other records before ``position``."""
         self._offsets.pass_over(partition, position)
 
     def offsets(self) -> dict[TopicPartition, CommittedOffset]:
@@ -372,7 +373,8 @@ class Task:
         self._context.commit_requested = False
 
     def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Write all stores at once, now that Kafka has the offsets: each with that behind its last changelog record."""
+        """Write all stores at once, now that Kafka has the offsets: each with the offset after its last changelog
+        record."""
         self.state_manager.commit(changelog_offsets)
         for _ in self.state_manager.release_flushed():
             pass
@@ -384,7 +386,7 @@ class Task:
         return TaskMetrics(*counted, punctuated, self._group.enforced, self._context.dropped_by_handlers)
 
     def close(self) -> None:
-        """Close processors and stores, all of them, whatever raises. What is not committed is gone."""
+        """Close all processors and stores, even if some raise. What is not committed is lost."""
         with ExitStack() as closing:
             closing.callback(self.state_manager.close)
             for hosted in reversed(self._processors):

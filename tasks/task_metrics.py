@@ -16,4 +16,4 @@ class TaskMetrics:
     enforced_processing_total: int = field(default=0, compare=False)
     """Number of times that an empty partition was waited for in vain: it depends on how often the host calls."""
     dropped_by_handlers: int = field(default=0, compare=False)
-    """Number of the dropped records that an exception handler dropped, which reports them as it likes."""
+    """Number of the dropped records that an exception handler dropped, which decides how to report them."""

@@ -67,6 +67,6 @@ def take_turns(group: PartitionGroup, queue: RecordQueue, end: int, most: int, c
     done = waiting.advance(context)
     group.offer(waiting.queue)
     done += side.advance(context)
-    if side.queue:  # behind the other one, as the heap has it when both are of one time
+    if side.queue:  # after the other one, as the heap has it when both are of one time
         group.offer(side.queue)
     return done

@@ -108,7 +108,7 @@ def _stay_bytes(
 
 
 def _parts(nodes: Sequence[Node], children: Children, changers: Set[str]) -> list[list[Node]]:
-    """Returns nodes joined by edges; those behind one of ``changers`` are joined to each other, but not to it."""
+    """Returns nodes joined by edges; those below one of ``changers`` are joined to each other, but not to it."""
     groups = NodeGroups()
     for node in nodes:
         groups.add(node.name)

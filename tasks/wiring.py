@@ -54,7 +54,7 @@ class Store:
         """Call ``on_flush`` with each update that a cached store flushes, and have ``node`` forward them to
         ``children``. If several nodes that write the store have the same ones (cogroup), one forwards for all.
 
-        Operators have no other way: the nodes that a flush is forwarded to decide if records may be processed beside it
+        Operators have no other way: the nodes that a flush is forwarded to decide if records may be processed meanwhile
         (:mod:`~penstock.tasks.flush_isolation`).
         """
         self.forwarded_by.append(node)

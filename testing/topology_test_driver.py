@@ -69,7 +69,8 @@ class TopologyTestDriver(StoreAccess):
         checked_topology(topology)
         checked = StreamsConfig.of({"application.id": "topology-test-driver", **(config or {})})
         check_wrapped(topology, checked)
-        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
+        if checked.ensure_explicit_internal_resource_naming:
+            check_explicit_names(topology)
         self._now_ms = to_epoch_ms(initial_wall_clock_ms, "initial_wall_clock_ms")
         self._error: RecordError | RuleBrokenError | None = None
         self._lost: list[RuleBrokenError] = []

@@ -54,8 +54,8 @@ def _checked_kind(function: Any, what: str, may_yield: bool) -> None:
     for code in _called(function):
         if inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code):
             raise TopologyError(
-                f"{what} must be a plain function; {_name(function)} is async: nobody would await it, and its body "
-                "would never run. Write it with def; what must wait belongs behind a topic"
+                f"{what} must be a plain function; {_name(function)} is async: it would not be awaited, and its body "
+                "would never run. Write it with def; do what must be awaited in another program, fed by a topic"
             )
         if not may_yield and inspect.isgeneratorfunction(code):
             raise TopologyError(

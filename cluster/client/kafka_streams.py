@@ -58,7 +58,8 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         checked_topology(topology)
         checked = StreamsConfig.of(config)
         check_wrapped(topology, checked)
-        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
+        if checked.ensure_explicit_internal_resource_naming:
+            check_explicit_names(topology)
         if checked.application_server:
             host_and_port(checked.application_server)
         TaskProgram.of(topology.every_subtopology, checked)

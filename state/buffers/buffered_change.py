@@ -2,7 +2,7 @@
 
 They are, each number big endian: the record's context (timestamp, offset, topic, partition, headers), the value that
 was there before the first update that waited, the old value, the new value, and the time by which updates are in order.
-This is what Kafka Streams calls version 3; the header :data:`CHANGELOG_HEADERS` says so.
+This is Kafka Streams' version 3, which the header :data:`CHANGELOG_HEADERS` names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _AS_PRIOR = _INT.pack(-2)
 _NO_HEADERS = _INT.pack(0)
 _TOPIC_AT = _TWO_LONGS.size
 
-# Bytes of an update that Kafka Streams does not count, beside key, values, topic and headers: their lengths.
+# Bytes of an update that Kafka Streams does not count, in addition to key, values, topic and headers: their lengths.
 _LENGTHS = 5 * _INT.size
 _LENGTHS_OF_A_HEADER = 2 * _INT.size
 
@@ -129,7 +129,7 @@ def _headers_part(headers: Headers) -> bytes:
 
 
 def _headers(data: bytes, at: int) -> tuple[Headers | None, int]:
-    """Returns the headers, None if there are none, and the position behind them."""
+    """Returns the headers, None if there are none, and the index after them."""
     count = _read_int(data, at)[0]
     at += _INT.size
     if count <= 0:
@@ -143,7 +143,7 @@ def _headers(data: bytes, at: int) -> tuple[Headers | None, int]:
 
 
 def _sized(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """Returns the bytes that follow their length, None for null, and the position behind them."""
+    """Returns the bytes that follow their length, None for null, and the index after them."""
     length = _read_int(data, at)[0]
     begin = at + _INT.size
     if length < 0:

@@ -35,7 +35,8 @@ from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES
 K = TypeVar("K")
 V = TypeVar("V")
 
-# Bytes that a waiting update takes beside an entry of a write buffer: a longer tuple, and its place in the order.
+# Bytes that a waiting update takes in addition to an entry of a write buffer: a longer tuple, and its place in the
+# order.
 _ORDER_BYTES = 200
 # A key and its update as bytes, in a dictionary, and its place in the order.
 _PACKED_OVERHEAD_BYTES = 350

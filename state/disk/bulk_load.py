@@ -49,7 +49,7 @@ class Database(Protocol):
 
 
 class RocksDBBulkLoad(BulkLoad):
-    """A load of ``store``, whose database lies in ``path``; files lie beside that until they are taken in."""
+    """A load of ``store``, whose database is in ``path``. Files are next to that until they are taken in."""
 
     def __init__(self, store: str, path: Path, database: Database) -> None:
         self._store = store
@@ -133,7 +133,7 @@ class RocksDBBulkLoad(BulkLoad):
 
 
 def remove_tables(path: Path) -> None:
-    """Delete the files that unfinished loads have left beside the database in ``path``."""
+    """Delete the files that unfinished loads have left next to the database in ``path``."""
     shutil.rmtree(_folder(path), ignore_errors=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from penstock.common.errors import StateStoreError
+from penstock.state.contracts import scan_after_close
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 16, 512
 
@@ -23,7 +24,7 @@ class RowIterator(Protocol):
         """Go to the first row that is not before ``key``."""
 
     def seek_for_prev(self, key: bytes) -> None:
-        """Go to the last row that is not behind ``key``."""
+        """Go to the last row that is not after ``key``."""
 
     def next(self) -> None:
         """Go to the next row."""
@@ -81,7 +82,7 @@ class Cursor:
     def _chunk(self, size: int) -> list[tuple[bytes, bytes]]:
         iterator = self._iterator
         if iterator is None:
-            raise StateStoreError(f"a scan of {self._what} was read on after the store's close")
+            raise scan_after_close(self._what)
         valid, key_of, value_of, last = iterator.valid, iterator.key, iterator.value, self._last
         step = iterator.prev if self._reverse else iterator.next
         chunk: list[tuple[bytes, bytes]] = []
@@ -97,7 +98,7 @@ class Cursor:
         return chunk
 
     def _check(self, iterator: RowIterator) -> None:
-        """Raises if the iterator met an error: it is invalid at its end, too, and only its status shows which it is."""
+        """Raises if the iterator met an error. It is invalid at its end, too; only its status shows the difference."""
         try:
             iterator.status()
         except Exception as error:

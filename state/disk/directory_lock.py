@@ -1,6 +1,6 @@
 """The lock of a directory with stores: held from before they are opened until they are closed.
 
-RocksDB has a lock of its own, but takes it too late: by then it has begun a new log file in the directory.
+RocksDB has its own lock, but takes it too late: by then it has begun a new log file in the directory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from weakref import WeakSet, finalize
 from penstock.common.errors import StateStoreLockedError
 
 LOCK = ".lock"
-"""The end of the file's name. The file is beside the directory, so that it stays when the directory is removed."""
+"""The end of the file's name. The file is next to the directory, so that it remains when the directory is removed."""
+
+OPEN_ELSEWHERE = (
+    "another process, or another task of this one, has the directory open. Two applications may not share a state.dir. "
+    "A process that is ending releases it in a moment"
+)
 
 
 class DirectoryLock:
@@ -32,10 +37,7 @@ class DirectoryLock:
         self._close = finalize(self, os.close, descriptor)
         if not _taken(descriptor):
             self.release()
-            raise StateStoreLockedError(
-                f"the stores in {directory} are locked: another process, or another task of this one, has them open; "
-                "two applications may not share a state.dir, and a process that is ending releases them in a moment"
-            )
+            raise StateStoreLockedError(f"the stores in {directory} are locked: {OPEN_ELSEWHERE}")
         _held.add(self)
 
     def release(self) -> None:

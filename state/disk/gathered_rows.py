@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 _ROW_BYTES = 150
-"""Approximate bytes that a row takes beside its own: two objects and their place in a dictionary."""
+"""Approximate bytes that a row takes in addition to its own: two objects and their place in a dictionary."""
 
 
 class _GatheredRows:

@@ -7,14 +7,15 @@ from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
+from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store, scan_after_close
 from penstock.state.write_buffer.ordered_keys import OrderedKeys
 
-# Number of keys, beside as many as there are rows, that may wait to be put in order: if more do, all are sorted again.
+# Number of keys, in addition to as many as there are rows, that may wait to be put in order: if more do, all are sorted
+# again.
 _MOVED_KEYS_KEPT = 4096
 
 Range = tuple[bytes, bytes]
-"""(first key, the key behind the last one)"""
+"""(first key, the key after the last one)"""
 
 
 class InMemoryStore:
@@ -117,7 +118,7 @@ class _Scan:
 
     def __next__(self) -> tuple[bytes, bytes]:
         if self._rows is None:
-            raise StateStoreError(f"a scan of store {self._name!r} (in memory) was read on after the store's close")
+            raise scan_after_close(f"store {self._name!r} (in memory)")
         key = next(self._keys)
         return key, self._rows[key]
 

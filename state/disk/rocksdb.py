@@ -49,7 +49,7 @@ _MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
 
 _OFFSETS = "offsets"
 _STORE = "store:"
-# Beside the offsets, which have the names of stores: none has a colon.
+# Stored with the offsets, whose keys are the names of stores: none has a colon.
 _LAYOUT = b"layout:"
 # In place of a store's offset from the beginning of a wipe to its end.
 _WIPING = b""
@@ -77,8 +77,8 @@ def _options() -> Options:
     # Many small databases share one process: RocksDB's 1 MB per write buffer would be mostly empty.
     options.set_arena_block_size(128 << 10)
     # Kafka Streams compacts universally, for it writes each update. Here a commit writes each key once, so writing is
-    # rare beside reading: levels have fewer files to look into, need a tenth more disk instead of double, and never
-    # stall for one compaction of everything.
+    # rare compared with reading: levels have fewer files to look into, need a tenth more disk instead of double, and
+    # never stall for one compaction of everything.
     options.set_compaction_style(DBCompactionStyle.level())
     options.set_level_compaction_dynamic_level_bytes(True)
     options.set_compression_type(DBCompressionType.lz4())
@@ -319,7 +319,7 @@ class RocksDBTaskStores:
         self._guarded(database.close)
 
     def _check_layout(self, builder: AnyStoreBuilder) -> None:
-        """Wipe the store if its rows are of another form. If no form was noted yet, rows are taken as they are."""
+        """Wipe the store if its rows have another format. If no format was noted yet, the rows are kept."""
         key, layout = _LAYOUT + builder.name.encode(), builder.layout
         noted = self._offsets.get(key)
         if noted == layout.encode():
@@ -327,12 +327,12 @@ class RocksDBTaskStores:
         if noted is not None:
             if not is_restorable(builder):
                 raise StateStoreError(
-                    f"store {builder.name!r} in {self._path} was a store of another form ({noted.decode()}) than it is "
-                    f"now ({layout}), and has no changelog to be restored from: make it again what it was, give it "
-                    f"another name, or delete the directory while the application is stopped"
+                    f"the rows of store {builder.name!r} in {self._path} have the format ({noted.decode()}), but the "
+                    f"program expects ({layout}), and the store has no changelog to be restored from. Change the store "
+                    f"back, rename it, or delete the directory while the application is stopped"
                 )
             logger(__name__).warning(
-                "the store's form has changed: it is wiped, and restored from its changelog",
+                "the format of the store has changed: it is wiped, and restored from its changelog",
                 store=builder.name,
                 path=str(self._path),
                 was=noted.decode(),

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The rows of ``gathered_rows.py``, compiled: in memory of their own, sorted without the GIL. It returns the same."""
+"""The rows of ``gathered_rows.py``, compiled: in their own memory, sorted without the GIL. It returns the same."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -13,8 +13,8 @@ from libc.string cimport memcmp, memcpy
 cdef enum:
     FRONT = 16  # number of bytes of a key that its entry holds
     BLOCK = 16  # entries that are sorted by insertion
-    LENGTHS = 8  # in front of key and row: how long they are
-    MOST_RUNS = 64  # each is twice as long as the one behind it: there are never so many
+    LENGTHS = 8  # before key and row: their lengths
+    MOST_RUNS = 64  # each is twice as long as the next one: there are never so many
     FIRST_ENTRIES = 1024
     FIRST_BYTES = 65536
 
@@ -31,7 +31,7 @@ cdef extern from *:
 cdef struct Entry:  # of one row
     uint64_t high
     uint64_t low  # the first bytes of its key, as numbers that compare as they do
-    uint64_t at  # where it lies
+    uint64_t at  # its index in the piece of memory
 
 
 cdef inline bint _less(const Entry *one, const Entry *other, const uint8_t *memory) noexcept nogil:
@@ -50,7 +50,7 @@ cdef inline bint _less(const Entry *one, const Entry *other, const uint8_t *memo
 
 
 cdef void _merge(Entry *left, Py_ssize_t middle, Py_ssize_t end, Entry *spare, const uint8_t *memory) noexcept nogil:
-    """Merge two runs, one behind the other, into one; of equal keys the later one stays behind the earlier."""
+    """Merge two adjacent runs into one; of equal keys the later one remains after the earlier."""
     cdef Py_ssize_t from_left = middle - 1, from_right = end - middle - 1, to = end - 1
     if not _less(left + middle, left + middle - 1, memory):
         return

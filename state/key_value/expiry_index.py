@@ -1,6 +1,6 @@
 """An index of keys by time, which finds the keys of a store that may have expired without a look at the others.
 
-Beside each row the store has one more, with no value, under the time of the update and the key. It is not moved when
+For each row the store has a second one, without a value, under the time of the update and the key. It is not moved when
 the key is updated again: the reader that finds it looks up the row and, if that was updated since, notes the key at the
 row's time. So an update of a key that is there costs nothing, and a key is looked at once per TTL at most.
 """

@@ -102,7 +102,7 @@ class OuterJoinStateStore(KeyValueStateStore):
         self.has_begun = True
 
     def add(self, key: bytes, left: bool, value: Any, timestamp: int) -> None:
-        """Let a record of that side wait, behind those of the same key and time."""
+        """Let a record of that side wait, after those of the same key and time."""
         row_key = _KEY.pack(timestamp, left) + key
         data = self._serialize[left](value)
         item = _LENGTH.pack(len(data) + 1) + (b"\x01" if left else b"\x00") + data
@@ -150,9 +150,12 @@ class OuterJoinStateStore(KeyValueStateStore):
             self.buffer.put(row_key, None, timestamp, None)
 
     def _last_looked_at(self, closed: list[bytes]) -> int:
-        """Returns the time of the row at which Kafka Streams ends its scan of the store: the one behind the first open
-        row of either side, else the last. It then takes that for the smallest time that waits, even if an open row is
-        older: this decides when records without a match come out, and in which order."""
+        """Returns the time of the row at which Kafka Streams ends its scan of the store.
+
+        If both sides have open rows, that is the row after the later one of their first open rows; else it is the last
+        row. Kafka Streams takes this time for the smallest one that waits, even if an open row is older. It decides
+        when records without a match are emitted, and in which order.
+        """
         first_open = [key for waiting in self._waiting.values() for key in waiting.between(None, None, False, 1)]
         if len(first_open) == len(self._waiting):
             later = max(first_open)

@@ -58,7 +58,7 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
     kind: ClassVar[str] = "timestamped key-value"
 
     ttl_ms: int | None = None
-    """Time after its last update for which a row is kept; None: for ever."""
+    """Time after its last update for which a row is kept; None: forever."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,13 +159,13 @@ class KeyValueStateStore(BufferedStateStore):
                 entry = looked_up(self.buffer, key, committed)
                 return iter(() if entry is None else (self.query_row((key, entry)),))
             case KeysQuery(keys):
-                behind = keys if after is None else keys[bisect_right(keys, after) :]
-                return map(self.query_row, islice(self._look_up_all(behind, committed), limit))
+                rest = keys if after is None else keys[bisect_right(keys, after) :]
+                return map(self.query_row, islice(self._look_up_all(rest, committed), limit))
             case RangeQuery(from_key, to_key):
                 entries = self._scan(from_key, to_key, after, limit, committed, query.descending)
                 return map(self.query_row, islice(entries, limit))
             case PrefixQuery(prefix):
-                # One row more: behind the prefix there may be a key that does not begin with it.
+                # One row more: after the prefix there may be a key that does not begin with it.
                 found = self._scan(prefix, end_of_prefix(prefix), after, limit + 1, committed, query.descending)
                 return map(self.query_row, islice((row for row in found if row[0].startswith(prefix)), limit))
             case CountQuery():
@@ -183,7 +183,7 @@ class KeyValueStateStore(BufferedStateStore):
         committed: bool,
         descending: bool,
     ) -> Iterator[EntryRow]:
-        """Returns the entries of the range behind ``after``, which may lie outside of the range."""
+        """Returns the entries of the range after the key ``after``, which may lie outside of the range."""
         if not descending:
             first = from_key if after is None else max(from_key or b"", after + b"\x00")
             return self.buffer.scan(first, to_key, committed=committed, limit=limit)

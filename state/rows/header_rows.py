@@ -30,7 +30,7 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Returns the number that begins at ``at``, and the position behind it. Raises IndexError if it does not end."""
+    """Returns the number that begins at ``at``, and the index after it. Raises IndexError if it does not end."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -73,7 +73,7 @@ def read_headers(row: bytes) -> tuple[Headers, int]:
 
 
 class HeaderRows(RowFormat):
-    """Rows of ``inner`` behind headers.
+    """Rows of ``inner`` after headers.
 
     ``of_tables``: rows of the DSL's stores. Kafka Streams 4.3 writes each of these rows with no headers; in their
     changelog only deletions have the headers of the record.

@@ -41,7 +41,7 @@ class RoundTripCheck:
             return
         if lost := difference(self._serde, value, data):
             logger(__name__).warning(
-                "does not survive its serde: after a restart the application would be given another one",
+                "object changed by its serde: after a restart the store would return a different one",
                 store=self._store,
                 part=self._part,
                 serde=self._serde.name,

@@ -41,7 +41,7 @@ class History:
         return self.starts[index + 1] if index + 1 < len(self.starts) else self.end
 
     def append(self, start: int, end: int, value: bytes | None) -> None:
-        """Add a version behind all others. If there is a gap between it and them, a deletion fills it."""
+        """Add a version after all others. If there is a gap between it and them, a deletion fills it."""
         if start > self.end:
             self.starts.append(self.end)
             self.values.append(None)

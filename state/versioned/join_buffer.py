@@ -21,7 +21,7 @@ from penstock.common.serdes import Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.buffers.buffered_change import BufferedChangeCodec
 from penstock.state.builders import StoreBuilder
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext, unexpected_changelog_key
 from penstock.state.rows.row_formats import NO_TIMESTAMP, VALUE
 from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.state.write_buffer.write_buffer import WriteBuffer
@@ -31,8 +31,8 @@ _SEQUENCE = Struct(">i")
 _SHORTEST_KEY = _TIME_FIRST.size + _SEQUENCE.size
 _LARGEST_SEQUENCE = (1 << 31) - 1
 _PROGRESS_KEY = b"\xffprogress"
-"""A key behind all rows, which begin with a zero byte."""
-_BEHIND_ROWS = b"\x01"
+"""A key after all rows, which begin with a zero byte."""
+_AFTER_ROWS = b"\x01"
 _PROGRESS = Struct(">qi")
 _NOTHING_OBSERVED = -1
 _NEVER_THERE = 1
@@ -61,8 +61,8 @@ class JoinBufferBuilder(StoreBuilder[Any, Any]):
 
 
 class Waited(NamedTuple):
-    """A record that has waited. Its key is serialised; ``source`` and ``offset`` say where it came from, None and −1 if
-    that is not known."""
+    """A record that has waited. Its key is serialised; ``source`` and ``offset`` are its own, None and −1 if they are
+    not known."""
 
     key: bytes
     value: Any
@@ -161,17 +161,17 @@ class JoinBuffer(BufferedStateStore):
         """True if there may be records that have waited long enough."""
         if not self._next:
             self._read_ahead()
-        # The rows that continue to wait are behind these bytes.
-        return bool(self._next) and self._next[0] < self._first_to_stay
+        # The rows that continue to wait come after these bytes.
+        return bool(self._next) and self._next[0] < self._first_kept
 
     @property
-    def _first_to_stay(self) -> bytes:
+    def _first_kept(self) -> bytes:
         return _TIME_FIRST.pack(max(self._stream_time - self._grace_ms + 1, 0))
 
     def _read_ahead(self) -> None:
         if self._horizon is None:
             return
-        rows = self.buffer.scan(self._horizon + b"\0", _BEHIND_ROWS, limit=_READ_AHEAD)
+        rows = self.buffer.scan(self._horizon + b"\0", _AFTER_ROWS, limit=_READ_AHEAD)
         self._next = [key for key, _ in islice(rows, _READ_AHEAD)]
         self._horizon = self._next[-1] if len(self._next) == _READ_AHEAD else None
 
@@ -240,10 +240,7 @@ class JoinBuffer(BufferedStateStore):
         self._note(_PROGRESS.pack(self._stream_time, self._sequence), batch)
 
     def _foreign(self, key: bytes) -> StateStoreError:
-        return StateStoreError(
-            f"store {self.name}: its changelog has a record with the key {key!r}, which no buffer of a join wrote: "
-            "perhaps the store was of another kind before. Give the join another name, or delete topic and state"
-        )
+        return unexpected_changelog_key(self.name, key, "no join buffer wrote", "join")
 
     @override
     def changelog_record(self, key: bytes) -> tuple[bytes | None, int]:

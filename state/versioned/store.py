@@ -126,7 +126,7 @@ class VersionedStateStore(BufferedStateStore):
                 versions.latest.put(key, value, timestamp, None)
         for _ in versions.flush(batch):
             pass
-        self.versions.moved_on(versions)
+        self.versions.take_progress_of(versions)
 
     @override
     def continue_from(self, stream_time: int) -> None:

@@ -13,7 +13,8 @@ _HOUR = 60 * _MINUTE
 
 @dataclass(frozen=True)
 class VersionedBytesStoreSupplier:
-    """Names a versioned store and says where it lies, how long it keeps history and how long its segments are."""
+    """The name of a versioned store, its place (RocksDB or memory), the time for which it keeps history, and the length
+    of its segments."""
 
     name: str
     persistent: bool

@@ -31,7 +31,7 @@ _LATEST_ROWS = b"\xfe"
 """Byte before the keys of latest rows. The number of a segment, before the keys of history rows, begins with a smaller
 one: times are not negative."""
 _PROGRESS_KEY = b"\xffprogress"
-"""A key behind all rows: neither the number of a segment nor a latest row begins with this byte."""
+"""A key after all rows: neither the number of a segment nor a latest row begins with this byte."""
 _PROGRESS = Struct(">q")
 
 
@@ -85,8 +85,10 @@ class Versions:
         self._noted_expiry = min(self._noted_expiry, self.expiry_time)
 
     def restores_for(self, other: Versions) -> None:
-        """Prepare to put the changelog of ``other`` to a batch: what was too late when it was put is so again, but
-        nothing is deleted that ``other`` may still look for."""
+        """Prepare to restore ``other`` into a batch.
+
+        Puts that were too late stay too late. Nothing is deleted that ``other`` may still look up.
+        """
         self._expiry_limit = other._continues_from
         self._noted_expiry = other._noted_expiry
 
@@ -179,7 +181,7 @@ class Versions:
         return valid_to
 
     def _delete_last(self, key: bytes, timestamp: int) -> None:
-        """Put a deletion behind all versions of a key that has no latest one."""
+        """Put a deletion after all versions of a key that has no latest one."""
         segment = self._segment(timestamp)
         history = self._history(segment, key)
         if history is None:
@@ -375,8 +377,8 @@ class Versions:
         self.latest.batch_written()
         self.history.batch_written()
 
-    def moved_on(self, restored: Versions) -> None:
-        """Take over the progress of ``restored``, which has put what it was given into a batch that is written now."""
+    def take_progress_of(self, restored: Versions) -> None:
+        """Take over the progress of ``restored``, whose changes are in a batch that is about to be written."""
         self.forget_objects()
         self.stream_time = self._noted_time = restored.stream_time
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._continues_from)

@@ -1,6 +1,6 @@
 """The store of ``deduplicate``: when, and by which record, each id was seen first.
 
-It is a window store with its own builder. Its windows lie one behind the other, each as long as the interval within
+It is a window store with its own builder. Its windows follow each other, each as long as the interval within
 which two records are duplicates: so a window has one row of an id at most, and a look-up of an id at a time reads the
 window of that time and its two neighbours. Rows expire by the segment, as in every window store.
 """

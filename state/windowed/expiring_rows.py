@@ -1,10 +1,10 @@
 """Rows of windowed keys that expire: what window stores and session stores have in common.
 
 A row's key begins with the number of its segment (``segments.py``), so rows of one time lie together. What is not
-committed yet lies over them in a :class:`~penstock.state.write_buffer.write_buffer.WriteBuffer`, under the same keys.
+committed yet is over them in a :class:`~penstock.state.write_buffer.write_buffer.WriteBuffer`, under the same keys.
 
-One more row notes how far the store has come in time: otherwise a restart would show again what had expired, and would
-take what is too late.
+One more row notes the store's stream time. Without it, a restarted task would show expired rows again, and accept rows
+that are too late.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from itertools import chain, islice
 from struct import Struct
 from typing import Any, NamedTuple
 
-from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
-from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStoreContext, unexpected_changelog_key
 from penstock.state.rows.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, last_row_key
 from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment, with_rows
@@ -28,7 +27,7 @@ from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer.write_buffer import WriteBuffer
 
 _PROGRESS_KEY = b"\xffprogress"
-"""A key behind all rows: the number of a segment does not begin with this byte."""
+"""A key after all rows: the number of a segment does not begin with this byte."""
 _WINDOWS_KEPT = 1000  # at hand
 _READ_AT_ONCE = 1000
 _PROGRESS = Struct(">qi")  # observed stream time, last sequence number
@@ -101,13 +100,13 @@ class ExpiringRows:
         moved = (self.stream_time, self.sequence)
         return moved != (self._noted_progress if self._frozen is None else self._frozen[:2])
 
-    def shows(self, time: int) -> bool:
+    def is_visible(self, time: int) -> bool:
         """Returns True if there can be rows of ``time`` that have not expired."""
         return self.segments.first_visible(self.expiry_time) <= time <= self.stream_time
 
     def shows_a_table(self, time: int) -> bool:
-        """Like :meth:`shows`, for look-ups in a table: Kafka Streams' cache, if any, still has expired rows."""
-        return self.buffer.caching or self.shows(time)
+        """Like :meth:`is_visible`, for look-ups in a table: Kafka Streams' cache, if any, still has expired rows."""
+        return self.buffer.caching or self.is_visible(time)
 
     @property
     def flushed_time(self) -> int:
@@ -128,7 +127,7 @@ class ExpiringRows:
     ) -> None:
         """Set the row of ``key`` at ``time``, or delete it with None.
 
-        A row so late that its segment has expired is never shown, and is gone with the commit. As in Kafka Streams,
+        A row so late that its segment has expired is never shown, and is deleted by the commit. As in Kafka Streams,
         changelog and listeners get it like any other. ``counted``: log this, and count a dropped record.
         """
         if time > self.expiry_time:
@@ -198,7 +197,7 @@ class ExpiringRows:
     ) -> Iterator[EntryRow]:
         """The rows of ``key`` between the times, both included, by time. Only their segments are read.
 
-        ``expired_too``: also what has expired, as long as it is there.
+        ``expired_too``: also expired rows, as long as they exist.
         """
         begin, end, segments = self.visible(time_from, time_to, expired_too=expired_too)
         scans: list[Iterator[EntryRow]] = []
@@ -227,7 +226,7 @@ class ExpiringRows:
 
     def by_time(self, time_from: int, time_to: int, as_they_lie: bool, expired: bool) -> Iterator[EntryRow]:
         """Yields the rows between the times, both included, by time and then by key, or ``as_they_lie``. The store must
-        have a time order. ``expired``: expired rows are shown, too, as long as they are there. Rows may be many, and
+        have a time order. ``expired``: expired rows are shown, too, as long as they exist. Rows may be many, and
         are not needed again: some are read at a time, and none is kept.
         """
         assert self.time_order is not None
@@ -248,7 +247,8 @@ class ExpiringRows:
                     yield each, entry
 
     def found_until(self, time: int, expired: bool) -> int:
-        """The last stream time at which :meth:`by_time` finds rows of ``time``, whether a commit comes first or not."""
+        """Returns the last stream time at which :meth:`by_time` finds rows of ``time``, with or without a commit
+        before."""
         return self.segments.lives_until(time) if expired else self.segments.visible_until(time)
 
     def _scans(
@@ -330,7 +330,7 @@ class ExpiringRows:
             self.time_order.buffer.forget_objects()
 
     def wiped(self) -> None:
-        """Called when the rows are gone, and with them the progress of the store."""
+        """Called when the rows were deleted, and with them the progress of the store."""
         self.forget_objects()
         self._read_progress()
 
@@ -370,10 +370,7 @@ class ExpiringRows:
     def _restored_time(self, key: bytes) -> int:
         time = self.schema.time(key) if len(key) >= self.schema.suffix_bytes else -1
         if time < 0:
-            raise StateStoreError(
-                f"store {self.name}: its changelog has a record with the key {key!r}, which is no windowed key: "
-                f"perhaps the store was of another kind before. Give it another name, or delete the topic and the state"
-            )
+            raise unexpected_changelog_key(self.name, key, "is not a windowed key")
         return time
 
     def _take_progress(self) -> _Progress:

@@ -29,7 +29,7 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class ExpiringStoreBuilder(StoreBuilder[K, V]):
-    """A window store or a session store. ``retention_ms``: how long rows are kept behind the observed stream time.
+    """A window store or a session store. ``retention_ms``: the stream time (ms) for which rows are kept.
     ``by_time``: operators read its rows by time, as they do if windows are emitted on close. ``time_ordered``: it then
     replaces the store that Kafka Streams has for that, whose rows lie in this order themselves."""
 

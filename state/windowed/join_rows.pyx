@@ -65,7 +65,7 @@ cdef class RecentRows:
     """See ``recent_rows.py``."""
 
     cdef readonly int64_t pane_ms
-    cdef readonly uint64_t complete_from  # behind the last possible time if nothing is known
+    cdef readonly uint64_t complete_from  # after the last possible time if nothing is known
     cdef dict panes
     # The panes that were asked for last, mostly the two that a window reaches into.
     cdef Pane _pane

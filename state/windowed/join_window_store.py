@@ -29,11 +29,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _UPDATE_BYTES = 350
-"""Approximate bytes that the entry of a row takes in the write buffer, beside the value. All rows that wait for a
-commit move there at its beginning."""
+"""Approximate bytes that the entry of a row takes in the write buffer, in addition to the value. All rows that wait for
+a commit move there at its beginning."""
 RESERVED_BYTES = 32 << 20
-"""Bytes that each join window may hold beside the memory budget: records look up all of it, and what expires in memory
-is never written to disk. Kafka Streams has three segments of RocksDB in its place. See docs/decisions/0012."""
+"""Bytes that each join window may hold in addition to the memory budget: records look up all of it, and what expires in
+memory is never written to disk. Kafka Streams has three segments of RocksDB in its place. See docs/decisions/0012."""
 _SAMPLE_WEIGHT = 1 / 16
 """Weight of the size of one row in the mean of all."""
 

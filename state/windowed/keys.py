@@ -1,4 +1,4 @@
-"""The bytes of windowed keys, as they are in changelogs and, behind a segment's number, in rows.
+"""The bytes of windowed keys, as they are in changelogs and, after a segment's number, in rows.
 
 Kafka Streams' own (``WindowKeySchema``, ``SessionKeySchema``), so that its changelogs can be read and written::
 
@@ -30,9 +30,9 @@ _SEQUENCE_BYTES = 4
 _end_and_start = Struct(">qq")
 
 start_and_sequence = _time_and_sequence.pack
-"""Packs the bytes behind the key of a window."""
+"""Packs the bytes after the key of a window."""
 end_and_start = _end_and_start.pack
-"""Packs the bytes behind the key of a session."""
+"""Packs the bytes after the key of a session."""
 
 
 def _session_end(key: bytes) -> int:
@@ -48,7 +48,7 @@ except ImportError:  # it could not be compiled here
 
 
 class KeySchema(ABC):
-    """The form of one kind of windowed key: bytes behind those of the key itself.
+    """The form of one kind of windowed key: bytes after those of the key itself.
 
     ``time`` decides a row's segment, its order within a key and its expiry: it is the window's start, or its end if
     windows are sessions.
@@ -76,7 +76,7 @@ class KeySchema(ABC):
 
     @abstractmethod
     def topic_suffix(self, window: Window) -> bytes:
-        """Returns the bytes that serdes of windowed keys write behind the key."""
+        """Returns the bytes that serdes of windowed keys write after the key."""
 
     @abstractmethod
     def sequence(self, key: bytes) -> int:
@@ -100,7 +100,7 @@ class WindowKeySchema(KeySchema):
     windows_recur: ClassVar[bool] = True
 
     def suffix(self, start: int, sequence: int) -> bytes:
-        """Returns the bytes behind the key."""
+        """Returns the bytes after the key."""
         return _time_and_sequence.pack(start, sequence)
 
     @override
@@ -146,7 +146,7 @@ class SessionKeySchema(KeySchema):
     windows_recur: ClassVar[bool] = False
 
     def suffix(self, window: Window) -> bytes:
-        """Returns the bytes behind the key."""
+        """Returns the bytes after the key."""
         return _end_and_start.pack(window.end, window.start)
 
     # A flush calls these for each session: in this form they save it a call each.

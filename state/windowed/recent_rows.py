@@ -39,7 +39,7 @@ class _RecentRows:
         self.panes: dict[int, _Pane] = {}
 
     def add(self, key: bytes, time: int, value: Any, logged_key: bytes) -> bool:
-        """Add a row of ``key``, behind those of the same time. Before ``complete_from``: add none, return False."""
+        """Add a row of ``key``, after those of the same time. Before ``complete_from``: add none, return False."""
         if time < self.complete_from:
             return False
         row = (time, value, logged_key)

@@ -1,5 +1,5 @@
-"""Rows of window stores and session stores for the answers to queries: in an order in which an answer can continue, and
-with no more work at a time than records can wait for.
+"""Rows of window stores and session stores for the answers to queries: in an order in which an answer can continue,
+with little work at a time, because records wait meanwhile.
 
 Nothing changes the store while rows are taken, so what is not committed yet need not be copied first.
 """

@@ -16,7 +16,7 @@ from penstock.common.windows import LARGEST_TIMESTAMP
 
 _SHORTEST_INTERVAL_MS = 60_000
 
-# A segment's number, in front of each row of it. Times are not negative, so the order of bytes is that of time.
+# A segment's number, before each row of it. Times are not negative, so the order of bytes is that of time.
 pack_segment = Struct(">q").pack
 SEGMENT_BYTES = 8
 _unpack_segment = Struct(">q").unpack_from
@@ -35,8 +35,8 @@ def with_rows(segments: range, scan: Callable[[bytes, bytes], Iterator[tuple[byt
     1970 counts.
     """
     found: list[int] = []
-    start, behind = segments.start, pack_segment(segments.stop)
-    while (row := next(scan(pack_segment(start), behind), None)) is not None:
+    start, end = segments.start, pack_segment(segments.stop)
+    while (row := next(scan(pack_segment(start), end), None)) is not None:
         (segment,) = _unpack_segment(row[0])
         found.append(segment)
         start = segment + 1

@@ -1,4 +1,5 @@
-"""The sessions of keys that records came for lately: so a record finds those it belongs to without a scan."""
+"""The sessions of keys that had records lately. With them, a record finds the sessions that it belongs to without a
+scan."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ PRUNED = 8
 _LONG = 4
 """Aging also prunes the lists if they were last aged more than this many times as long ago as records look back."""
 _KEPT_BYTES = 16 << 20
-"""Bytes that it may hold beside the budget, as the windows of joins do: a key whose list is gone costs its next record
-a scan of the rows, which takes ten times as long as to process it (docs/decisions/0022-full-caches.md)."""
+"""Bytes that it may hold in addition to the budget, as the windows of joins do: a key whose list is gone costs its next
+record a scan of the rows, which takes ten times as long as to process it (docs/decisions/0022-full-caches.md)."""
 
 
 class SessionIndex:
@@ -59,7 +60,7 @@ class SessionIndex:
             found.append((end, start))
         return _without_replaced(found, rows.segments.first_visible(rows.expiry_time))
 
-    def that_count(self, found: Sequence[Session]) -> Sequence[Session]:
+    def without_expired(self, found: Sequence[Session]) -> Sequence[Session]:
         """Returns ``found`` without the sessions that have expired and no longer count."""
         if found[0][0] > self._rows.expiry_time - self._retention_ms:
             return found  # all are still shown, and what is shown counts
@@ -108,7 +109,7 @@ class SessionIndex:
         return True
 
     def resident_bytes(self) -> float:
-        """Estimates how many bytes it takes of the memory budget: those beyond what it may take beside that."""
+        """Estimates how many bytes it takes of the memory budget: those beyond what it may take in addition."""
         return max(0.0, self.lists.resident_bytes() - _KEPT_BYTES)
 
 

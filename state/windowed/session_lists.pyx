@@ -35,7 +35,7 @@ cdef struct Session:
 @cython.no_gc
 @cython.freelist(1024)
 cdef class Sessions:
-    """The sessions of one key, in order. It has all owner end is later than ``mark``."""
+    """The sessions of one key, in order: all sessions whose end is later than ``mark``."""
 
     cdef int64_t mark
     cdef Py_ssize_t count

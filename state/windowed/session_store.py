@@ -102,7 +102,8 @@ class SessionStateStore(ExpiringStateStore):
         self._put(key, window, value, timestamp, headers, counted=True)
 
     def remove(self, key: bytes, window: Window, timestamp: int, headers: Headers | None = None) -> None:
-        """Delete this very session. One that has expired is gone already, and is not counted as a dropped record."""
+        """Delete this very session. One that has expired does not exist any more, and is not counted as a dropped
+        record."""
         self._put(key, window, None, timestamp, headers, counted=False)
 
     def _put(
@@ -116,7 +117,7 @@ class SessionStateStore(ExpiringStateStore):
 
     def fetch(self, key: bytes, window: Window) -> Entry | None:
         """The entry of this very session; None if there is none or it has expired. One get."""
-        if not self.rows.shows(window.end) or not 0 <= window.start <= window.end:
+        if not self.rows.is_visible(window.end) or not 0 <= window.start <= window.end:
             return None
         return self._row(key, window)
 

@@ -1,7 +1,7 @@
 """The windowed keys of a store by time: for windows that are emitted once they close.
 
 The rows of a store lie by key within their segment, so that those of one key are found at once. Those of one time are
-all over the segment. A store that must find these has one more row for each windowed key, empty, behind all others::
+all over the segment. A store that must find these has one more row for each windowed key, empty, after all others::
 
     0xfe, the windowed key's suffix (which begins with its time), the key
 

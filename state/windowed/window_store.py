@@ -144,7 +144,7 @@ class WindowStateStore(ExpiringStateStore):
 
         If duplicates are retained, it is found only if it was the last one put, as in Kafka Streams.
         """
-        return self._row(key, window_start) if self.rows.shows(window_start) else None
+        return self._row(key, window_start) if self.rows.is_visible(window_start) else None
 
     @override
     def entry(self, windowed: Windowed[bytes]) -> Entry | None:

@@ -1,1 +1,1 @@
-"""Stores that keep the headers of records beside values: KIP-1271."""
+"""Stores that keep the headers of records with values: KIP-1271."""

@@ -1,8 +1,9 @@
 """Committed rows that are kept as the bytes they are, for memory that is too short to keep objects.
 
-An entry of a write buffer takes some 270 B beside its value, a row in ``row_table.pyx`` about 50 B beside its bytes. So
-the same memory saves most reads of the disk instead of a quarter of them (docs/decisions/0022-full-caches.md). If that
-could not be compiled, the class below is used: its rows take 200 B, and it drops the oldest rows, used or not.
+An entry of a write buffer takes some 270 B more than its value, a row in ``row_table.pyx`` about 50 B more than its
+bytes. So the same memory saves most reads of the disk instead of a quarter of them
+(docs/decisions/0022-full-caches.md). If that could not be compiled, the class below is used: its rows take 200 B, and
+it drops the oldest rows, used or not.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 _ROW_BYTES = 200
-"""Approximate bytes that a row takes beside key and value: two objects and their place in a dictionary."""
+"""Approximate bytes that a row takes in addition to key and value: two objects and their place in a dictionary."""
 _LEAST_DROPPED = 1 << 12
 
 

@@ -52,7 +52,7 @@ class MemoryBudget:
             > self._max_bytes * _BESIDE_A_COMMIT
         )
 
-    def processed(self, records: int) -> None:
+    def count_processed(self, records: int) -> None:
         """Count processed records, and make room now and then: a look at every store costs more than a few records."""
         self._records += records
         if self._records >= TRIM_EVERY_RECORDS:

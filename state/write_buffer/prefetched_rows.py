@@ -9,7 +9,7 @@ from penstock.state.contracts import CommittedStore
 # Rows that were prefetched and not asked for yet, if ever, may pile up to this size.
 MOST_PREFETCHED_BYTES = 4 << 20
 
-# Bytes that such a row takes beside its own: two objects and its share of a dictionary.
+# Bytes that such a row takes in addition to its own: two objects and its share of a dictionary.
 _ROW_OVERHEAD_BYTES = 200
 
 # Number of rows that are prefetched while their size is unknown.
@@ -40,7 +40,7 @@ class PrefetchedRows:
         """Read the rows of ``keys``, which are not in ``rows``, as many as there is room for: by one multi-get, or by
         two while the size of rows is unknown.
 
-        If there is no room, all earlier rows are dropped: they are so old that hardly any can still be needed.
+        If there is no room, all earlier rows are dropped: they are so old that few can still be needed.
         """
         if self.resident_bytes >= MOST_PREFETCHED_BYTES:
             self.clear()

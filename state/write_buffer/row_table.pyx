@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""The rows of ``kept_rows.py``, compiled: in memory of their own, in a table by the hash of their keys. It returns the
+"""The rows of ``kept_rows.py``, compiled: in their own memory, in a table by the hash of their keys. It returns the
 same, but drops other rows to make room."""
 
 cimport cython
@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy
 cdef enum:
     FIRST_SLOTS = 256
     SLOT = 8
-    ALLOCATION = 16  # what the allocator takes beside a row, rounding up included
+    ALLOCATION = 16  # what the allocator takes in addition to a row, rounding up included
     LEAST_DROPPED = 4096  # bytes
 
 cdef uint32_t ABSENT = 0xFFFFFFFF
@@ -155,7 +155,7 @@ cdef class KeptRows:
         free(row)
 
     cdef void _remove(self, Py_ssize_t slot) noexcept:
-        """Free a row and close the gap: each row behind it must be found from its own slot on."""
+        """Free a row and close the gap: each row after it must be found from its own slot on."""
         cdef Py_ssize_t at = slot
         cdef Row *row
         self._free_row(self.slots[slot])

@@ -14,12 +14,12 @@ from sys import getsizeof
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-# Bytes that Kafka Streams counts for a cache entry beside key and value: three references, a flag and the record's
-# coordinates (NamedCache.LRUNode and ProcessorRecordContext), with a topic name of 20 characters.
+# Bytes that Kafka Streams counts for a cache entry in addition to key and value: three references, a flag and the
+# record's coordinates (NamedCache.LRUNode and ProcessorRecordContext), with a topic name of 20 characters.
 CACHE_ENTRY_OVERHEAD_BYTES = 65
 
-# Bytes of an entry in the process beside its value: the key's object, the tuple, timestamp and number, and its share
-# of a dictionary that is half full (docs/decisions/0012-memory.md has the measurement).
+# Bytes of an entry in the process in addition to its value: the key's object, the tuple, timestamp and number, and its
+# share of a dictionary that is half full (docs/decisions/0012-memory.md has the measurement).
 ENTRY_OVERHEAD_BYTES = 270
 
 # On average one of this many updates, and of this many decoded rows, is measured.

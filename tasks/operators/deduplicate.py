@@ -21,7 +21,8 @@ from penstock.topology.physical.operators.deduplicate import Deduplicate, Dedupl
 
 _MOST_PLACES = 1000
 _Seen = Callable[[bytes, int], bool]
-"""True if a record of this id (bytes) at this time (ms) is a duplicate; if not, it is the first one from now on."""
+"""Returns True if a record of this id (bytes) at this time (ms) is a duplicate. Otherwise remembers it, and returns
+False."""
 _Around = tuple[bytes, bytes, bytes, bytes]
 """The bytes before and after the id in the key of a row: of a window, then of the one before it."""
 

@@ -1,4 +1,4 @@
-"""Foreign-key joins: the operators that send, receive, answer and resolve subscriptions."""
+"""Foreign-key joins: the operators that send and receive subscriptions and responses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
 
 
 def _inner_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
-    """For an inner join, not every update is answered: a result must be deleted only if there may be one."""
+    """For an inner join, not every update gets a response: a result must be deleted only if there may be one."""
     forward, context, failed, name = wiring.forward, wiring.context, wiring.failed, wiring.name
     foreign_key_of, moved, value_bytes, end_of = _send_functions(spec, wiring)
 
@@ -71,8 +71,8 @@ def _inner_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
 
 
 def _left_send(spec: SubscriptionSend, wiring: Wiring) -> TableEdge:
-    """For a left join, every update is answered; one without a foreign key, as a deletion, by any task that gets a null
-    key."""
+    """For a left join, every update gets a response. If it has no foreign key, like a deletion, any task responds that
+    gets a null key."""
     forward, failed, name = wiring.forward, wiring.failed, wiring.name
     foreign_key_of, moved, value_bytes, end_of = _send_functions(spec, wiring)
 

@@ -38,7 +38,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
     emit, before_closing = emit_closed(store, wiring, _CLOSING) if spec.on_close else (None, None)
     emitted = wiring.close_time(store) if spec.on_close else None
     observed, failed, key_bytes = wiring.observed_time(), wiring.failed_at(store), wiring.key_to_bytes(store)
-    find, load, that_count = index.lists.find, index.load, index.that_count
+    find, load, without_expired = index.lists.find, index.load, index.without_expired
     close_when_idle(store, wiring, observed, emit, span, reach_ms=0)
 
     def run(key: Any, value: Any, timestamp: int) -> None:
@@ -55,7 +55,7 @@ def _sessions(spec: SessionWindowAggregate, wiring: Wiring) -> StreamEdge:
             found, end = find(row_key, timestamp), timestamp
             if found is None:
                 found = load(row_key, timestamp)
-            if found and (found := that_count(found)) and found[-1][0] > end:
+            if found and (found := without_expired(found)) and found[-1][0] > end:
                 end = found[-1][0]
             if end < observed.ms - span:
                 context.dropped_records += 1

@@ -1,4 +1,7 @@
-"""filter, map, flat_map, branch, peek and their like: no state, no clock."""
+"""filter, map, flat_map, branch, peek and similar operators: no state, no clock.
+
+Most have one closure per form of the user's function, with and without the key, so that there is no test per record.
+"""
 
 from __future__ import annotations
 

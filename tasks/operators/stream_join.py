@@ -1,7 +1,8 @@
 """Joins of two streams.
 
 Each side's records go first through its join, which looks for the other side's, and only then into its store: of two
-records the later one finds the earlier. Matches come in the order of time, those of one time as they came.
+records the later one finds the earlier. Matches are emitted in the order of time, those of one time in their order of
+arrival.
 """
 
 from __future__ import annotations

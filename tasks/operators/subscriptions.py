@@ -19,11 +19,11 @@ _read_number = _number.unpack_from
 FORGET = 0
 """The entry has another foreign key now. Instructions are the second byte of a subscription."""
 FORGET_AND_ANSWER = 1
-"""The entry is gone, or has no foreign key any more: the answer is null."""
+"""The entry is deleted, or no longer has a foreign key: the response is null."""
 ANSWER = 2
-"""Subscribe; there is an answer in any case."""
+"""Subscribe; there is always a response."""
 ANSWER_IF_THERE = 3
-"""Subscribe; no answer while the other table has no value: there is no result yet that must go."""
+"""Subscribe; no response while the other table has no value: there is no result to delete."""
 
 _NO_HASH = 0x80
 _VERSION = 0x7F

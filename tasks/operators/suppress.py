@@ -52,7 +52,7 @@ def _suppress(spec: Suppress, wiring: Wiring) -> TableEdge:
 
 
 def _emitter(spec: Suppress, buffer: ChangeBuffer, wiring: Wiring) -> Callable[[], None]:
-    """Returns the function that forwards the first update in order, as if the record that caused it came only now."""
+    """Returns the function that forwards the first update in order, as if the record that caused it arrived now."""
     find, remove_first, order, context = buffer.find, buffer.remove_first, buffer.order, wiring.context
     forward, to_key = wiring.forward_change, wiring.bytes_to_key(wiring.store)
     drops_deletions = spec.until_window_closes

@@ -1,4 +1,4 @@
-"""A table grouped by something else than its key, and its groups aggregated: values are added and taken away."""
+"""A table grouped by another key than its own, and its groups aggregated: values are added and subtracted."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def _table_table_join(spec: TableTableJoin, wiring: Wiring) -> TableEdge:
     """The other table's value is the current one; the result has the larger of the two timestamps.
 
     In an inner join, if caches hold deletions of both sides back, neither finds a value of the other when it is
-    flushed, and in Kafka Streams the result stays for ever. Here the side that is flushed first looks behind the other
+    flushed, and in Kafka Streams the result remains forever. Here the side that is flushed first looks below the other
     one's cache, and deletes the result. A side without a cache does not look: it may delete a row several times before
     the other side is flushed, and would delete the same result each time. A table and one that comes from it do not
     look either: in Kafka Streams their result stays without caches, too.

@@ -129,7 +129,7 @@ def _row_functions(rows: ExpiringRows, spec: TimeWindowAggregate) -> tuple[_Get,
         return None
 
     def load(row: bytes) -> Entry:
-        entry = buffer.get(row) if rows.shows(time(row)) else None
+        entry = buffer.get(row) if rows.is_visible(time(row)) else None
         return entry or ABSENT
 
     def put(row: bytes, value: Any, timestamp: int, headers: Headers | None) -> None:

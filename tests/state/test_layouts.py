@@ -90,7 +90,7 @@ def test_a_store_of_another_form_without_a_changelog_is_an_error_and_stays(tmp_p
     without = KEY_VALUE.with_logging_disabled()
     write(tmp_path, without)
     with pytest.raises(
-        StateStoreError, match=r"'store' in .* was a store of another form \(key-value\) than it is now"
+        StateStoreError, match=r"rows of store 'store' in .* have the format \(key-value\), but the program expects \("
     ):
         open_task_stores(tmp_path, [TIMESTAMPED.with_logging_disabled(), OTHER])
     assert found(tmp_path, without) == ([b"key"], 7), "and nothing is open or locked"

@@ -135,7 +135,7 @@ def test_a_plain_value_in_a_timestamped_window_store_is_refused() -> None:
 def test_a_plain_value_in_a_timestamped_key_value_store_is_refused(given: Any) -> None:
     view = a_timestamped_store()
     for put in (view.put, view.put_if_absent, lambda key, value: view.put_all([(key, value)])):
-        with pytest.raises(TypeError, match=r"own: is a timestamped key-value store: put ValueAndTimestamp\(value, ti"):
+        with pytest.raises(TypeError, match=r"own is a timestamped key-value store: put ValueAndTimestamp\(value, ti"):
             put("a", given)
     assert list(view.all()) == []
 

@@ -212,7 +212,7 @@ def test_queries_of_other_kinds_are_refused_with_those_it_answers(rig: Rig) -> N
 def test_a_changelog_of_another_kind_of_store_is_found_out(rig: Rig) -> None:
     for key in (b"short", b"a key-value \xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0"):
         with pytest.raises(
-            StateStoreError, match=r"its changelog has a record with the key .* which is no windowed key"
+            StateStoreError, match=r"its changelog has a record with the key .* which is not a windowed key"
         ):
             rig.store.restore(CountingBatch(), [key], [b"v"], [0])
 

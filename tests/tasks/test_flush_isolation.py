@@ -35,7 +35,7 @@ def beside_records(build: Callable[[ps.StreamsBuilder], object], **config: objec
     collector = Collector()
     stores = open_task_stores(None, program.stores.values())
     task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
-    return set(task._flushed_beside_records)
+    return set(task._flushed_during_processing)
 
 
 def counted(builder: ps.StreamsBuilder, store: str = "counts", topic: str = "in") -> ps.KTable[str, int]:

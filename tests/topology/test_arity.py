@@ -176,7 +176,7 @@ ASYNC = [wait, trickle, partial(wait, 1), partial(partial(wait)), Waiting(), par
 @pytest.mark.parametrize("call", [*CALLS, *FLAT])
 @pytest.mark.parametrize("function", ASYNC)
 def test_an_async_function_is_refused_wherever_a_function_is_given(call: str, function: Any) -> None:
-    with pytest.raises(TopologyError, match=rf"^{method(call)}: .* is async: nobody would await it"):
+    with pytest.raises(TopologyError, match=rf"^{method(call)}: .* is async: it would not be awaited"):
         {**CALLS, **FLAT}[call][1](the_stream(), function)
 
 

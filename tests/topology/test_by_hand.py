@@ -185,5 +185,5 @@ def test_a_table_takes_no_processor_by_hand() -> None:
     topology = builder.build()
     topology.add_processor("B", Pass, "records")
     for parent in ("table", "kept"):
-        with pytest.raises(ps.TopologyError, match=f"'{parent}' cannot be the parent of 'C': it hands on updates of a"):
+        with pytest.raises(ps.TopologyError, match=f"'{parent}' cannot be the parent of 'C': it forwards updates of a"):
             topology.add_processor("C", Pass, parent)

@@ -140,7 +140,7 @@ def test_its_flush_may_continue_while_records_are_processed() -> None:
     collector = Collector()
     stores = open_task_stores(None, program.stores.values())
     task = Task(StateManager(TaskId(0, 0), program, stores, collector), collector)
-    assert task._flushed_beside_records == {"all"}
+    assert task._flushed_during_processing == {"all"}
 
 
 def test_keys_have_the_serde_that_all_streams_share() -> None:
@@ -197,7 +197,7 @@ def from_tables(builder: ps.StreamsBuilder, *versioned: bool) -> ps.KTable[ps.Wi
 def test_in_windows_it_counts_as_versioned_where_all_its_streams_come_from_versioned_tables() -> None:
     held_back = ps.Suppressed.until_window_closes(ps.BufferConfig.unbounded())
     for versioned in ((True,), (True, True)):
-        with pytest.raises(ps.TopologyError, match=r"come from versioned tables: .* through a topic"):
+        with pytest.raises(ps.TopologyError, match=r"come from versioned tables\. .* through a topic"):
             from_tables(ps.StreamsBuilder(), *versioned).suppress(held_back)
         with pytest.raises(ps.TopologyError, match="come from versioned tables"):
             from_tables(ps.StreamsBuilder(), *versioned).filter(lambda value: True).suppress(held_back)

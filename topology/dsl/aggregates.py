@@ -52,15 +52,15 @@ class GroupedAggregates:
         store = store_of(how.name or names.store(prefix))
         name = self.head.name(named, prefix)
         head = self._partitioned_by_key(store.name)
-        head.wanted_by(f"{call} {name}", "Grouped")
+        head.note_user_call(f"{call} {name}", "Grouped")
         table = StoredTable(operator, store)
         node = Operation(name, table.operator, table.stores)
         head.graph.add(node, head.node)
         key_serde = store.key_serde
         if key_serde_of is not None and key_serde is not None:
             key_serde = key_serde_of(key_serde)
-        behind = head.moved(node, key_serde=key_serde, value_serde=store.value_serde, repartition_required=False)
-        return KTable(behind, table, how.name)
+        below = head.moved(node, key_serde=key_serde, value_serde=store.value_serde, repartition_required=False)
+        return KTable(below, table, how.name)
 
     def _partitioned_by_key(self, store_name: str) -> StreamHead:
         """Returns this stream partitioned by key: by one topic if the grouping has a name, else one per aggregate."""
@@ -71,4 +71,4 @@ class GroupedAggregates:
         if self._repartition is None or how.name is None:
             self._repartition = fresh
         head.graph.add(self._repartition, head.node)
-        return head.behind(self._repartition)
+        return head.below(self._repartition)

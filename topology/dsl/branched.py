@@ -109,7 +109,7 @@ class BranchedKStream(Generic[K, V]):
         return dict(self._branches)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """End without one: all other records are dropped. Mirrors ``noDefaultBranch``."""
+        """End without a default branch: all other records are dropped. Mirrors ``noDefaultBranch``."""
         return dict(self._branches)
 
     def _name_of(self, how: Branched[K, V], number: int) -> str:

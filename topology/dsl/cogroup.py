@@ -1,4 +1,4 @@
-"""Adds a cogroup to the graph: a node for each of its streams, all over one store, and one behind them."""
+"""Adds a cogroup to the graph: a node for each of its streams, all over one store, and one below them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Aggregator = Callable[[Any, Any, Any], Any]
 
 
 class Cogroup:
-    """The streams of a cogroup with their aggregators, in the order in which they came."""
+    """The streams of a cogroup with their aggregators, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.aggregators: dict[KGroupedStream[Any, Any], Aggregator] = {}
@@ -53,7 +53,7 @@ class Cogroup:
         nodes: list[Operation] = []
         for number, (head, aggregator) in enumerate(zip(heads, self.aggregators.values(), strict=True)):
             node_name = graph.names.processor_or(name, AGGREGATE, suffix=f"-cogroup-agg-{number}")
-            head.wanted_by(f"cogroup {node_name}", "Grouped")
+            head.note_user_call(f"cogroup {node_name}", "Grouped")
             node = Operation(node_name, table.part(operator(aggregator)), lambda: (store,))
             graph.add(node, head.node)
             nodes.append(node)
@@ -71,4 +71,4 @@ class Cogroup:
         if grouped not in self._repartitions:
             self._repartitions[grouped] = fresh
             head.graph.add(fresh, head.node)
-        return head.behind(self._repartitions[grouped])
+        return head.below(self._repartitions[grouped])

@@ -37,7 +37,7 @@ def deduplicated_stream(
     name = names.processor_or(how.name, _PREFIX)
     by = Joined[Any, Any, Any](how.key_serde, how.value_serde, name=how.name or store_name)
     head, _ = partitioned_by_key(head, by, None)
-    head.wanted_by(f"deduplicate {name}", "Deduplicated")
+    head.note_user_call(f"deduplicate {name}", "Deduplicated")
     store = DeduplicationStoreBuilder(
         store_name,
         how.key_serde or head.key_serde,

@@ -112,9 +112,3 @@ def join_global_table(
     node.relaxes_null_keys = left
     head.graph.add(node, head.node)
     return head.moved(node, value_serde=None)
-
-
-def checked_store_builder(given: object, call: str) -> None:
-    """Raises TopologyError unless ``given`` is a StoreBuilder."""
-    if not isinstance(given, StoreBuilder):
-        raise TopologyError(f"{call} needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {given!r}")

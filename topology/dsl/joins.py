@@ -31,7 +31,7 @@ def partitioned_by_key(
     if shared is None or how.name is not None:
         head.graph.add(fresh, head.node)
         shared = fresh
-    return head.behind(shared), shared
+    return head.below(shared), shared
 
 
 def join_table(
@@ -49,7 +49,7 @@ def join_table(
     require_same_graph(head.graph, table_head.graph, call)
     sources = head.graph.copartition(head.sources, table_head.sources)
     name = head.graph.names.processor_or(how.name, "KSTREAM-LEFTJOIN-" if left else "KSTREAM-JOIN-")
-    head.wanted_by(f"{call} {name}", "Joined")
+    head.note_user_call(f"{call} {name}", "Joined")
     operator: StreamTableJoin = StreamTableJoin(table.getter(), joiner, with_key, left)
     stores: tuple[AnyStoreBuilder, ...] = ()
     if how.grace_period_ms is not None:

@@ -1,4 +1,4 @@
-"""``KGroupedTable``: a table grouped by something else than its key, to be aggregated."""
+"""``KGroupedTable``: a table grouped by another key than its own, to be aggregated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REDUCE = "KTABLE-REDUCE-"
 class KGroupedTable(Generic[K, V]):
     """The entries of a table by group. Mirrors ``KGroupedTable``; made by :meth:`KTable.group_by`.
 
-    For an update of the table, the subtractor takes the old value away from the aggregate of its group, and the adder
+    For an update of the table, the subtractor subtracts the old value from the aggregate of its group, and the adder
     adds the new value to the aggregate of its own group. If both are in the same group, this happens at once. Otherwise
     it takes two records, the old value's first, so an entry that changes its group is in neither for a moment. Every
     aggregate is kept in a store with a changelog and has the largest timestamp (ms) of its records. With caching on
@@ -65,7 +65,7 @@ class KGroupedTable(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, V]:
-        """Adds values by ``adder(aggregate, value)``, and takes them away by ``subtractor(aggregate, value)``.
+        """Adds values by ``adder(aggregate, value)``, and subtracts them by ``subtractor(aggregate, value)``.
 
         The first value of a group is its aggregate. A result of None deletes the aggregate; then nothing is subtracted
         until the next value begins a new aggregate. Both return a new object or one of the two as it is: neither may be
@@ -90,8 +90,7 @@ class KGroupedTable(Generic[K, V]):
         *,
         named: NameLike | None = None,
     ) -> KTable[K, A]:
-        """Adds values by ``adder(key, value, aggregate)``, and takes them away by ``subtractor(key, value,
-        aggregate)``.
+        """Adds values by ``adder(key, value, aggregate)``, and subtracts them by ``subtractor(key, value, aggregate)``.
 
         ``key`` is that of the group. The adder begins with ``initializer()`` if there is no aggregate; the subtractor
         is only called if there is one. A result of None deletes the aggregate. The serde of the aggregates is that of
@@ -147,11 +146,11 @@ class KGroupedTable(Generic[K, V]):
         sources = frozenset((repartition.name,))
         return KTable(StreamHead(graph, node, store.key_serde, store.value_serde, sources), table, how.name)
 
-    def _repartitioned(self, sink: str, source: str, store_name: str, wanted_by: WrittenBy) -> TableRepartition:
+    def _repartitioned(self, sink: str, source: str, store_name: str, written_by: WrittenBy) -> TableRepartition:
         """Returns the one topic for all aggregates, if the grouping has a name, else one for each."""
         how = self._grouped
         if self._repartition is None or how.name is None:
             self._repartition = TableRepartition(
-                sink, source, how.name or store_name, how.key_serde, how.value_serde, wanted_by
+                sink, source, how.name or store_name, how.key_serde, how.value_serde, written_by
             )
         return self._repartition

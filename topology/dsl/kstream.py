@@ -83,8 +83,8 @@ class KStream(KStreamProcessors[K, V]):
     def map_values(self, mapper: Callable[[K, V], VR], *, named: NameLike | None = None) -> KStream[K, VR]: ...
     def map_values(self, mapper: Callable[..., VR], *, named: NameLike | None = None) -> KStream[K, VR]:
         """Replaces each value by ``mapper(value)`` or ``mapper(key, value)``, depending on the arguments that
-        ``mapper`` takes. The key stays, so nothing is repartitioned; do not change a mutable key. Null values reach the
-        mapper. Mirrors ``mapValues``.
+        ``mapper`` takes. The key remains, so nothing is repartitioned; do not change a mutable key. Null values reach
+        the mapper. Mirrors ``mapValues``.
         """
         with_key = takes_key(mapper, "map_values: mapper", "value")
         name = self._head.name(named, "KSTREAM-MAPVALUES-")
@@ -234,12 +234,12 @@ class KStream(KStreamProcessors[K, V]):
         the configuration's of keys. A record whose key or id is None goes through.
 
         A record is compared with those that went through, not with duplicates, so one that comes each second goes
-        through once per interval. One that comes late, in event time, is also a duplicate of a later one that is near
-        enough. A record that went through is remembered until it is older than the largest timestamp that was seen by
-        the retention: twice ``within``, unless ``deduplicated`` sets another. A record that is older than that when it
-        comes goes through if no remembered record is near it, and is not remembered itself. Nothing is held back or
-        changed, and duplicates are not counted as dropped. If the key may have changed, the stream is repartitioned.
-        More in docs/DEDUPLICATION.md.
+        through once per interval. One that comes late, in event time, is also a duplicate of a later one that is at
+        most ``within`` apart. A record that went through is remembered until the largest timestamp that was seen is
+        ahead of it by the retention: twice ``within``, unless ``deduplicated`` sets another. A record that is older
+        than that when it comes goes through, and is not remembered, if no remembered record is within ``within`` of it.
+        Records are not held back or changed, and duplicates are not counted as dropped. If the key may have changed,
+        the stream is repartitioned. More in docs/DEDUPLICATION.md.
 
         Raises TopologyError for an interval of 0 and for a retention that is shorter than the interval.
 
@@ -291,9 +291,9 @@ class KStream(KStreamProcessors[K, V]):
             optimizable=False,
         )
         head.graph.add(node, head.node)
-        behind = head.behind(node)
-        behind.wanted_by("repartition", "Repartitioned")
-        return KStream(behind)
+        below = head.below(node)
+        below.note_user_call("repartition", "Repartitioned")
+        return KStream(below)
 
     # ---- grouping ----
 

@@ -236,7 +236,9 @@ class KStreamJoins(Generic[K, V]):
         """
         if isinstance(other, KTable | GlobalKTable):
             kind = type(other).__name__
-            raise TopologyError(f"outer_join needs a KStream, not a {kind}: only streams, or tables, join so")
+            raise TopologyError(
+                f"outer_join of a KStream needs a KStream, not a {kind}: a stream and a table have no outer join"
+            )
         return self._joined("outer_join", other, given, options)
 
     def _joined(self, call: str, other: Any, given: tuple[Any, ...], options: dict[str, Any]) -> KStream[K, Any]:

@@ -47,7 +47,7 @@ class KStreamProcessors(KStreamJoins[K, V]):
     def process_values(
         self, supplier: FixedKeyProcessorSupplier[K, V, VR], *store_names: str, named: NameLike | None = None
     ) -> KStream[K, VR]:
-        """Returns the records that a user's :class:`FixedKeyProcessor` forwards: their keys stay, so nothing is
+        """Returns the records that a user's :class:`FixedKeyProcessor` forwards: their keys remain, so nothing is
         repartitioned. Mirrors ``processValues`` (KIP-820).
 
         ``supplier`` and ``store_names`` are as for :meth:`process`. The serde of the keys is inherited.

@@ -301,11 +301,11 @@ def table_of(head: StreamHead, how: Materialized[Any, Any], named: NameLike | No
     if head.repartition_required:
         repartition = new_repartition(head.graph, name, store.key_serde, store.value_serde)
         head.graph.add(repartition, head.node)
-        head = head.behind(repartition)
-        head.wanted_by(f"to_table {name}", "Materialized")
+        head = head.below(repartition)
+        head.note_user_call(f"to_table {name}", "Materialized")
     kept = how.name is not None or how.ttl_ms is not None
     table = StoredTable(TableSource(), store, materialized=kept)
     node = Operation(name, table.operator, table.stores)
     head.graph.add(node, head.node)
-    behind = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
-    return KTable(behind, table, how.name)
+    below = head.moved(node, key_serde=store.key_serde, value_serde=store.value_serde, repartition_required=False)
+    return KTable(below, table, how.name)

@@ -127,7 +127,7 @@ class _Join:
         self.other_table.enable_sending_old_values(force=True)
         self.table.enable_sending_old_values(force=True)
         self.names = _Names(self.graph, how.name)
-        self.wanted_by = WrittenBy(f"{call} {self.names.send}", "Consumed")
+        self.written_by = WrittenBy(f"{call} {self.names.send}", "Consumed")
         self.serdes = ForeignKeySerdes(
             self.names.registration,
             self.names.response,
@@ -163,9 +163,9 @@ class _Join:
         """Add the topic by which subscriptions reach the tasks of the other table; returns its source."""
         names, foreign_key, partitioner = self.names, self.other_head.key_serde, self.how.other_partitioner
         topic = names.registration, foreign_key, Serdes.bytes()
-        sink = InternalSink(names.registration_sink, *topic, partitioner and by_key(partitioner), self.wanted_by)
+        sink = InternalSink(names.registration_sink, *topic, partitioner and by_key(partitioner), self.written_by)
         self.graph.add(sink, send)
-        source = InternalSource(names.registration_source, *topic, self.wanted_by)
+        source = InternalSource(names.registration_source, *topic, self.written_by)
         self.graph.add(source, sink)
         self.graph.copartition(self.other_head.sources, frozenset((source.name,)))
         return source
@@ -191,9 +191,9 @@ class _Join:
         names, key_serde, partitioner = self.names, self.head.key_serde, self.how.partitioner
         written = Serdes.bytes() if partitioner is None else key_serde
         chosen = to_primary_partition if partitioner is None else by_key(partitioner)
-        sink = InternalSink(names.response_sink, names.response, written, RESPONSE, chosen, self.wanted_by)
+        sink = InternalSink(names.response_sink, names.response, written, RESPONSE, chosen, self.written_by)
         self.graph.add(sink, *answers)
-        source = InternalSource(names.response_source, names.response, key_serde, Serdes.bytes(), self.wanted_by)
+        source = InternalSource(names.response_source, names.response, key_serde, Serdes.bytes(), self.written_by)
         self.graph.add(source, sink)
         return source
 

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
+from penstock.state.builders import StoreBuilder
 from penstock.topology.logical.graph import LogicalGraph, LogicalNode, Operation, Repartition
 from penstock.topology.naming import checked_name
 from penstock.topology.options.options import Named
@@ -38,7 +39,7 @@ class StreamHead:
         return self.graph.names.processor_or(given_name(named), prefix)
 
     def then(self, name: str, operator: Operator) -> StreamHead:
-        """Add a stateless operator; returns the head behind it. A changed key or value has no known serde."""
+        """Add a stateless operator; returns the head below it. A changed key or value has no known serde."""
         node = Operation(name, lambda: operator)
         node.key_changing = not operator.keeps_key
         node.value_changing = not operator.keeps_value
@@ -54,13 +55,13 @@ class StreamHead:
         """Returns a copy of this head that is at ``node``, with ``changes``."""
         return replace(self, node=node, **changes)
 
-    def wanted_by(self, call: str, option: str) -> None:
-        """If this head is behind a repartition topic, note the call that needs it, unless one is known already."""
-        if isinstance(self.node, Repartition) and self.node.wanted_by is None:
-            self.node.wanted_by = WrittenBy(call, option)
+    def note_user_call(self, call: str, option: str) -> None:
+        """If this head is at a repartition topic, note the call that needs it, unless one is known already."""
+        if isinstance(self.node, Repartition) and self.node.written_by is None:
+            self.node.written_by = WrittenBy(call, option)
 
-    def behind(self, node: Repartition) -> StreamHead:
-        """Returns the head behind ``node``."""
+    def below(self, node: Repartition) -> StreamHead:
+        """Returns the head at the repartition ``node``, with its serdes."""
         return StreamHead(self.graph, node, node.key_serde, node.value_serde, frozenset((node.name,)))
 
 
@@ -77,3 +78,9 @@ def checked_option(given: object, kind: type[Any], call: str) -> None:
         return
     made = f"as_({given!r})" if isinstance(given, str) else "with_(...)"
     raise TopologyError(f"{call} needs a {kind.__name__}, not {shown_with_type(given)}: pass {kind.__name__}.{made}")
+
+
+def checked_store_builder(given: object, call: str) -> None:
+    """Raises TopologyError unless ``given`` is a StoreBuilder."""
+    if not isinstance(given, StoreBuilder):
+        raise TopologyError(f"{call} needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {given!r}")

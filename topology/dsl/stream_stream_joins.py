@@ -43,8 +43,8 @@ def join_streams(
     this_generated = names.processor(_OUTER_THIS if right_outer else _THIS)
     other_generated = names.processor(_OUTER_OTHER if left_outer else _OTHER)
     merged = names.processor_or(how.name, "KSTREAM-MERGE-", "-merge")
-    here.wanted_by(f"{call} {merged}", "StreamJoined")
-    there.wanted_by(f"{call} {merged}", "StreamJoined")
+    here.note_user_call(f"{call} {merged}", "StreamJoined")
+    there.note_user_call(f"{call} {merged}", "StreamJoined")
 
     key_serde = how.key_serde or here.key_serde
     value_serdes = how.value_serde or here.value_serde, how.other_value_serde or there.value_serde

@@ -11,15 +11,10 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.state.builders import AnyStoreBuilder, StoreBuilder
 from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
-from penstock.topology.dsl.global_ktable import (
-    GlobalKTable,
-    add_global_store_of,
-    checked_store_builder,
-    global_table_of,
-)
+from penstock.topology.dsl.global_ktable import GlobalKTable, add_global_store_of, global_table_of
 from penstock.topology.dsl.kstream import KStream
 from penstock.topology.dsl.ktable import KTable
-from penstock.topology.dsl.stream_base import StreamHead, checked_option
+from penstock.topology.dsl.stream_base import StreamHead, checked_option, checked_store_builder
 from penstock.topology.dsl.topology import Topology
 from penstock.topology.logical.graph import LogicalGraph, StateStoreNode, StreamSourceNode, TableSourceNode
 from penstock.topology.logical.optimizer import optimize
@@ -35,8 +30,6 @@ from penstock.topology.processor_api.processor_wrapper import wrapper_of
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-OPTIMIZATION_KEY = "topology.optimization"
 
 
 class StreamsBuilder:
@@ -214,7 +207,8 @@ class StreamsBuilder:
                 "the topology is empty: it must read at least one topic (StreamsBuilder.stream or table)"
             )
         topology = Topology._of(writer, graph.copartitioned, graph.names.is_generated)
-        check_explicit_names(topology, checked.ensure_explicit_internal_resource_naming)
+        if checked.ensure_explicit_internal_resource_naming:
+            check_explicit_names(topology)
         return topology
 
 

@@ -28,9 +28,9 @@ def suppressed_table(
         )
     if parent.passes_for_versioned:
         raise TopologyError(
-            "suppress: a versioned table cannot be suppressed, and as in Kafka Streams neither can a cogroup in "
-            "windows all of whose streams come from versioned tables: take a table of another store, or pass such a "
-            "stream through a topic"
+            "suppress: a versioned table cannot be suppressed; nor, as in Kafka Streams, can a windowed cogroup whose "
+            "streams all come from versioned tables. Use a table with another store, or send one of the streams "
+            "through a topic"
         )
     names, config = head.graph.names, how.buffer_config
     # Unlike elsewhere, a given name uses up no numbers.

@@ -12,6 +12,7 @@ from penstock.common.extractors import TimestampExtractor
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
 from penstock.topology.arity import checked_function
+from penstock.topology.dsl.stream_base import checked_store_builder
 from penstock.topology.naming import checked_name
 from penstock.topology.options.options import Consumed, OffsetReset, Produced
 from penstock.topology.physical.operators.global_tables import GlobalProcess
@@ -166,7 +167,7 @@ class Topology(TopologyValue):
         One that no processor uses is not built. Raises TopologyError for an unknown processor, and for another store
         of the same name.
         """
-        _checked_builder(builder, "add_state_store")
+        checked_store_builder(builder, "add_state_store")
         self._writer.add_store(builder)
         for processor in processor_names:
             self._writer.connect(processor, (builder.name,))
@@ -202,7 +203,7 @@ class Topology(TopologyValue):
         Like :meth:`StreamsBuilder.add_global_store`: there is no changelog, all other processors may read the store
         without being connected, and no timestamp extractor is used. Raises TopologyError.
         """
-        _checked_builder(builder, "add_global_store")
+        checked_store_builder(builder, "add_global_store")
         checked_supplier(supplier, "add_global_store")
         _different(source_name, processor_name)
         source = _source(source_name, (topic,), Consumed(key_serde, value_serde), "add_global_store")
@@ -231,7 +232,7 @@ class Topology(TopologyValue):
         processors that are connected (:meth:`connect_processor_and_state_stores`) may only read the store. Reading
         begins at the first record. Raises TopologyError.
         """
-        _checked_builder(builder, "add_read_only_state_store")
+        checked_store_builder(builder, "add_read_only_state_store")
         checked_supplier(supplier, "add_read_only_state_store")
         _different(source_name, processor_name)
         how = Consumed(key_serde, value_serde, timestamp_extractor, "earliest")
@@ -249,8 +250,8 @@ class Topology(TopologyValue):
         for parent in parents:
             if self._writer.forwards_updates(parent):
                 raise TopologyError(
-                    f"{parent!r} cannot be the parent of {name!r}: it hands on updates of a table, with the value "
-                    "before. Name what to_stream() gives (to_stream(named=...))"
+                    f"{parent!r} cannot be the parent of {name!r}: it forwards updates of a table, each with the "
+                    "old value. Name the node that to_stream(named=...) adds"
                 )
         return parents
 
@@ -293,8 +294,3 @@ def _name(name: str) -> str:
 def _different(source_name: str, processor_name: str) -> None:
     if source_name == processor_name:
         raise TopologyError(f"source and processor are both named {source_name!r}: give each a name of its own")
-
-
-def _checked_builder(given: object, call: str) -> None:
-    if not isinstance(given, StoreBuilder):
-        raise TopologyError(f"{call} needs a StoreBuilder, such as Stores.key_value_store_builder(...), not {given!r}")

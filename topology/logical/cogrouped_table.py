@@ -1,4 +1,4 @@
-"""The table of a cogroup: aggregated by several nodes into one store, forwarded by a node behind them."""
+"""The table of a cogroup: aggregated by several nodes into one store, forwarded by a node below them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.topology.physical.operators.table import StoreGetter
 
 
 class CogroupedTable(TableDefinition):
-    """``operator`` is that of the node behind the aggregates, which bring the store along (:meth:`part`).
+    """``operator`` is that of the node below the aggregates, which bring the store along (:meth:`part`).
 
     ``of_versions``: True if all of its streams come from versioned tables. Then Kafka Streams takes a cogroup in
     windows for versioned, too, although its store is not.

@@ -31,13 +31,16 @@ class LogicalNode:
     """One node; subclasses define what is written for it."""
 
     key_changing = False
-    """Records leave with another key: a repartition may be needed, and may be pulled up to here."""
+    """True if records leave with another key, so that a repartition may be needed below.
+
+    The optimiser may move that repartition up to this node.
+    """
     value_changing = False
     merging = False
     reads_a_topic = False
-    """True if what it forwards comes from a topic, also if its parents have written that."""
+    """True if what it forwards comes from a topic, even if its parents have written that topic."""
     relaxes_null_keys = False
-    """A join that keeps records with a null key: repartitions above it must not drop them."""
+    """True for an operator that keeps records with a null key: repartitions above it must not drop them."""
     of_versions: bool | None = None
     """True if what it forwards comes from a versioned table; None: if that of all its parents does."""
 
@@ -196,7 +199,7 @@ class Repartition(LogicalNode):
         self.partitioner = partitioner
         self.optimizable = optimizable
         self.keeps_null_keys = True
-        self.wanted_by: WrittenBy | None = None
+        self.written_by: WrittenBy | None = None
         """The first operator that needs it."""
 
     @override
@@ -204,11 +207,11 @@ class Repartition(LogicalNode):
         topic, key_serde, value_serde = self.topic.name, self.key_serde, self.value_serde
         writer.add_repartition_topic(self.topic)
         writer.add_processor(ProcessorNode(self.filter_name, self.parent_names, DropNullKeys(self.keeps_null_keys)))
-        parents, wanted_by = (self.filter_name,), self.wanted_by
+        parents, written_by = (self.filter_name,), self.written_by
         writer.add_sink(
-            SinkNode(self.sink_name, parents, topic, key_serde, value_serde, self.partitioner, True, wanted_by)
+            SinkNode(self.sink_name, parents, topic, key_serde, value_serde, self.partitioner, True, written_by)
         )
-        writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True, written_by=wanted_by))
+        writer.add_source(SourceNode(self.name, (topic,), key_serde, value_serde, internal=True, written_by=written_by))
 
 
 class StateStoreNode(LogicalNode):
@@ -225,13 +228,14 @@ class StateStoreNode(LogicalNode):
 
 
 class LogicalGraph:
-    """All nodes of one builder, and the facts about their order that the optimiser needs."""
+    """All nodes of one builder, and what the optimiser must know about their order."""
 
     def __init__(self) -> None:
         self.names = NameFactory()
         self.root = LogicalNode("root")
         self.copartitioned: list[frozenset[str]] = []
-        # Per key-changing node the automatic repartitions that follow it with no other change of key or value between.
+        # For each key-changing node: the automatic repartitions below it that no other change of key or value separates
+        # from it.
         self.repartitions_of: dict[LogicalNode, dict[Repartition, None]] = {}
         self.merges: dict[LogicalNode, None] = {}
         self._next_priority = 0
@@ -251,7 +255,7 @@ class LogicalGraph:
             self.merges[node] = None
 
     def copartition(self, *sources: frozenset[str]) -> frozenset[str]:
-        """Note that the sources named must have equally many partitions; returns them all."""
+        """Note that these sources must have equally many partitions; returns all of them."""
         united = frozenset().union(*sources)
         self.copartitioned.append(united)
         return united
@@ -268,7 +272,7 @@ class LogicalGraph:
             todo += reversed(fresh)
 
     def copy(self) -> LogicalGraph:
-        """Returns a copy with nodes of its own: what the optimiser does to it leaves the user's builder alone."""
+        """Returns a copy with its own nodes, so that the optimiser does not change the user's builder."""
         twins = {node: copy.copy(node) for node in self.nodes()}
         for twin in twins.values():
             twin.parents = {twins[parent]: None for parent in twin.parents}

@@ -14,7 +14,7 @@ from penstock.topology.processor_api.processor import StreamPartitioner
 
 
 class InternalSink(LogicalNode):
-    """The sink that writes internal topic ``topic``, which it brings along; ``wanted_by`` is the user's call."""
+    """The sink that writes internal topic ``topic``, which it brings along; ``written_by`` is the user's call."""
 
     def __init__(
         self,
@@ -23,21 +23,21 @@ class InternalSink(LogicalNode):
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
         partitioner: StreamPartitioner | None,
-        wanted_by: WrittenBy,
+        written_by: WrittenBy,
     ) -> None:
         super().__init__(name)
         self.topic = topic
         self.key_serde = key_serde
         self.value_serde = value_serde
         self.partitioner = partitioner
-        self.wanted_by = wanted_by
+        self.written_by = written_by
 
     @override
     def write(self, writer: TopologyWriter) -> None:
         writer.add_repartition_topic(RepartitionTopic(self.topic))
         serdes = self.key_serde, self.value_serde
         writer.add_sink(
-            SinkNode(self.name, self.parent_names, self.topic, *serdes, self.partitioner, True, self.wanted_by)
+            SinkNode(self.name, self.parent_names, self.topic, *serdes, self.partitioner, True, self.written_by)
         )
 
 
@@ -52,15 +52,15 @@ class InternalSource(LogicalNode):
         topic: str,
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
-        wanted_by: WrittenBy,
+        written_by: WrittenBy,
     ) -> None:
         super().__init__(name)
         self.topic = topic
         self.key_serde = key_serde
         self.value_serde = value_serde
-        self.wanted_by = wanted_by
+        self.written_by = written_by
 
     @override
     def write(self, writer: TopologyWriter) -> None:
         serdes = self.key_serde, self.value_serde
-        writer.add_source(SourceNode(self.name, (self.topic,), *serdes, internal=True, written_by=self.wanted_by))
+        writer.add_source(SourceNode(self.name, (self.topic,), *serdes, internal=True, written_by=self.written_by))

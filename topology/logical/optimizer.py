@@ -105,7 +105,7 @@ def _children_first(graph: LogicalGraph) -> list[LogicalNode]:
 
 
 def _merge_repartition_topics(graph: LogicalGraph) -> None:
-    """Merge all automatic repartitions below one change of key into a single one right behind it.
+    """Merge all automatic repartitions below one change of key into a single one directly below it.
 
     The first one's topic name is kept. A change of the value between the two keeps a repartition where it is
     (:class:`LogicalGraph` does not list it).
@@ -121,7 +121,7 @@ def _merge_repartition_topics(graph: LogicalGraph) -> None:
             next((node.key_serde for node in followers if node.key_serde), None),
             next((node.value_serde for node in followers if node.value_serde), None),
         )
-        merged.wanted_by = first.wanted_by
+        merged.written_by = first.written_by
         merged.priority = changer.priority
         for follower in followers:
             _pull_up(changer, follower, merged)

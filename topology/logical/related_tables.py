@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from penstock.common.graphs import reachable
 from penstock.topology.logical.graph import LogicalNode
 
 
@@ -20,17 +21,12 @@ def keeper_of(node: LogicalNode, stores: Collection[str]) -> LogicalNode:
 
 def is_derived_from_same_record(nodes: Collection[LogicalNode]) -> bool:
     """True if a record of one node follows from the same record as one of another, with no topic between; also if
-    ``nodes`` is one node, and so its own twin."""
-    return len(nodes) == 1 or any(other in _sources_of(node) for node in nodes for other in nodes if other is not node)
+    ``nodes`` is a single node."""
+    return len(nodes) == 1 or any(
+        other in _node_and_ancestors(node) for node in nodes for other in nodes if other is not node
+    )
 
 
-def _sources_of(node: LogicalNode) -> set[LogicalNode]:
+def _node_and_ancestors(node: LogicalNode) -> set[LogicalNode]:
     """Returns ``node`` and all that is above it in its sub-topology."""
-    found: set[LogicalNode] = set()
-    todo = [node]
-    while todo:
-        if (current := todo.pop()) not in found:
-            found.add(current)
-            if not current.reads_a_topic:
-                todo += current.parents
-    return found
+    return set(reachable([node], lambda each: () if each.reads_a_topic else each.parents))

@@ -32,7 +32,7 @@ class JoinSide:
 class StreamStreamJoinNode(LogicalNode):
     """The joins of both sides and the node where their results come together, which gives it its name.
 
-    Its parents are the joined streams; the nodes that keep their records are beside it.
+    Its parents are the joined streams; the nodes that keep their records are its siblings.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The table behind ``suppress``, and the grace period of its windows."""
+"""The table that ``suppress`` returns, and the grace period of its windows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SuppressedTable(DerivedTable):
 
 
 def window_grace_of(node: LogicalNode) -> int:
-    """Returns the stream time (ms) for which a window of the table behind ``node`` may change after its end: that of
-    the aggregates that are found upward, the longest of several.
+    """Returns the stream time (ms) for which a window of the table that ``node`` feeds may change after its end: that
+    of the aggregates that are found upward, the longest of several.
 
     Raises TopologyError if one of the ways upward finds no windows.
     """

@@ -29,22 +29,22 @@ class TableRepartition(LogicalNode):
         prefix: str,
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
-        wanted_by: WrittenBy,
+        written_by: WrittenBy,
     ) -> None:
         super().__init__(source_name)
         self.sink_name = sink_name
         self.topic = checked_name(prefix + REPARTITION_SUFFIX, "name of a repartition topic")
         self.key_serde = key_serde
         self.value_serde = value_serde
-        self.wanted_by = wanted_by
+        self.written_by = written_by
 
     @override
     def write(self, writer: TopologyWriter) -> None:
-        topic, serdes, wanted_by = self.topic, (self.key_serde, self.value_serde), self.wanted_by
+        topic, serdes, written_by = self.topic, (self.key_serde, self.value_serde), self.written_by
         writer.add_repartition_topic(RepartitionTopic(topic))
         writer.add_sink(
             SinkNode(
-                self.sink_name, self.parent_names, topic, *serdes, internal=True, changes=True, written_by=wanted_by
+                self.sink_name, self.parent_names, topic, *serdes, internal=True, changes=True, written_by=written_by
             )
         )
-        writer.add_source(SourceNode(self.name, (topic,), *serdes, internal=True, changes=True, written_by=wanted_by))
+        writer.add_source(SourceNode(self.name, (topic,), *serdes, internal=True, changes=True, written_by=written_by))

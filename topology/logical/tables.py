@@ -57,7 +57,7 @@ class TableDefinition(ABC):
 
     @property
     def passes_for_versioned(self) -> bool:
-        """True if filters and ``suppress`` behind it take it for a versioned table, as Kafka Streams does."""
+        """True if filters and ``suppress`` downstream of it take it for a versioned table, as Kafka Streams does."""
         return self.history_retention_ms is not None
 
     def enable_sending_old_values(self, force: bool) -> bool:

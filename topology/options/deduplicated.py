@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
-from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name, check_serdes, retyped
 from penstock.topology.options.materialized import StoreType, checked_store_type
 
 K = TypeVar("K")
@@ -19,10 +18,6 @@ I = TypeVar("I")  # noqa: E741  # an id
 K1 = TypeVar("K1")
 V1 = TypeVar("V1")
 I1 = TypeVar("I1")
-
-_replace: Callable[..., Any] = replace
-"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
-checkers."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +43,10 @@ class Deduplicated(Generic[K, V, I]):
     topic_config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for what in ("key_serde", "value_serde", "id_serde"):
-            if (serde := getattr(self, what)) is not None and not isinstance(serde, Serde):
-                raise TopologyError(f"Deduplicated: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
+        check_serdes(self, "key_serde", "value_serde", "id_serde")
         checked_store_type(self.store_type, "Deduplicated")
-        if self.name is not None:
-            checked_name(self.name)
-        if self.store_name is not None:
-            checked_name(self.store_name, "store name")
+        check_name(self.name)
+        check_name(self.store_name, "store name")
 
     @staticmethod
     def with_(
@@ -76,15 +67,15 @@ class Deduplicated(Generic[K, V, I]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Deduplicated[K1, V, I]:
         """Returns a copy with another key serde."""
-        return cast("Deduplicated[K1, V, I]", _replace(self, key_serde=key_serde))
+        return cast("Deduplicated[K1, V, I]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Deduplicated[K, V1, I]:
         """Returns a copy with another value serde."""
-        return cast("Deduplicated[K, V1, I]", _replace(self, value_serde=value_serde))
+        return cast("Deduplicated[K, V1, I]", retyped(self, value_serde=value_serde))
 
     def with_id_serde(self, id_serde: Serde[I1]) -> Deduplicated[K, V, I1]:
         """Returns a copy with another serde of ids."""
-        return cast("Deduplicated[K, V, I1]", _replace(self, id_serde=id_serde))
+        return cast("Deduplicated[K, V, I1]", retyped(self, id_serde=id_serde))
 
     def with_name(self, name: str) -> Deduplicated[K, V, I]:
         """Returns a copy with a name for the operator and the repartition topic."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
@@ -16,7 +16,7 @@ from penstock.state.key_value.store import TimestampedKeyValueStoreBuilder
 from penstock.state.stores import KeyValueBytesStoreSupplier, SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.state.versioned.supplier import VersionedBytesStoreSupplier
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name, check_serdes, retyped
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,10 +30,6 @@ _SUPPLIERS = (
     SessionBytesStoreSupplier,
     VersionedBytesStoreSupplier,
 )
-
-_replace: Callable[..., Any] = replace
-"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
-checkers."""
 
 
 class StoreType(Enum):
@@ -82,12 +78,9 @@ class Materialized(Generic[K, V]):
             raise TopologyError(f"Materialized: a TTL must be 1 ms at least, not {self.ttl_ms} ms")
         if self.supplier is not None:
             self.refuse_ttl("a window, session or versioned store", "it has the retention that its supplier says")
-        if self.name is not None:
-            checked_name(self.name, "store name")
+        check_name(self.name, "store name")
         checked_store_type(self.store_type, "Materialized")
-        for what, serde in (("key_serde", self.key_serde), ("value_serde", self.value_serde)):
-            if serde is not None and not isinstance(serde, Serde):
-                raise TopologyError(f"Materialized: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
+        check_serdes(self, "key_serde", "value_serde")
 
     @staticmethod
     def as_(
@@ -123,11 +116,11 @@ class Materialized(Generic[K, V]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Materialized[K1, V]:
         """Returns a copy with another key serde."""
-        return cast("Materialized[K1, V]", _replace(self, key_serde=key_serde))
+        return cast("Materialized[K1, V]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Materialized[K, V1]:
         """Returns a copy with another value serde."""
-        return cast("Materialized[K, V1]", _replace(self, value_serde=value_serde))
+        return cast("Materialized[K, V1]", retyped(self, value_serde=value_serde))
 
     def with_caching_enabled(self) -> Materialized[K, V]:
         """Forward one update per key and commit, downstream and to the changelog: the default."""
@@ -212,4 +205,4 @@ class Materialized(Generic[K, V]):
             topic_config=self.topic_config,
             of_dsl=True,
         )
-        return built if self.ttl_ms is None else _replace(built, ttl_ms=self.ttl_ms)
+        return built if self.ttl_ms is None else retyped(built, ttl_ms=self.ttl_ms)

@@ -7,7 +7,6 @@ configuration (``default.key.serde``, ``default.value.serde``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, cast
 
@@ -19,6 +18,7 @@ from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
 from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name, check_serdes, retyped
 from penstock.topology.processor_api.processor import StreamPartitioner
 
 K = TypeVar("K")
@@ -32,22 +32,8 @@ V3 = TypeVar("V3")
 KT = TypeVar("KT", default=Any)
 VT = TypeVar("VT", default=Any)
 
-_replace: Callable[..., Any] = replace
-"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
-checkers."""
-
 OffsetReset = Literal["earliest", "latest"]
 """The position at which to begin in a topic without a committed offset."""
-
-
-def _check_serde(serde: object, what: str) -> None:
-    if serde is not None and not isinstance(serde, Serde):
-        raise TopologyError(f"{what} must be a Serde, such as Serdes.string(), not {serde!r}")
-
-
-def _check_name(name: str | None, what: str = "name") -> None:
-    if name is not None:
-        checked_name(name, what)
 
 
 @dataclass(frozen=True)
@@ -83,13 +69,12 @@ class Consumed(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _check_serde(self.key_serde, "Consumed: key_serde")
-        _check_serde(self.value_serde, "Consumed: value_serde")
+        check_serdes(self, "key_serde", "value_serde")
         if self.timestamp_extractor is not None:
             checked_function(self.timestamp_extractor, "Consumed: timestamp_extractor", *EXTRACTOR_PARAMETERS)
         if self.offset_reset not in (None, "earliest", "latest"):
             raise TopologyError(f"Consumed: offset_reset must be 'earliest' or 'latest', not {self.offset_reset!r}")
-        _check_name(self.name)
+        check_name(self.name)
 
     @staticmethod
     def with_(
@@ -114,11 +99,11 @@ class Consumed(Generic[K, V]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Consumed[K1, V]:
         """Returns a copy with another key serde."""
-        return cast("Consumed[K1, V]", _replace(self, key_serde=key_serde))
+        return cast("Consumed[K1, V]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Consumed[K, V1]:
         """Returns a copy with another value serde."""
-        return cast("Consumed[K, V1]", _replace(self, value_serde=value_serde))
+        return cast("Consumed[K, V1]", retyped(self, value_serde=value_serde))
 
     def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed[K, V]:
         """Returns a copy with an extractor of event time (ms)."""
@@ -148,11 +133,10 @@ class Produced(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _check_serde(self.key_serde, "Produced: key_serde")
-        _check_serde(self.value_serde, "Produced: value_serde")
+        check_serdes(self, "key_serde", "value_serde")
         if self.partitioner is not None:
             checked_function(self.partitioner, "Produced: partitioner", "topic", "key", "value", "partitions")
-        _check_name(self.name)
+        check_name(self.name)
 
     @staticmethod
     def with_(
@@ -171,11 +155,11 @@ class Produced(Generic[K, V]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Produced[K1, V]:
         """Returns a copy with another key serde."""
-        return cast("Produced[K1, V]", _replace(self, key_serde=key_serde))
+        return cast("Produced[K1, V]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Produced[K, V1]:
         """Returns a copy with another value serde."""
-        return cast("Produced[K, V1]", _replace(self, value_serde=value_serde))
+        return cast("Produced[K, V1]", retyped(self, value_serde=value_serde))
 
     def with_stream_partitioner(self, partitioner: StreamPartitioner) -> Produced[K, V]:
         """Returns a copy with a partitioner."""
@@ -200,9 +184,8 @@ class Grouped(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        _check_serde(self.key_serde, "Grouped: key_serde")
-        _check_serde(self.value_serde, "Grouped: value_serde")
-        _check_name(self.name)
+        check_serdes(self, "key_serde", "value_serde")
+        check_name(self.name)
 
     @staticmethod
     def with_(key_serde: Serde[K1] | None = None, value_serde: Serde[V1] | None = None) -> Grouped[K1, V1]:
@@ -216,11 +199,11 @@ class Grouped(Generic[K, V]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Grouped[K1, V]:
         """Returns a copy with another key serde."""
-        return cast("Grouped[K1, V]", _replace(self, key_serde=key_serde))
+        return cast("Grouped[K1, V]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Grouped[K, V1]:
         """Returns a copy with another value serde."""
-        return cast("Grouped[K, V1]", _replace(self, value_serde=value_serde))
+        return cast("Grouped[K, V1]", retyped(self, value_serde=value_serde))
 
     def with_name(self, name: str) -> Grouped[K, V]:
         """Returns a copy with a name for the repartition topic."""
@@ -244,10 +227,8 @@ class Joined(Generic[K, V, V2]):
     grace_period_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _check_serde(self.key_serde, "Joined: key_serde")
-        _check_serde(self.value_serde, "Joined: value_serde")
-        _check_serde(self.other_value_serde, "Joined: other_value_serde")
-        _check_name(self.name)
+        check_serdes(self, "key_serde", "value_serde", "other_value_serde")
+        check_name(self.name)
 
     @staticmethod
     def with_(
@@ -265,15 +246,15 @@ class Joined(Generic[K, V, V2]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Joined[K1, V, V2]:
         """Returns a copy with another key serde."""
-        return cast("Joined[K1, V, V2]", _replace(self, key_serde=key_serde))
+        return cast("Joined[K1, V, V2]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Joined[K, V1, V2]:
         """Returns a copy with another serde of the stream's values."""
-        return cast("Joined[K, V1, V2]", _replace(self, value_serde=value_serde))
+        return cast("Joined[K, V1, V2]", retyped(self, value_serde=value_serde))
 
     def with_other_value_serde(self, other_value_serde: Serde[V3]) -> Joined[K, V, V3]:
         """Returns a copy with another serde of the table's values."""
-        return cast("Joined[K, V, V3]", _replace(self, other_value_serde=other_value_serde))
+        return cast("Joined[K, V, V3]", retyped(self, other_value_serde=other_value_serde))
 
     def with_name(self, name: str) -> Joined[K, V, V2]:
         """Returns a copy with a name."""
@@ -305,9 +286,8 @@ class Repartitioned(Generic[K, V]):
     partitioner: StreamPartitioner | None = None
 
     def __post_init__(self) -> None:
-        _check_serde(self.key_serde, "Repartitioned: key_serde")
-        _check_serde(self.value_serde, "Repartitioned: value_serde")
-        _check_name(self.name)
+        check_serdes(self, "key_serde", "value_serde")
+        check_name(self.name)
         count = self.number_of_partitions
         if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
             raise TopologyError(f"Repartitioned: number_of_partitions must be at least 1, not {count!r}")
@@ -326,11 +306,11 @@ class Repartitioned(Generic[K, V]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> Repartitioned[K1, V]:
         """Returns a copy with another key serde."""
-        return cast("Repartitioned[K1, V]", _replace(self, key_serde=key_serde))
+        return cast("Repartitioned[K1, V]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> Repartitioned[K, V1]:
         """Returns a copy with another value serde."""
-        return cast("Repartitioned[K, V1]", _replace(self, value_serde=value_serde))
+        return cast("Repartitioned[K, V1]", retyped(self, value_serde=value_serde))
 
     def with_name(self, name: str) -> Repartitioned[K, V]:
         """Returns a copy with a name for the topic."""

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.topology.arity import checked_function
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -38,8 +38,7 @@ class Printed(Generic[K, V]):
         if self.label is not None and not isinstance(self.label, str):
             raise TopologyError(f"Printed: label must be a string, not {self.label!r}")
         checked_function(self.mapper, "Printed: mapper", "key", "value")
-        if self.name is not None:
-            checked_name(self.name)
+        check_name(self.name)
 
     @staticmethod
     def to_sys_out() -> Printed[Any, Any]:
@@ -64,7 +63,7 @@ class Printed(Generic[K, V]):
         return Printed(str(absolute))
 
     def with_label(self, label: str) -> Printed[K, V]:
-        """Returns a copy with a label in front of each record."""
+        """Returns a copy with a label before each record."""
         return replace(self, label=label)
 
     def with_key_value_mapper(self, mapper: Callable[[K, V], str]) -> Printed[K, V]:

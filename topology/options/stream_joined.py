@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serde
 from penstock.common.shown import shown_with_type
 from penstock.state.stores import WindowBytesStoreSupplier
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name, check_serdes, retyped
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,10 +19,6 @@ V2 = TypeVar("V2")
 K1 = TypeVar("K1")
 V1 = TypeVar("V1")
 V3 = TypeVar("V3")
-
-_replace: Callable[..., Any] = replace
-"""Returns a changed copy. With another serde its type differs, which ``dataclasses.replace`` does not show to type
-checkers."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +44,9 @@ class StreamJoined(Generic[K, V, V2]):
     topic_config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for what in ("key_serde", "value_serde", "other_value_serde"):
-            if (serde := getattr(self, what)) is not None and not isinstance(serde, Serde):
-                raise TopologyError(f"StreamJoined: {what} must be a Serde, such as Serdes.string(), not {serde!r}")
-        if self.name is not None:
-            checked_name(self.name)
-        if self.store_name is not None:
-            checked_name(self.store_name, "store name")
+        check_serdes(self, "key_serde", "value_serde", "other_value_serde")
+        check_name(self.name)
+        check_name(self.store_name, "store name")
         this, other = self.this_store_supplier, self.other_store_supplier
         for what, supplier in (("this", this), ("other", other)):
             if supplier is not None and not isinstance(supplier, WindowBytesStoreSupplier):
@@ -86,15 +78,15 @@ class StreamJoined(Generic[K, V, V2]):
 
     def with_key_serde(self, key_serde: Serde[K1]) -> StreamJoined[K1, V, V2]:
         """Returns a copy with another key serde."""
-        return cast("StreamJoined[K1, V, V2]", _replace(self, key_serde=key_serde))
+        return cast("StreamJoined[K1, V, V2]", retyped(self, key_serde=key_serde))
 
     def with_value_serde(self, value_serde: Serde[V1]) -> StreamJoined[K, V1, V2]:
         """Returns a copy with another serde of the first stream's values."""
-        return cast("StreamJoined[K, V1, V2]", _replace(self, value_serde=value_serde))
+        return cast("StreamJoined[K, V1, V2]", retyped(self, value_serde=value_serde))
 
     def with_other_value_serde(self, other_value_serde: Serde[V3]) -> StreamJoined[K, V, V3]:
         """Returns a copy with another serde of the second stream's values."""
-        return cast("StreamJoined[K, V, V3]", _replace(self, other_value_serde=other_value_serde))
+        return cast("StreamJoined[K, V, V3]", retyped(self, other_value_serde=other_value_serde))
 
     def with_name(self, name: str) -> StreamJoined[K, V, V2]:
         """Returns a copy with a name for operators and repartition topics."""

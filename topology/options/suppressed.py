@@ -10,7 +10,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.shown import shown_with_type
 from penstock.common.time import Duration, to_ms
 from penstock.common.windows import Windowed
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name
 
 K = TypeVar("K", contravariant=True)
 
@@ -118,8 +118,7 @@ class Suppressed(Generic[K]):
                 "Suppressed.until_window_closes needs a buffer that emits nothing early: add .shut_down_when_full(), "
                 "or take BufferConfig.unbounded()"
             )
-        if self.name is not None:
-            checked_name(self.name)
+        check_name(self.name)
 
     @staticmethod
     def until_time_limit(limit: Duration, buffer_config: BufferConfig) -> Suppressed[Any]:

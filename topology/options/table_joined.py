@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from penstock.topology.arity import checked_function
-from penstock.topology.naming import checked_name
+from penstock.topology.options.checks import check_name
 from penstock.topology.processor_api.processor import StreamPartitioner
 
 K = TypeVar("K")
@@ -35,8 +35,7 @@ class TableJoined(Generic[K, KO]):
         for what, given in (("partitioner", self.partitioner), ("other_partitioner", self.other_partitioner)):
             if given is not None:
                 checked_function(given, f"TableJoined: {what}", "topic", "key", "value", "partitions")
-        if self.name is not None:
-            checked_name(self.name)
+        check_name(self.name)
 
     @staticmethod
     def with_(

@@ -183,7 +183,7 @@ class EmitStrategy:
         Unless ``window.idle.advance.ms`` is set, only records close windows, and not the clock: without new records in
         its partition the result of a window is not emitted. The operator looks for closed windows at most once a
         second, so several results may come at once; they are in the order of time, and have the headers of the record
-        that closed the windows. The time of the last result is committed beside the offsets, so each result comes once,
+        that closed the windows. The time of the last result is committed with the offsets, so each result comes once,
         also over a restart (except those of records that are processed again after a crash). In time windows and
         sliding windows the result has the timestamp of the aggregate.
         """

@@ -1,4 +1,7 @@
-"""Checks that all that lasts has a name of the user's: ``ensure.explicit.internal.resource.naming`` (KIP-1111)."""
+"""Checks that all stores and internal topics have names from the user.
+
+For ``ensure.explicit.internal.resource.naming`` (KIP-1111).
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,14 @@ from penstock.topology.physical.topology import Topology
 NAMING_KEY = "ensure.explicit.internal.resource.naming"
 
 
-def check_explicit_names(topology: Topology, wanted: bool) -> None:
-    """If ``wanted``, raises a TopologyError that lists every store and every internal topic with a generated
-    name.
+def check_explicit_names(topology: Topology) -> None:
+    """Raises a TopologyError that lists all stores and internal topics with generated names, if there are any.
 
-    Only what there is counts, and a topic that is named after a store or an operator that the user has named has a
-    name. Kafka Streams 4.3.1 also wants one for the store of a table that is not kept, and for the topic of a join that
-    is named after an operator; it wants none for the topics and the subscription store of a foreign-key join.
+    Only stores and topics that exist count. A topic that is named after a store or an operator that the user has named
+    has a name. Kafka Streams 4.3.1 also requires a name for the store of a table that is not kept, and for the topic of
+    a join that is named after an operator; it requires none for the topics and the subscription store of a foreign-key
+    join.
     """
-    if not wanted:
-        return
     names, stores = topology.generated_names, topology.store_builders.values()
     changelogs = [f"{store.name}-changelog" for store in stores if store.name in names and store.logging]
     lists = {
@@ -44,6 +45,6 @@ def check_explicit_names(topology: Topology, wanted: bool) -> None:
     ]
     if problems:
         raise TopologyError(
-            f"{NAMING_KEY} is on, and names that are generated change with the topology: what was stored under them is "
-            "not found again." + "".join(problems)
+            f"{NAMING_KEY} is on, and generated names change with the topology: what was stored under them is not "
+            "found again." + "".join(problems)
         )

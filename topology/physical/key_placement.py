@@ -1,7 +1,7 @@
 """Finds stores whose keys are where Kafka's default partitioner puts them, as far as the topology can prove it.
 
-Every other store may have a key in any of its tasks: other programs write its source topic by a partitioner of their
-own (that of librdkafka is CRC32), a sink has a partitioner, or a processor stores under a key of its choice.
+Any other store may have a key in any of its tasks. Its source topic may be written by programs with another partitioner
+(that of librdkafka is CRC32), a sink may have a partitioner, or a processor may store under a key of its choice.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.common.serdes import Serde, bound
-from penstock.topology.physical.topology import (
-    ProcessorNode,
-    SinkNode,
-    SourceNode,
-    Subtopology,
-    Topology,
-)
+from penstock.topology.physical.key_flow import nodes_above, topics_with_partitioners
+from penstock.topology.physical.topology import ProcessorNode, SourceNode, Subtopology, Topology
 
 
 def topics_by_placed_store(
@@ -25,10 +20,11 @@ def topics_by_placed_store(
     """Returns each store whose row of a key is certain to be in the task that murmur2 of the key gives, and the
     repartition topic (its name in Kafka) from whose serde the key's bytes come.
 
-    That is so if every record that reaches the store comes with its key unchanged from a repartition topic which this
-    topology alone writes, without a partitioner of the user's, and which has as many ``partitions`` as there are tasks.
+    It is certain if every record that reaches the store comes, with its key unchanged, from a repartition topic that
+    only this topology writes. The topic must have no partitioner of the user's, and as many ``partitions`` as there are
+    tasks.
     """
-    chosen = _topics_with_partitioners(topology)
+    chosen = frozenset(topic for topic, internal in topics_with_partitioners(topology) if internal)
     placed: dict[str, str] = {}
     for sub in topology.subtopologies:
         tasks = max((partitions(topic) for source in sub.sources for topic in _names(source, prefix)), default=0)
@@ -54,36 +50,18 @@ def _names(source: SourceNode, prefix: str) -> Iterable[str]:
     return (f"{prefix}{topic}" if source.internal else topic for topic in source.topics)
 
 
-def _topics_with_partitioners(topology: Topology) -> frozenset[str]:
-    """Returns the repartition topics that a user's function partitions, or a foreign-key join."""
-    sinks = (node for sub in topology.subtopologies for node in sub.nodes if isinstance(node, SinkNode))
-    return frozenset(
-        sink.topic for sink in sinks if sink.internal and sink.partitioner is not None and isinstance(sink.topic, str)
-    )
-
-
 def _sources_of(store: str, sub: Subtopology) -> list[SourceNode]:
     """Returns the sources whose records reach ``store`` under their own keys; none if some may come under others."""
     nodes = {node.name: node for node in sub.nodes}
     writers = [node for node in sub.nodes if isinstance(node, ProcessorNode) and _may_write(node, store)]
     if not all(_writes_by_key(node, store) for node in writers):
         return []
-    sources: dict[str, SourceNode] = {}
-    seen: set[str] = set()
-    open_names = [parent for node in writers for parent in node.parents]
-    while open_names:
-        name = open_names.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        node = nodes[name]
-        if isinstance(node, SourceNode):
-            sources[name] = node
-        elif isinstance(node, ProcessorNode) and _keeps_key(node):
-            open_names += node.parents
-        else:
-            return []
-    return list(sources.values())
+    above = list(nodes_above(writers, nodes, _keeps_key))
+    if not all(
+        isinstance(node, SourceNode) or (isinstance(node, ProcessorNode) and _keeps_key(node)) for node in above
+    ):
+        return []
+    return [node for node in above if isinstance(node, SourceNode)]
 
 
 def _may_write(node: ProcessorNode, store: str) -> bool:
@@ -96,6 +74,7 @@ def _writes_by_key(node: ProcessorNode, store: str) -> bool:
 
 
 def _keeps_key(node: ProcessorNode) -> bool:
+    # A wrapper may change keys, and where a key is must be certain here.
     return node.operator.keeps_key and not node.operator.wrapped
 
 

@@ -7,14 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from penstock.topology.physical.topology import (
-    Node,
-    ProcessorNode,
-    SinkNode,
-    SourceNode,
-    Topology,
-    internal_topic,
-)
+from penstock.topology.physical.key_flow import nodes_above, topics_with_partitioners
+from penstock.topology.physical.topology import Node, ProcessorNode, SourceNode, Topology, internal_topic
 
 
 def meeting_topics(nodes: Iterable[Node]) -> tuple[frozenset[str], ...]:
@@ -31,25 +25,14 @@ def meeting_topics(nodes: Iterable[Node]) -> tuple[frozenset[str], ...]:
 
 def topics_by_chosen_partitioners(topology: Topology, application_id: str) -> frozenset[str]:
     """Returns the topics, by their names in Kafka, that ``topology`` itself writes by a partitioner that is not
-    Kafka's: a user's function, or that of a foreign-key join."""
+    Kafka's."""
     return frozenset(
-        internal_topic(application_id, node.topic) if node.internal else node.topic
-        for sub in topology.every_subtopology
-        for node in sub.nodes
-        if isinstance(node, SinkNode) and node.partitioner is not None and isinstance(node.topic, str)
+        internal_topic(application_id, topic) if internal else topic
+        for topic, internal in topics_with_partitioners(topology)
     )
 
 
 def _topics_above(node: ProcessorNode, by_name: Mapping[str, Node]) -> Iterator[str]:
-    seen: set[str] = set()
-    open_names = list(node.parents)
-    while open_names:
-        name = open_names.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        above = by_name[name]
-        if isinstance(above, SourceNode):
-            yield from above.topics
-        elif isinstance(above, ProcessorNode) and above.operator.keeps_key:
-            open_names += above.parents
+    # Also through a wrapped operator: its wrapper may change keys, but rarely does, and these topics are only compared.
+    above = nodes_above([node], by_name, lambda each: each.operator.keeps_key)
+    return (topic for each in above if isinstance(each, SourceNode) for topic in each.topics)

@@ -77,8 +77,8 @@ class TaskPlan:
         return frozenset(sub.id for sub in self.subtopologies if sub.in_memory)
 
     def without(self, topics: Set[str]) -> TaskPlan:
-        """Returns the plan when these topics are gone. A task that has nothing left to read is gone, too; the others
-        keep their numbers, and with them their state."""
+        """Returns the plan without these topics. Tasks that have nothing left to read are left out; the others keep
+        their numbers, and with them their state."""
         left = (
             replace(sub, topics={topic: count for topic, count in sub.topics.items() if topic not in topics})
             for sub in self.subtopologies

@@ -41,7 +41,8 @@ def plan_topics(
     Raises MissingTopicError, InternalTopicError, TopologyError (co-partitioning), and BrokerUnreachableError for a
     topic whose partitions Kafka does not report at present.
     """
-    check_explicit_names(topology, config.ensure_explicit_internal_resource_naming)
+    if config.ensure_explicit_internal_resource_naming:
+        check_explicit_names(topology)
     topology = with_matched_topics(topology, config.application_id, existing, none_may_match)
     _check_known(topology, config, existing)
     _check_external(topology, config, existing)
@@ -90,7 +91,7 @@ def _check_known(topology: Topology, config: StreamsConfig, existing: Mapping[st
     if unknown := sorted(topic for topic in needed if existing.get(topic) == 0):
         raise BrokerUnreachableError(
             f"application {application_id!r}: Kafka does not report at present which partitions topic "
-            f"{unknown[0]!r} has; try again; if the error remains, look if its partitions have leaders"
+            f"{unknown[0]!r} has; try again; if the error remains, check that its partitions have leaders"
         )
 
 
@@ -193,7 +194,7 @@ def _new_topic(
 
 def _check_existing(internal: Iterable[NewTopic], existing: Mapping[str, int]) -> None:
     """Raises InternalTopicError if a number differs. As in Kafka Streams, no internal topic grows with its sources,
-    since what it holds would stay where it is."""
+    because its records would remain in their old partitions."""
     for topic in internal:
         there = existing.get(topic.name)
         if there is not None and there != topic.partitions:

@@ -46,7 +46,7 @@ def stores_of(supplier: Any, call: str) -> tuple[AnyStoreBuilder, ...]:
         builders = tuple(provide())
     except TypeError as error:
         raise TopologyError(
-            f"{call}: {name}.stores is what names the stores that a supplier brings along, and cannot be called so: "
+            f"{call}: {name}.stores() returns the stores of a supplier, and could not be called without arguments: "
             f"{error}. In the class of a processor it must be a class method or a static method"
         ) from error
     for builder in builders:

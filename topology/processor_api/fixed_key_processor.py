@@ -23,8 +23,8 @@ VOut = TypeVar("VOut")
 
 @dataclass(frozen=True, slots=True, init=False)
 class FixedKeyRecord(Generic[K, V]):
-    """A record whose key stays: a :class:`FixedKeyProcessor` receives one and forwards records derived from it.
-    ``timestamp`` is event time in ms. Only penstock makes one, so each record that is forwarded has a key that was
+    """A record whose key cannot be changed: a :class:`FixedKeyProcessor` receives one and forwards records derived from
+    it. ``timestamp`` is event time in ms. Only penstock makes one, so each record that is forwarded has a key that was
     received. Mirrors ``FixedKeyRecord``.
     """
 
@@ -37,7 +37,7 @@ class FixedKeyRecord(Generic[K, V]):
         """Raises TypeError: derive a record from one that was received."""
         raise TypeError(
             "a FixedKeyRecord cannot be made: derive it from the one that process() was given (with_value, "
-            "with_timestamp, with_headers). What shall have another key goes through process() and a Record"
+            "with_timestamp, with_headers). To change the key, use process() and a Record"
         )
 
     def with_value(self, value: V2) -> FixedKeyRecord[K, V2]:

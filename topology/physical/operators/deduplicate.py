@@ -13,9 +13,9 @@ from penstock.topology.physical.operators.operator import KEY, VALUE, Operator, 
 
 @dataclass(frozen=True)
 class Deduplicate(Operator):
-    """Forward a record unless one of the same key, at most ``within_ms`` before or behind it, went through before.
+    """Forward a record unless one of the same key, at most ``within_ms`` before or after it, has already gone through.
 
-    ``store`` remembers those that went through for ``retention_ms`` behind the observed stream time. A record with a
+    ``store`` remembers those that went through for ``retention_ms`` of stream time. A record with a
     null key is forwarded.
     """
 

@@ -168,8 +168,11 @@ class ResponseJoin(_ForeignKeyOperator):
 
 
 def by_key(partitioner: StreamPartitioner) -> StreamPartitioner:
-    """Returns ``partitioner``, which gets no value, because those of these topics are not the user's, and is not called
-    for a null key: any task can answer that there is nothing."""
+    """Returns ``partitioner`` for the topics of a foreign-key join.
+
+    It gets no value, because the values of these topics are not the user's. It is not called for a null key: any task
+    can respond that there is no value.
+    """
     return partial(_by_key, partitioner)
 
 
@@ -178,7 +181,7 @@ def _by_key(partitioner: StreamPartitioner, topic: str, key: Any, value: object,
     if isinstance(chosen, Collection):
         if len(chosen) != 1:
             raise ValueError(
-                f"a partitioner of TableJoined chose {len(chosen)} partitions: a question or an answer of a "
+                f"a partitioner of TableJoined chose {len(chosen)} partitions: a subscription or response of a "
                 "foreign-key join goes to exactly one"
             )
         (chosen,) = chosen

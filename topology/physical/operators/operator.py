@@ -165,13 +165,13 @@ class Operator(WithFunctions, ABC):
 
     @property
     def keeps_source_store(self) -> bool:
-        """True if it is a user's processor that keeps a store that its source topic restores: all others may only read
-        that one."""
+        """True if it is a user's processor that keeps a store that its source topic restores: all other processors may
+        only read that store."""
         return False
 
     @property
     def makes_windowed_keys(self) -> bool:
-        """True if it forwards the windowed keys of the first of :attr:`stores`: as bytes if no node behind it looks at
+        """True if it forwards the windowed keys of the first of :attr:`stores`: as bytes if no node below it looks at
         them (``tasks/undecoded.py``), else decoded."""
         return False
 
@@ -201,7 +201,8 @@ class Operator(WithFunctions, ABC):
     def stores_by_key(self) -> tuple[str, ...]:
         """Those of its stores in which it looks up the row of the key that it received: such rows are read ahead.
 
-        By default all, if it keeps the key. One whose rows have keys of more than that, a window say, names none.
+        By default all, if it keeps the key. An operator whose rows have longer keys, with a window for example, names
+        none.
         """
         return self.stores if self.keeps_key else ()
 
@@ -209,7 +210,7 @@ class Operator(WithFunctions, ABC):
     def stores_under_key(self) -> tuple[str, ...]:
         """Those of its stores whose serde its keys must have if it receives them as bytes: by default all.
 
-        One that makes the keys of a store by serdes of its own leaves that one out.
+        An operator that makes the keys of a store by its own serdes leaves that store out.
         """
         return self.stores
 
@@ -241,7 +242,7 @@ class ValueGetter(WithFunctions, ABC):
     @property
     @abstractmethod
     def stores(self) -> tuple[str, ...]:
-        """The stores into which it looks in the end."""
+        """The stores that hold the values that it looks up."""
 
     @property
     def versioned(self) -> bool:

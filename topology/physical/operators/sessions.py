@@ -13,8 +13,8 @@ from penstock.topology.physical.operators.operator import AGGREGATE, KEY, TableO
 
 @dataclass(frozen=True)
 class MergingAggregate(Aggregate):
-    """``aggregator(key, value, aggregate)``: the aggregate is ``initializer()`` and, one after the other, those of the
-    sessions that the record belongs to, put together by ``merger(key, aggregate, other)``."""
+    """``aggregator(key, value, aggregate)``: ``aggregate`` is ``initializer()``, merged with that of each session that
+    the record belongs to, one after the other, by ``merger(key, aggregate, other)``."""
 
     merger: Callable[[Any, Any, Any], Any] = field(metadata=called_with(KEY, AGGREGATE, AGGREGATE))
 

@@ -38,7 +38,7 @@ class Filter(Operator):
 
 @dataclass(frozen=True)
 class DropNullKeys(Operator):
-    """The filter in front of a repartition sink: a null key is dropped silently, unless ``keep`` (left join below)."""
+    """The filter above a repartition sink: a null key is dropped silently, unless ``keep`` (left join below)."""
 
     keep: bool = False
 

@@ -30,10 +30,12 @@ class JoinWindow(Operator):
 
 @dataclass(frozen=True)
 class _StreamJoin(Operator):
-    """``joiner(left, right)``, with the key in front when ``with_key``, for each pair within ``windows``. ``kind`` is
-    the method of the DSL."""
+    """``joiner(left, right)``, or ``joiner(key, left, right)`` if ``with_key``, for each pair within ``windows``.
 
-    kind: str
+    ``call_name`` is the method of the DSL.
+    """
+
+    call_name: str
     store: str
     joiner: Callable[..., Any] = field(metadata=called_with(KEY, LEFT_VALUE, RIGHT_VALUE))
     with_key: bool
@@ -45,7 +47,7 @@ class _StreamJoin(Operator):
     @property
     @override
     def call(self) -> str:
-        return self.kind
+        return self.call_name
 
     @property
     @override

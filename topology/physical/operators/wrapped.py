@@ -26,7 +26,10 @@ _ENTERED: ContextVar[Callable[[], Any]] = ContextVar("the operator that a wrappe
 
 
 class OperatorSupplier:
-    """The supplier that a wrapper gets for an operator of the DSL: makes it as a processor, in its task alone."""
+    """The supplier that a wrapper gets for an operator of the DSL.
+
+    It makes the operator's processor, and can be called only inside a task.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
