@@ -1,4 +1,4 @@
-"""State that tasks leave on disk: how old it may be, and when it is removed. On the fake broker."""
+"""State that tasks leave on disk: its age limits and its removal. On the fake broker."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_a_limited_number_may_wait_for_answers_and_health_is_still_reported() ->
     asyncio.run(run())
 
 
-def test_however_many_ask_for_health_at_once_the_application_is_asked_once() -> None:
+def test_simultaneous_health_checks_ask_the_application_once() -> None:
     class Slow(FakeReadSide):
         asked = 0
         may_continue: asyncio.Event

@@ -166,7 +166,7 @@ def test_of_what_was_asked_each_route_has_answered_some_and_refused_some() -> No
 @each_route
 @given(data=st.data())
 @settings(max_examples=1)
-def test_without_a_token_whatever_is_asked_is_refused(data: st.DataObject, operation: Any, api: Api) -> None:
+def test_a_protected_route_refuses_a_request_without_a_token(data: st.DataObject, operation: Any, api: Api) -> None:
     case = data.draw(operation.as_strategy())
     if case.path not in ("/", "/healthz", "/readyz"):
         assert api.ask(near_what_there_is(case), token=None).status_code == 401

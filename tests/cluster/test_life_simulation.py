@@ -35,9 +35,7 @@ async def troubled(world: World, rounds: int = 80) -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(12), every=3))
 @pytest.mark.parametrize("kind", [World, ExactlyOnceWorld])
-def test_every_actor_comes_to_know_whether_the_application_is_paused_whatever_happens(
-    kind: type[World], seed: int
-) -> None:
+def test_every_actor_learns_under_random_faults_whether_the_application_is_paused(kind: type[World], seed: int) -> None:
     print(f"seed {seed}")
 
     async def play() -> None:

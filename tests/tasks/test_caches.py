@@ -94,7 +94,7 @@ def test_tasks_of_one_thread_share_its_memory() -> None:
 
 
 def test_rows_are_not_read_ahead_for_records_that_a_filter_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Found wrong: what was read ahead counted as needed, so reading ahead kept itself going."""
+    """Found wrong: entries read ahead counted as needed, so reading ahead kept itself going."""
     at_once: list[int] = []
     get_many = InMemoryStore.get_many
 

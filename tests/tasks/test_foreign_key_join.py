@@ -133,7 +133,7 @@ def by_first_letter(topic: str, key: str, value: None, partitions: int) -> int:
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("partitioned", ["default", "left", "other", "both"])
-def test_in_whatever_order_records_arrive_the_result_is_the_join(seed: int, left: bool, partitioned: str) -> None:
+def test_the_result_is_the_join_for_any_order_of_records(seed: int, left: bool, partitioned: str) -> None:
     chance = random.Random(seed)
     mine = by_last_letter if partitioned in ("left", "both") else None
     others = by_first_letter if partitioned in ("other", "both") else None

@@ -207,7 +207,7 @@ def test_a_wrong_grouping_is_refused_at_the_call(call: Any, message: str) -> Non
     ("before", "after"),
     [(1, 1.0), (True, 1), (0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ([1, {"a": True}], [1, {"a": 1}])],
 )
-def test_groups_are_the_same_when_their_bytes_are_whatever_python_calls_equal(before: Any, after: Any) -> None:
+def test_groups_are_compared_by_their_bytes_and_not_by_equality_in_python(before: Any, after: Any) -> None:
     json = Serdes.json()
     builder = StreamsBuilder()
     items = builder.table("items", Consumed.with_(Serdes.string(), json))

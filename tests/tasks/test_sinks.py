@@ -1,4 +1,4 @@
-"""The rules that every kind of sink keeps, whatever chooses the topic or the partition of its results."""
+"""The rules that every kind of sink keeps, by whichever means it chooses topic and partition."""
 
 from __future__ import annotations
 
