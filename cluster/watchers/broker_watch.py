@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Protocol
 
 from penstock.common.errors import BrokerUnreachableError, KafkaRefusedError
 from penstock.common.log import logger
-from penstock.kafka.contracts import Admin
+
+
+class Reachable(Protocol):
+    """The part of :class:`~penstock.kafka.contracts.Admin` that is needed here."""
+
+    def reach(self) -> None:
+        """Return when a broker answers."""
 
 
 class BrokerWatch:
     """Asks the broker at each ``check``. ``clock`` gives seconds since 1970. One thread at a time."""
 
     def __init__(
-        self, application_id: str, bootstrap_servers: str, admin: Callable[[], Admin], clock: Callable[[], float]
+        self, application_id: str, bootstrap_servers: str, admin: Callable[[], Reachable], clock: Callable[[], float]
     ) -> None:
         self.reason: str | None = None
         """The explanation for users while no broker answers; None while one does."""
         self._address = bootstrap_servers
         self._admin = admin
         self._refused = False
-        self._client: Admin | None = None
+        self._client: Reachable | None = None
         self._clock = clock
         self._answered_s = clock()
         self._log = logger(__name__).bind(application=application_id)

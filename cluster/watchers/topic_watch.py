@@ -16,7 +16,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import Admin
+from penstock.kafka.internal_topics.creation import TopicAdmin
 from penstock.kafka.internal_topics.known_topics import WAYS_OUT
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.task_plan import TaskPlan
@@ -38,7 +38,7 @@ class TopicWatch:
     """Compares the topics in Kafka with a plan. ``clock`` gives seconds. One thread at a time."""
 
     def __init__(
-        self, topology: Topology, config: StreamsConfig, admin: Callable[[], Admin], clock: Callable[[], float]
+        self, topology: Topology, config: StreamsConfig, admin: Callable[[], TopicAdmin], clock: Callable[[], float]
     ) -> None:
         self.missing: str | None = None
         """Describes the topics that are gone, changelogs and repartition topics too, and what to do; None while all
@@ -46,7 +46,7 @@ class TopicWatch:
         self._topology = topology
         self._config = config
         self._admin = admin
-        self._client: Admin | None = None
+        self._client: TopicAdmin | None = None
         self._answered = False
         self._clock = clock
         self._next_check = clock()

@@ -7,7 +7,19 @@ from typing import Protocol, TypeVar
 
 from penstock.common.log import logger
 from penstock.common.topics import NewTopic
-from penstock.kafka.contracts import Admin
+
+
+class TopicAdmin(Protocol):
+    """The part of :class:`~penstock.kafka.contracts.Admin` that creates topics."""
+
+    def topics(self) -> dict[str, int]:
+        """Returns every topic with its number of partitions."""
+
+    def create_topics(self, topics: Iterable[NewTopic]) -> None:
+        """Create; one that exists already is left as it is."""
+
+    def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Returns the settings of each topic; one whose settings this client may not see is left out."""
 
 
 class NeedsTopics(Protocol):
@@ -21,7 +33,7 @@ class NeedsTopics(Protocol):
 Plan = TypeVar("Plan", bound=NeedsTopics)
 
 
-def ensure_topics(admin: Admin, plan: Callable[[Mapping[str, int]], Plan]) -> Plan:
+def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) -> Plan:
     """Create the internal topics that do not exist yet and return the plan. Idempotent.
 
     A topic that exists is not changed, as in Kafka Streams. If its settings would lose data that the application needs,
@@ -39,7 +51,7 @@ def ensure_topics(admin: Admin, plan: Callable[[Mapping[str, int]], Plan]) -> Pl
     return planned
 
 
-def _compare(topics: Iterable[NewTopic], admin: Admin) -> None:
+def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
     """Warn of wrong settings: a store may need more, such as retention, than its changelog was created with."""
     needed = {topic.name: topic.config for topic in topics}
     for name, there in sorted(admin.topic_configs(needed).items()):

@@ -16,18 +16,27 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import cycle, groupby, islice
 from operator import attrgetter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from penstock.common.errors import InternalTopicError, KafkaRefusedError
-from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.common.ids import CommittedOffset, Offsets, TopicPartition
 from penstock.common.log import logger
-from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.creation import NeedsTopics
 
 _MOST_CHARACTERS = 3000
 """Characters of metadata of an offset. A broker allows 4096 bytes (``offset.metadata.max.bytes``)."""
 _MOST_IN_ALL = 300_000
 """Characters of metadata in a commit, which Kafka writes as one batch of at most 1 MiB (``max.message.bytes``)."""
+
+
+class NoteAdmin(Protocol):
+    """The part of :class:`~penstock.kafka.contracts.Admin` that keeps a note."""
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Returns all committed offsets of a group."""
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """Commit offsets of a group without members."""
 
 
 class LostTopicError(InternalTopicError):
@@ -46,7 +55,9 @@ def topics_group(application_id: str) -> str:
     return f"{application_id}-internal-topics"
 
 
-def note_topics(admin: Admin, application_id: str, internal: Iterable[str], sources: Iterable[TopicPartition]) -> None:
+def note_topics(
+    admin: NoteAdmin, application_id: str, internal: Iterable[str], sources: Iterable[TopicPartition]
+) -> None:
     """Note that the application has these internal topics, and no others. ``sources``: its source partitions, except
     those of internal topics. Without any, the note does not change. If they are too few for all names, the note has
     some of the names."""
@@ -80,7 +91,7 @@ def _pieces_by_partition(
 
 
 def without_lost_topics(
-    admin: Admin, application_id: str, plan: Callable[[Mapping[str, int]], Plan]
+    admin: NoteAdmin, application_id: str, plan: Callable[[Mapping[str, int]], Plan]
 ) -> Callable[[Mapping[str, int]], Plan]:
     """Returns a function like ``plan``, which makes the plan from the existing topics, that also raises what
     :func:`refuse_lost_topics` raises."""
@@ -93,13 +104,15 @@ def without_lost_topics(
     return checked
 
 
-def forget_topics(admin: Admin, application_id: str) -> None:
+def forget_topics(admin: NoteAdmin, application_id: str) -> None:
     """Withdraw the note: all internal topics may be created again."""
     group = topics_group(application_id)
     admin.commit(group, {at: CommittedOffset(0) for at in admin.committed(group)})
 
 
-def refuse_lost_topics(admin: Admin, application_id: str, internal: Iterable[str], existing: Collection[str]) -> None:
+def refuse_lost_topics(
+    admin: NoteAdmin, application_id: str, internal: Iterable[str], existing: Collection[str]
+) -> None:
     """Raise LostTopicError if the application has committed offsets, and an internal topic that it had is gone."""
     missing = sorted(set(internal) - set(existing))
     if not missing:
