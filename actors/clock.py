@@ -1,4 +1,4 @@
-"""Time as an argument, so that tests hold the clock."""
+"""Time as an argument, so that tests control the clock."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Clock(Protocol):
     """The two clocks a stream loop reads."""
 
     def wall_ms(self) -> int:
-        """System time in ms since the epoch: what processors and wall-clock punctuators see."""
+        """System time in ms since the epoch, for processors and wall-clock punctuators."""
 
     def monotonic_s(self) -> float:
-        """Seconds that never run backwards: what intervals and deadlines are measured by."""
+        """Seconds that never run backwards, for intervals and deadlines."""
 
 
 class SystemClock(Clock):

@@ -31,9 +31,9 @@ NO_STOPS = CommitStops()
 
 
 class CommitStopMeter:
-    """Measures each stop, from when a commit takes the thread until records may be processed again; what the stops of
-    one commit come to; and how long a commit takes, from its first stop until it is accepted. Remembers the last 1000
-    of each."""
+    """Measures each stop, from when a commit takes the thread until records may be processed again. Also measures the
+    sum of the stops of one commit, and the time of a commit from its first stop until it is accepted. Remembers the
+    last 1000 of each."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
@@ -41,20 +41,20 @@ class CommitStopMeter:
         self._begun: float | None = None
         self._of_commit = 0.0
         self.stopped_s = 0.0
-        """Time for which records have waited, all stops together."""
+        """Seconds that records have waited, all stops together."""
         self._stops: deque[float] = deque(maxlen=_REMEMBERED)
         self._commits: deque[float] = deque(maxlen=_REMEMBERED)
         self._latencies: deque[float] = deque(maxlen=_REMEMBERED)
 
     def stop(self) -> None:
-        """Records wait from now on, if they did not already."""
+        """Note that records wait from now on, if they did not already."""
         if self._since is None:
             self._since = self._clock_s()
             if self._begun is None:
                 self._begun = self._since
 
     def resume(self) -> None:
-        """Records may be processed."""
+        """Note that records may be processed."""
         if self._since is not None:
             waited = self._clock_s() - self._since
             self._since = None
@@ -63,7 +63,7 @@ class CommitStopMeter:
             self._stops.append(waited)
 
     def finished(self, accepted: bool) -> None:
-        """Closes the figures of a commit; what follows belongs to the next. A refused commit has no latency."""
+        """Closes the figures of a commit; later stops belong to the next one. A refused commit has no latency."""
         self.resume()
         self._commits.append(self._of_commit)
         self._of_commit = 0.0

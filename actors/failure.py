@@ -1,4 +1,4 @@
-"""The text of an error that ended an actor's work, and what the user's handler says to it."""
+"""Describes an error that ended an actor's work, and asks the user's handler about it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def is_of_the_disk(error: BaseException) -> bool:
 
 
 class UncaughtErrors:
-    """Asks the uncaught exception handler, once, where the error is. Without one the answer is Kafka Streams'
-    default."""
+    """Asks the uncaught exception handler, once, in the actor that failed. Without a handler the answer is Kafka
+    Streams' default."""
 
     def __init__(self, handler: UncaughtExceptionHandler | None, log: BoundLogger) -> None:
         self.response = UncaughtExceptionResponse.SHUTDOWN_CLIENT
         self.disk_failed = False
-        """True if one of the errors is of the disk: another node may do better, whatever the response is."""
+        """True if one of the errors is of the disk. Then another node may work, whatever the response is."""
         self._handler = handler
         self._log = log
 
     def handle(self, error: BaseException) -> str:
-        """From now on ``response`` is the answer to ``error``. The handler gets the first error only. Returns what is
-        to be reported of the handler itself, behind the error: nothing if it has answered.
+        """Set ``response`` to the answer to ``error``. The handler gets only the first error. Returns the text to
+        report about the handler itself, after the error: empty if it has answered.
 
         It is not asked about stores that can be restored, as in Kafka Streams: the actor's successor restores them."""
         self.disk_failed = self.disk_failed or is_of_the_disk(error)

@@ -1,4 +1,4 @@
-"""Facts about a running application that alerts are made of."""
+"""Conditions of a running application, for alerts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class Health:
     report_ages_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds since each stream actor gave its status, by actor id."""
     no_broker: bool = False
-    """No broker answers, or none lets the application in."""
+    """True if no broker answers, or all refuse the application."""
     no_session: bool = False
-    """The session in the consumer group is lost: no task runs."""
+    """True if the session in the consumer group is lost: no task runs."""
     waiting_for_cpus: int = 0
-    """Stream actors that do not start because no CPU is free."""
+    """Number of stream actors that do not start because no CPU is free."""
     unfit_nodes: int = 0
-    """Nodes that get no stream actors for a while, because their disk fails."""
+    """Number of nodes that get no stream actors for a while, because their disk fails."""
 
 
 UNKNOWN = Health()

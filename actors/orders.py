@@ -1,5 +1,5 @@
 """The orders that a stream actor receives. A new one needs a class here, a case of ``StreamLoop.take``, and code that
-gives it: between them orders travel as they are."""
+gives it. In between, orders are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.common.ids import Sources
 
 @dataclass(frozen=True)
 class Assign:
-    """These, and no others, are the tasks and the standbys, and what each reads as planned: one that read something
-    else is closed and opened again. Done once all other tasks are committed and closed."""
+    """Host exactly these tasks and standbys; each reads the given partitions. A task that reads others is closed and
+    opened again. Done when all other tasks are committed and closed."""
 
     epoch: int
     sources: Sources
@@ -20,21 +20,21 @@ class Assign:
 
 @dataclass(frozen=True)
 class Suspend:
-    """Process nothing until an assignment above ``epoch`` comes. Done when all is committed."""
+    """Process nothing until an assignment above ``epoch`` arrives. Done when all is committed."""
 
     epoch: int
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Let no task process records or punctuate, or let them continue. Done when it is so."""
+    """Let no task process records or punctuate, or let them continue. Done when this is in effect."""
 
     paused: bool
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Commit what is processed, close the tasks, end the loop."""
+    """Commit all processed records, close the tasks, end the loop."""
 
 
 Order = Assign | Suspend | Pause | Stop

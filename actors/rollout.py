@@ -24,7 +24,7 @@ class RolloutPhase(Enum):
 
     @property
     def is_over(self) -> bool:
-        """True if all stream actors are of one version, and none is on trial."""
+        """True if all stream actors are of one version, and no version is on trial."""
         return self in (RolloutPhase.DONE, RolloutPhase.ROLLED_BACK)
 
 
@@ -42,9 +42,9 @@ class Hold(Enum):
 class Rollout:
     """The last roll-out. A version of the program has a number, its *generation*; the application starts with 1.
 
-    ``generation``: the one that stream actors are to run. ``proven``: the last one that has worked, which takes over
-    again when a newer one fails. ``last``: the highest number given out. ``reason``: why a version was rolled back.
-    ``watch_s``: how long a new version is watched when all tasks run it.
+    ``generation``: the version that stream actors must run. ``proven``: the last version that has worked, which
+    replaces a newer one that fails. ``last``: the highest number so far. ``reason``: why a version was rolled back.
+    ``watch_s``: seconds for which a new version is watched when all tasks run it.
     """
 
     generation: int = 1
@@ -56,13 +56,13 @@ class Rollout:
 
 
 NEVER = Rollout()
-"""There was no roll-out."""
+"""The value before the first roll-out."""
 
 
 @dataclass(frozen=True)
 class RunningProgram:
-    """The version that an application runs: ``last`` is the highest number given out so far. The program is pickled
-    with all of the user's code, so that it can be read where that code is not, or is another by now."""
+    """The version that an application runs; ``last`` is the highest number so far. The program is pickled with all of
+    the user's code, so that it can be read where that code is missing, or has changed."""
 
     program: bytes
     last: int
@@ -70,8 +70,9 @@ class RunningProgram:
 
 @dataclass(frozen=True)
 class Deployment:
-    """Another version of the program, pickled in the same way. ``last``: the highest number given out when it was
-    compared; ``version``: that of penstock where it was pickled; ``call``: the id of the call, which may come again."""
+    """Another version of the program, pickled like :class:`RunningProgram`. ``last``: the highest number when it was
+    compared. ``version``: the version of penstock that pickled it. ``call``: the id of the call, which may be
+    repeated."""
 
     program: bytes
     last: int

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ActorCount:
-    """The effect of a number of stream actors: ``tasks_each`` is the most that one hosts, ``busiest`` the share of its
-    time that the busiest needs to keep up and to catch up soon enough (above 1 it cannot). It has no lag any more after
-    ``catch_up_s``; None: never."""
+    """The effect of a number of stream actors. ``tasks_each``: the most tasks that one actor hosts. ``busiest``: the
+    share of its time that the busiest actor needs to keep up and to catch up soon enough (above 1 it cannot).
+    ``catch_up_s``: seconds until it has no lag; None if it never will."""
 
     actors: int
     tasks_each: int
@@ -19,8 +19,9 @@ class ActorCount:
 
 @dataclass(frozen=True)
 class ScalingStatus:
-    """The number of stream actors that there should be (``wanted``), within ``minimum`` and ``maximum``, and the
-    ``advised`` number with its reason. ``automatic``: the advice is followed. ``counts``: their expected effects."""
+    """The number of stream actors that is ``wanted``, within ``minimum`` and ``maximum``, and the number that is
+    ``advised``, with its reason. ``automatic``: True if the advice is followed. ``counts``: the expected effects of
+    possible numbers."""
 
     wanted: int
     advised: int

@@ -1,8 +1,9 @@
-"""Long operations of the stream loop, cut into steps: between two of them it answers queries.
+"""Long operations of the stream loop, divided into steps: between two steps the loop answers queries.
 
-A step is a generator's ``yield``: the seconds the loop may sleep (and answer queries) before the operation continues.
-0 means that it has work to do. Above 0, it waits for an answer from outside: of a broker, of the coordinator, or of
-another process. The actor reports that to the coordinator (``ActorStatus.waits``), which does not end it for waiting.
+A *round* of the loop takes a *slice*, about 2 ms, of each kind of work. A *job* is a long operation: a generator of
+*steps*. Each step yields the seconds that the loop may sleep (and answer queries) before the operation continues. 0
+means that there is work to do. Above 0, it waits for an answer of a broker, the coordinator, or another process. The
+actor reports that to the coordinator (``ActorStatus.waits``), which does not end the actor for waiting.
 """
 
 from __future__ import annotations
@@ -19,36 +20,37 @@ T = TypeVar("T")
 Steps = Generator[float, None, T]
 
 PATIENCE_S = 120.0
-"""Time that another process may keep the stores of a task before the actor gives up (the coordinator ends a process
-that does not answer within 45 s), and that brokers which answer may not know a topic. For a broker that does not
-answer an actor waits without limit."""
+"""Seconds after which the actor gives up while another process has the stores of a task (the coordinator ends a process
+that does not answer within 45 s), or while the brokers that answer do not know a topic. If no broker answers, the actor
+waits without limit."""
 SOON_S = 0.0005
-"""Waits for an answer that may come at any moment."""
+"""Seconds to wait for an answer that may arrive at any moment."""
 _RETRY_S = 0.2
 _LOCK_IS_ORDINARY_S = 5.0
-"""Seconds that a task that moves may need to let go of its stores, for which another actor of the node waits."""
+"""Seconds that a moving task may need to close its stores, for which another actor of the node waits."""
 
 
 class WaitLog:
-    """Logs one wait: once that it lasts, and once that it is over, however many attempts come in between."""
+    """Logs one wait: once that it lasts, and once that it is over, however many attempts are made."""
 
-    def __init__(self, what: str, clock: Clock) -> None:
+    def __init__(self, what: str, over: str, clock: Clock) -> None:
         self._what = what
+        self._over = over
         self._clock = clock
         self._begun_s = clock.monotonic_s()
         self._logged = False
 
     def continues(self, error: Exception) -> None:
-        """An attempt has failed."""
+        """Note that an attempt has failed."""
         ordinary = isinstance(error, StateStoreLockedError) and self._waited_s() < _LOCK_IS_ORDINARY_S
         if not self._logged and not ordinary:
             self._logged = True
-            logger(__name__).warning(f"{self._what}: trying again until it can be done", error=str(error))
+            logger(__name__).warning(f"{self._what}, retrying", error=str(error))
 
     def is_over(self) -> None:
-        """An attempt has succeeded."""
+        """Note that an attempt has succeeded."""
         if self._logged:
-            logger(__name__).info(f"{self._what}: done", waited_s=round(self._waited_s(), 1))
+            logger(__name__).info(self._over, waited_s=round(self._waited_s(), 1))
 
     def _waited_s(self) -> float:
         return self._clock.monotonic_s() - self._begun_s
@@ -64,8 +66,8 @@ def retry_while_unavailable(
 ) -> Steps[T | None]:
     """Returns the result of ``call``. Tries again while no broker answers, without limit, and for PATIENCE_S while
     another process has the stores or brokers do not know a topic. Returns None, after at least one attempt, if
-    ``is_superseded``: the next order to the actor decides what becomes of the operation."""
-    wait = WaitLog("a task waits for the broker, or for its stores", clock)
+    ``is_superseded``: the next order to the actor then decides about the operation."""
+    wait = WaitLog("task is waiting for the broker or its stores", "task no longer waits", clock)
     limited_since_s: float | None = None
     while True:
         try:

@@ -9,17 +9,18 @@ from typing import Any
 
 from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, why_refused
+from penstock.common.varints import read_varint, varint
 
 Change = tuple[Any, Any]
-"""(new value or None, old value or None), of which at least one is there."""
+"""(new value or None, old value or None), at least one of which is not None."""
 
 _OLD, _NEW, _BOTH = 0, 1, 2
-# The same three from tables that note if an update is their latest: one byte more, before the last.
+# The same three flags from tables that note if an update is their latest: one more byte, before the last.
 _WITH_IS_LATEST = 3
 
 
 def changed(values: Serde[Any]) -> Serde[Change]:
-    """Returns the serde of changes of values whose serde is ``values``, which is bound already."""
+    """Returns the serde of changes of values. ``values``: the serde of the values, which is bound already."""
     write, read = values.serialize, values.deserialize
 
     def serialize(change: Change) -> bytes:
@@ -30,7 +31,7 @@ def changed(values: Serde[Any]) -> Serde[Change]:
             if new is None:
                 return write(old) + b"\x00"
             data = write(new)
-            return _varint(len(data)) + data + write(old) + b"\x02"
+            return varint(len(data)) + data + write(old) + b"\x02"
         except Exception as error:
             raise _refused(values, change, error) from error
 
@@ -44,37 +45,19 @@ def changed(values: Serde[Any]) -> Serde[Change]:
             return None, read(data[:end])
         if flag != _BOTH:
             raise SerializationError(f"changes end with a byte from 0 to 5, this one with {data[-1]}")
-        length, begin = _read_varint(data)
-        if begin + length > len(data) + end:
+        try:
+            length, begin = read_varint(data, 0)
+        except IndexError:
+            raise SerializationError("the length of a change's new value is cut off") from None
+        if not 0 <= length <= len(data) + end - begin:
             raise SerializationError(f"a change of {len(data)} bytes cannot hold a new value of {length}")
         return read(data[begin : begin + length]), read(data[begin + length : end])
 
     return Serde(f"changes of {values.name}", serialize, deserialize)
 
 
-def _varint(number: int) -> bytes:
-    """Kafka's zig-zag form of a number that is not negative."""
-    rest, data = number << 1, bytearray()
-    while rest > 0x7F:
-        data.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    data.append(rest)
-    return bytes(data)
-
-
-def _read_varint(data: bytes) -> tuple[int, int]:
-    """Returns the number at the beginning of ``data``, and the position behind it."""
-    number = shift = 0
-    for position, byte in enumerate(data, 1):
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number >> 1, position
-        shift += 7
-    raise SerializationError("the length of a change's new value is cut off")
-
-
 def _refused(values: Serde[Any], change: Change, error: Exception) -> SerializationError:
-    """Returns the error that names the value which ``values`` cannot write, and the reason."""
+    """Returns the error that names the value which the serde ``values`` cannot write, and the reason."""
     for value in filter(lambda each: each is not None, change):
         try:
             values.serialize(value)

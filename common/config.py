@@ -1,8 +1,8 @@
 """The configuration: Kafka Streams' keys, plus the few that Ray needs.
 
-Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` go, without the prefix, to the clients
-(librdkafka's names) or to the configuration of internal topics. Security is configured once for all clients, without a
-prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``.
+Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` are passed, without the prefix, to the
+clients (librdkafka's names) or to the configuration of internal topics. Security is configured once for all clients,
+without a prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _ALIASES = {
 _SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.certificate.verification", "enable.sasl.oauthbearer.")
 # Kafka Streams has three kinds of consumer. Here the one consumer of a stream actor reads, restores and joins.
 _ONE_CONSUMER = ("main.consumer.", "restore.consumer.", "global.consumer.")
-_MEASURED = "all metrics are always there, of the last half minute: docs/METRICS.md"
-# What Java takes among Kafka Streams' own keys and penstock takes elsewhere.
+_MEASURED = "all metrics are always recorded, over the last half minute: docs/METRICS.md"
+# Keys of Kafka Streams that penstock replaces by something else.
 _ELSEWHERE = {
     "metrics.recording.level": _MEASURED,
     "metrics.num.samples": _MEASURED,
     "metrics.sample.window.ms": _MEASURED,
     "metric.reporters": "/metrics and Ray's endpoint are for Prometheus, KafkaStreams.metrics() for the rest",
-    "enable.metrics.push": "/metrics and Ray's endpoint are for Prometheus; brokers are sent none",
+    "enable.metrics.push": "/metrics and Ray's endpoint are for Prometheus; no metrics are sent to brokers",
     "auto.offset.reset": "penstock sets it for each topic: Consumed.with_(..., offset_reset='latest')",
     "num.stream.threads": "a stream actor takes a thread's place: the Ray cluster's CPUs determine their number, or "
     "'tasks.per.actor', or 'min.stream.actors' and 'max.stream.actors'",
@@ -60,7 +60,7 @@ _ELSEWHERE = {
     "group.protocol": "the coordinator alone is the group's member, and it assigns the tasks",
 }
 _NODE_LABELS = "the value is a label of Ray's node, and 'rack.aware.assignment.tags' names the labels: docs/STANDBYS.md"
-# Java hands these to its clients without a prefix. Here each client is given its own, by librdkafka's names.
+# Java passes these to its clients without a prefix. Here each client has its own entries, by librdkafka's names.
 _CLIENT_KEYS = {
     "acks": "producer.", "batch.size": "producer.", "compression.type": "producer.", "linger.ms": "producer.",
     "heartbeat.interval.ms": "consumer.", "max.poll.interval.ms": "consumer.", "session.timeout.ms": "consumer.",
@@ -70,12 +70,12 @@ OPTIMIZATIONS = frozenset({"reuse.ktable.source.topics", "merge.repartition.topi
 
 
 def is_security_key(key: object) -> bool:
-    """True if a key is about access to Kafka: Kafka Streams passes such keys to all clients."""
+    """Returns True if a key is about access to Kafka: Kafka Streams passes such keys to all clients."""
     return str(key).startswith(_SECURITY)
 
 
 def optimizations(value: object) -> frozenset[str]:
-    """The optimisations that ``topology.optimization`` turns on: ``none``, ``all`` or a comma list of their names.
+    """Returns the optimisations that ``topology.optimization`` turns on: ``none``, ``all`` or names with commas.
 
     Raises ValueError for an unknown one.
     """
@@ -98,25 +98,25 @@ def _hint(key: str, known: Collection[str]) -> str:
     client = _CLIENT_KEYS.get(key) if family is None else _CLIENT_FAMILIES[family]
     if client is not None:
         prefixes = [client] if client else ["consumer.", "producer.", "admin."]
-        return f": Kafka's clients take it as {', '.join(repr(prefix + key) for prefix in prefixes)}"
+        return f": for Kafka's clients it is {', '.join(repr(prefix + key) for prefix in prefixes)}"
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"
 
 
 _EXACTLY_ONCE_COMMIT_INTERVAL_MS = 100
-"""The default under exactly once, where readers see results only when they are committed."""
+"""The default under exactly once: consumers see results only when they are committed."""
 
 
 _TEXTS = {
-    "application.server": "one text is expected, 'host:port'",
-    "bootstrap.servers": "one text is expected, with commas: 'host:port,host:port'",
+    "application.server": "one string is expected, 'host:port'",
+    "bootstrap.servers": "one string is expected, with commas: 'host:port,host:port'",
 }
 
 
 def _wrong(key: str, kind: str, value: object) -> str | None:
     """Returns a clearer message than pydantic's; None if there is none."""
     if kind == "string_type":
-        return _TEXTS.get(key, "a text is expected")
+        return _TEXTS.get(key, "a string is expected")
     if kind == "is_instance_of" and isinstance(value, type):
         return f"an object is expected, not its class: write {value.__name__}()"
     return None
@@ -129,7 +129,7 @@ def _for_clients(given: Mapping[str, Any]) -> Entries:
     for key, value in given.items():
         if isinstance(value, timedelta):
             if not key.endswith(".ms"):
-                raise ConfigError(f"configuration key {key!r}: only keys that end in '.ms' take a timedelta")
+                raise ConfigError(f"configuration key {key!r}: only keys that end in '.ms' accept a timedelta")
             try:
                 value = to_ms(value, "the duration")
             except ValueError as error:
@@ -197,7 +197,7 @@ class StreamsConfig(BaseModel):
     tasks_per_actor: int | None = Field(default=None, alias="tasks.per.actor", ge=1)
     """The most tasks that an actor hosts; None: one actor per CPU, at most one per task."""
     num_standby_replicas: int = Field(default=0, alias="num.standby.replicas", ge=0)
-    """Number of standbys of each task, beside the active task."""
+    """Number of standbys of each task, in addition to the active task."""
     max_warmup_replicas: int = Field(default=2, alias="max.warmup.replicas", ge=1)
     """Number of tasks that have a warm-up at a time: a standby at the actor to which the task is to move."""
     acceptable_recovery_lag: int = Field(default=10_000, alias="acceptable.recovery.lag", ge=0)
@@ -214,7 +214,7 @@ class StreamsConfig(BaseModel):
     """With either of the two, the number of stream actors follows the load."""
     scaling_window_ms: int = Field(default=30_000, alias="scaling.window.ms", ge=1000)
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
-    """The entries with a prefix, under their full keys, and those that are for all clients."""
+    """The entries with a prefix, under their full keys, and those for all clients."""
 
     @classmethod
     def of(cls, entries: Mapping[str, Any]) -> StreamsConfig:
@@ -267,11 +267,11 @@ class StreamsConfig(BaseModel):
 
     @property
     def entries_memory_bytes(self) -> int:
-        """``statestore.memory.max.bytes``, or the value in its place if that is None."""
+        """``statestore.memory.max.bytes``, or its default if that is None."""
         return self.statestore_memory_max_bytes or max(5 * self.statestore_cache_max_bytes, 48 << 20)
 
     def entries(self) -> dict[str, Any]:
-        """Every key with its value, defaults included."""
+        """Returns every key with its value, including defaults."""
         own = {field.alias: getattr(self, name) for name, field in type(self).model_fields.items() if name != "clients"}
         return Entries({key: value for key, value in own.items() if key} | dict(self.clients))
 
@@ -289,27 +289,27 @@ class StreamsConfig(BaseModel):
 
     @field_validator("processing_guarantee", mode="before")
     @classmethod
-    def _not_as_kafka_streams_called_it_before(cls, value: object) -> object:
+    def _reject_removed_guarantees(cls, value: object) -> object:
         if value in ("exactly_once", "exactly_once_beta"):
             raise ValueError("Kafka 4 has removed this name: write 'exactly_once_v2'")
         return value
 
     @field_validator("default_timestamp_extractor", "deserialization_exception_handler", "processing_exception_handler")
     @classmethod
-    def _called_per_record(cls, value: object) -> object:
-        # Kafka Streams takes classes here: without a word now, the first bad record would end the application.
+    def _require_instances(cls, value: object) -> object:
+        # Kafka Streams takes classes here. Without this error, the first bad record would end the application.
         if isinstance(value, type):
             raise ValueError(f"an object is expected, not its class: write {value.__name__}()")
         if not callable(value):
-            raise ValueError("something to call is expected")
+            raise ValueError("a callable is expected")
         return value
 
     @field_validator("*", mode="before")
     @classmethod
-    def _only_switches_are_true_or_false(cls, value: object, info: ValidationInfo) -> object:
+    def _reject_bools(cls, value: object, info: ValidationInfo) -> object:
         switch = info.field_name is not None and cls.model_fields[info.field_name].annotation is bool
         if isinstance(value, bool) and not switch:
-            raise ValueError("this key takes neither True nor False")  # to Python they are the numbers 1 and 0
+            raise ValueError("this key accepts neither True nor False")  # to Python they are the numbers 1 and 0
         return value
 
     @field_validator("*", mode="before")
@@ -320,14 +320,14 @@ class StreamsConfig(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _numbers_have_63_bits(cls, value: object) -> object:
+    def _limit_to_63_bits(cls, value: object) -> object:
         if isinstance(value, int) and value >= 1 << 63:
             raise ValueError("too large: Kafka's numbers have 63 bits")
         return value
 
     @field_validator("rack_aware_assignment_tags", mode="before")
     @classmethod
-    def _names_with_commas_as_in_java(cls, value: object) -> object:
+    def _split_commas(cls, value: object) -> object:
         return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
 
     @field_validator("topology_optimization", mode="before")

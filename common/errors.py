@@ -1,4 +1,4 @@
-"""Every error that a program may want to catch, all of them public.
+"""The errors that a program may want to catch. All of them are public.
 
 ::
 
@@ -20,7 +20,7 @@
     ├── UnknownStateStoreError        there is no store of that name: the message lists those there are
     ├── UnknownQueryError             this kind of store does not answer that: the message lists what it answers
     ├── BrokerUnreachableError        no broker answers at the address: start it or fix bootstrap.servers
-    ├── KafkaRefusedError             Kafka refuses for good: allow it (ACLs), or fix what it names
+    ├── KafkaRefusedError             Kafka refuses permanently: allow it (ACLs), or fix what it names
     ├── PartitionerMismatchError      keys are not where murmur2 puts them, and partitioner.mismatch=fail
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
@@ -28,26 +28,26 @@
     ├── ApplicationStateError         the application is not in a state that allows the call
     ├── PositionError                 a position names topics that the store is not kept from: give those it names
     └── TaskNotReadyError             a task restores or moves: ask again
-        └── NotUpToBoundError         a store has not come to the position that was demanded yet: ask again
+        └── NotUpToBoundError         a store has not reached the demanded position yet: ask again
 
-Between penstock's own parts there are more StreamsErrors, each beside the contract that raises it. The other side of
-that contract acts on it, so no program need name one::
+Penstock's own parts use more StreamsErrors. Each is defined with the contract that raises it, and the other side of the
+contract handles it, so programs need not catch it::
 
-    kafka/contracts.py                what a client of Kafka cannot continue from
+    kafka/contracts.py                errors after which a client of Kafka cannot continue
     ├── UnknownTopicError             a BrokerUnreachableError: brokers answer, but do not know a topic for now
     ├── UndeliveredError              some records are not written: the tasks go back to the last commit
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
     kafka/internal_topics/known_topics.py
-    └── LostTopicError                a restarted coordinator looks again, for a broker may list late
+    └── LostTopicError                a restarted coordinator checks again, because a broker may list late
     actors/commits/guarantee.py
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
     cluster/client/control.py
     └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
-    cluster/environment.py            what the coordinator hears in place of an answer
+    cluster/environment.py            what the coordinator gets instead of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place
-    ├── ActorEndedError               its loop has ended, and says why elsewhere
+    ├── ActorEndedError               its loop has ended; the reason is reported elsewhere
     ├── ActorFailedError              it cannot do its work: the application fails, or replaces it
     ├── ActorSilentError              it has not answered: the order is repeated later
     ├── ActorNameTakenError           Ray still has another of that name: the next has another number
@@ -81,7 +81,7 @@ class SerializationError(StreamsError):
 
 
 class RecordError(StreamsError):
-    """One record could not be handled. The message has all that is known of it."""
+    """One record could not be handled. The message has all that is known about it."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class RecordError(StreamsError):
     def __str__(self) -> str:
         where = [f"operator {self.operator}"] if self.operator else []
         if self.topic is not None:
-            # One that was to be written has no offset, nor, unless it was chosen, a partition.
+            # A record that could not be written has no offset, and has a partition only if one was chosen.
             parts = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
             where.append(", ".join(f"{name} {part}" for name, part in parts.items() if part not in (None, -1)))
         if self.key is not None:
@@ -112,7 +112,7 @@ class RecordError(StreamsError):
         return f"{self.what} [{'; '.join(where)}]" if where else self.what
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The default would call the class with the message alone; errors travel between actors whole.
+        # The default would keep only the message; errors are pickled between actors.
         return (
             _record_error,
             (type(self), self.what, self.operator, self.topic, self.partition, self.offset, self.key),
@@ -148,7 +148,7 @@ class ProcessingError(RecordError):
 
 
 class ProductionError(RecordError):
-    """A result could not be serialised, or the broker refused it for good."""
+    """A result could not be serialised, or the broker refused it permanently."""
 
 
 class RuleBrokenError(StreamsError):
@@ -165,7 +165,7 @@ class StateStoreError(StreamsError):
 
 
 class StateStoreLockedError(StateStoreError):
-    """Another process, perhaps one that is about to end, has the store open: wait, then try again."""
+    """Another process, perhaps one that is just ending, has the store open: wait, then try again."""
 
 
 class StateStoreDiskError(StateStoreError):
@@ -209,8 +209,8 @@ class BrokerUnreachableError(StreamsError):
 
 
 class KafkaRefusedError(StreamsError):
-    """Kafka refuses for good (not authorised, a limit exceeded); the message has Kafka's words. Trying again would not
-    help."""
+    """Kafka refuses permanently (not authorised, a limit exceeded); the message has Kafka's reason. A repetition would
+    not help."""
 
 
 class MissingTopicError(StreamsError):
@@ -243,7 +243,7 @@ class PositionError(StreamsError):
 
 
 class NotUpToBoundError(TaskNotReadyError):
-    """A store has not reached the demanded position within the time that it had: ask again. Mirrors
+    """A store has not reached the demanded position in time: ask again. Mirrors
     ``FailureReason.NOT_UP_TO_BOUND``. ``position`` is that of the store."""
 
     def __init__(self, message: str, position: Position = NOWHERE) -> None:

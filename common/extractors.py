@@ -13,8 +13,9 @@ from penstock.common.records import Record, RecordMetadata
 class TimestampExtractor(Protocol):
     """Called once per record, in offset order, before it is queued; must be a pure function of its arguments.
 
-    A negative result drops the record and counts it in ``dropped-records-total``. One that is not a whole number, such
-    as a float, a bool or a text, or that has more than 63 bits, raises InvalidTimestampError, which names the source.
+    A negative result drops the record and counts it in ``dropped-records-total``. A result that is not a whole
+    number, such as a float, a bool or a string, or that has more than 63 bits, raises InvalidTimestampError, which
+    names the source.
     """
 
     @abstractmethod

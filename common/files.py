@@ -1,4 +1,4 @@
-"""Files that other processes read while they are written."""
+"""Writes files that other processes read meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def write_whole(file: Path, text: str, mode: int | None = None) -> None:
-    """Write ``file`` so that a reader, also after a crash, finds all of the old text or all of the new.
+    """Write ``file`` so that a reader, also after a crash, finds all of the old text or all of the new text.
     ``mode``: its permissions. Raises OSError."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}.new")
     fresh.write_text(text)

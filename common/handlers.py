@@ -1,5 +1,5 @@
-"""Handlers that decide what happens if a record cannot be handled, or an actor fails. The possible answers are those of
-Kafka Streams (KIP-161, KIP-1033, KIP-671)."""
+"""Handlers that decide what happens if a record cannot be processed, or an actor fails. The possible answers are those
+of Kafka Streams (KIP-161, KIP-1033, KIP-671)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ExceptionHandler(Protocol):
 
 def response_of(handler: ExceptionHandler, error: RecordError) -> HandlerResponse:
     """Returns the handler's answer to ``error``. Raises ConfigError for a handler that raises, and for an answer that
-    is no HandlerResponse."""
+    is not a HandlerResponse."""
     name = getattr(handler, "__qualname__", type(handler).__qualname__)
     try:
         answer: object = handler(error)

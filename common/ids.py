@@ -27,7 +27,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Returns the id of a text that ``str`` has made of it. Raises ValueError for any other text."""
+        """Returns the id that ``str`` has written as ``text``. Raises ValueError for any other text."""
         subtopology, _, partition = text.partition("_")
         found = cls(int(subtopology), int(partition))
         if str(found) != text or min(found) < 0:  # int() also reads signs, blanks and 1_000
@@ -36,7 +36,7 @@ class TaskId(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset (the next record to read) with the text that was committed beside it."""
+    """A committed offset (the next record to read) with its metadata."""
 
     offset: int
     metadata: str = ""

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command ``penstock`` is still being imported, before any of its own code could catch it."""
+"""Handles Ctrl-C while the command ``penstock`` is still being imported, before its own code can catch it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 def end_without_a_traceback() -> None:
-    """Have the command print nothing for a Ctrl-C that nobody catches; its exit code remains that of an interrupt. Does
+    """Have the command print nothing for a Ctrl-C that is not caught; its exit code remains that of an interrupt. Does
     nothing in other programs."""
     if os.path.basename(sys.argv[0]).removesuffix(".exe") != "penstock":  # noqa: PTH119  # as early as can be
         return

@@ -20,7 +20,8 @@ def string_hash(text: str) -> int:
 
 
 def bytes_hash(data: bytes) -> int:
-    """``Arrays.hashCode`` of bytes, which is that of Kafka's ``Bytes``, as an unsigned number, mixed likewise."""
+    """``Arrays.hashCode`` of bytes, which Kafka's ``Bytes`` uses, as an unsigned number, mixed like
+    :func:`string_hash`."""
     first, *others = _weights(len(data))
     value: int = (first + sum(map(mul, memoryview(data).cast("b"), others))) & 0xFFFFFFFF
     return value ^ value >> 16
@@ -43,7 +44,7 @@ def slots_for(count: int, slots: int = 16) -> int:
 def hash_order(texts: Iterable[str]) -> list[str]:
     """``texts`` in the order of a ``HashSet`` (or of a ``HashMap``'s keys) to which they were added in their order.
 
-    Its table has 16 slots at first; what shares a slot keeps its order.
+    Its table has 16 slots at first; elements in one slot keep their order.
     """
     distinct = list(dict.fromkeys(texts))
     last = slots_for(len(distinct)) - 1
@@ -62,8 +63,8 @@ class _Entry(Generic[T]):
 class TreeSet(Generic[T]):
     """A ``TreeSet``, where the order of two elements may change after they were added.
 
-    Then a sorted list would not do: where a new element ends up depends on the shape of the tree. ``before(a, b)``
-    says which of two different elements goes first now.
+    So a sorted list is not enough: the position of a new element depends on the shape of the tree. ``before(a, b)``
+    returns True if ``a`` comes before ``b`` now.
     """
 
     def __init__(self, before: Callable[[T, T], bool]) -> None:
@@ -71,7 +72,7 @@ class TreeSet(Generic[T]):
         self._root: _Entry[T] | None = None
 
     def add(self, element: T) -> None:
-        """Add an element that is not there yet."""
+        """Add an element that the set does not have yet."""
         parent, entry = None, self._root
         to_left = False
         while entry is not None:
@@ -99,7 +100,7 @@ class TreeSet(Generic[T]):
             entry = entry.right
 
     def _balance(self, entry: _Entry[T]) -> None:
-        """Restore the rules of a red-black tree after ``entry`` was added: no red one below a red one."""
+        """Restore the rules of a red-black tree after ``entry`` was added: no red entry below a red one."""
         while (parent := entry.parent) is not None and parent.red and (grand := parent.parent) is not None:
             on_left = parent is grand.left
             uncle = grand.right if on_left else grand.left
@@ -152,7 +153,7 @@ class JavaPriorityQueue(Generic[T]):
         return len(self._heap)
 
     def peek(self) -> T:
-        """The first element. The queue must not be empty; so for ``poll``."""
+        """Returns the first element. The queue must not be empty; the same applies to ``poll``."""
         return self._heap[0]
 
     def add(self, element: T) -> None:
@@ -169,7 +170,7 @@ class JavaPriorityQueue(Generic[T]):
         heap[child] = element
 
     def poll(self) -> T:
-        """Take the first element out."""
+        """Remove and return the first element."""
         heap = self._heap
         first, last = heap[0], heap.pop()
         if heap:

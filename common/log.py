@@ -1,4 +1,4 @@
-"""Structured logging: one logger per module, lines on standard error, which name their origin.
+"""Structured logging: one logger per module, and lines on standard error that name their origin.
 
 A line is text, ``key=value``, or with ``log.format`` at ``json`` an object. In an actor each line has ``application``
 and ``actor``. It has ``task`` if it was logged while a task was processing, or is about a task.
@@ -28,8 +28,8 @@ _thread = _Thread()
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Returns the logger of module ``name``: ``__name__``. A program that configures structlog decides; else lines go
-    to standard error."""
+    """Returns the logger of module ``name``: ``__name__``. Lines go to standard error, unless the program configures
+    structlog."""
     if not structlog.is_configured():
         _configure("text")
     task = _thread.task() if _thread.task is not None else None
@@ -39,7 +39,8 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def identify(application: str, actor: str) -> None:
-    """Add these fields to every logger that is made in this process from now on. For a process that is one actor."""
+    """Adds the application and the actor to every logger that this process makes from now on. For a process that is one
+    actor."""
     _process.update(application=application, actor=actor)
 
 
@@ -83,6 +84,6 @@ _WITH_COLOURS, _PLAIN = structlog.dev.ConsoleRenderer(colors=True), structlog.de
 
 
 def _text(bound: WrappedLogger, method: str, event: EventDict) -> str | bytes:
-    """A line with colours on a terminal alone: standard error may lead to a file later, while a live table is shown."""
+    """Formats a line, with colours only on a terminal. Checked each time: standard error may be redirected later."""
     coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     return (_WITH_COLOURS if coloured else _PLAIN)(bound, method, event)

@@ -1,4 +1,4 @@
-"""Counts and times for metrics: adding costs next to nothing, and figures are computed on request."""
+"""Counts and times for metrics: adding is cheap, and figures are computed on request."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ WINDOW_S = 30.0
 _SAMPLE_EVERY_S = 5.0
 
 LATENCY_BOUNDS_MS = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 300_000, 1_800_000)
-"""Upper ends of the buckets of an end-to-end latency; one more has what is above them all. From what a busy loop takes
-to what an outage takes."""
+"""Upper ends of the buckets of an end-to-end latency; one more bucket has the latencies above them all. From the delay
+of a busy loop to that of an outage."""
 
 
 class Meter:
-    """Counts how often something was done, and adds up its amount: seconds, or records. ``highest``: of one time, since
-    it was last put back to 0."""
+    """Counts calls, and adds up their amounts: seconds, or records. ``highest``: the largest amount of a single call
+    since it was last reset to 0."""
 
     __slots__ = ("count", "highest", "total")
 
@@ -29,7 +29,7 @@ class Meter:
         self.highest = 0.0
 
     def add(self, amount: float) -> None:
-        """Counts it once more, with ``amount``."""
+        """Counts a call with ``amount``."""
         self.count += 1
         self.total += amount
         if amount > self.highest:
@@ -37,8 +37,8 @@ class Meter:
 
 
 class Look(NamedTuple):
-    """The last half minute: how often per second, how much of it per second (of seconds: the share of the time), the
-    average and the extremes of one time. All 0 if nothing was done."""
+    """The last half minute: calls per second, their amount per second (for seconds: the share of the time), and the
+    average and the extremes of a single call. All 0 if there was no call."""
 
     rate: float = 0.0
     per_second: float = 0.0
@@ -65,7 +65,7 @@ class _Sample:
 
 
 class Window:
-    """Measures the recent growth of something that only grows, from look to look: the first one only begins."""
+    """Measures the recent growth of totals between two looks; the first look only begins."""
 
     __slots__ = ("_samples",)
 
@@ -101,7 +101,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Latencies by how often each was seen: ``counts`` per bucket of ``LATENCY_BOUNDS_MS``, not summed up."""
+    """Latencies as ``counts`` per bucket of ``LATENCY_BOUNDS_MS``, which are not cumulative."""
 
     counts: tuple[int, ...]
     total_ms: int
@@ -109,8 +109,8 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Sent:
-    """The output of a sink: records, their bytes, and how old they were, in ms; ``latency_min_ms`` and
-    ``latency_max_ms`` since it was last asked for, None if nothing was sent."""
+    """The output of a sink: records, their bytes, and their ages in ms. ``latency_min_ms`` and ``latency_max_ms`` are
+    those since the last request; None if nothing was sent."""
 
     records: int = 0
     bytes: int = 0
@@ -119,7 +119,7 @@ class Sent:
     latency_max_ms: int | None = None
 
     def __add__(self, later: Sent) -> Sent:
-        """Returns both together; the extremes are the later ones."""
+        """Returns the sums of both; the extremes are the later ones."""
         counts = tuple(map(sum, zip(self.latency.counts, later.latency.counts, strict=True)))
         latency = Distribution(counts, self.latency.total_ms + later.latency.total_ms)
         extremes = later.latency_min_ms, later.latency_max_ms
@@ -127,7 +127,7 @@ class Sent:
 
 
 class LatencyCounts:
-    """Collects latencies; what lies in the future, by another machine's clock, counts as 0."""
+    """Collects latencies. A negative one, by another machine's clock, counts as 0."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(LATENCY_BOUNDS_MS) + 1)
@@ -136,7 +136,7 @@ class LatencyCounts:
         self._highest: int | None = None
 
     def add(self, latency_ms: int, times: int = 1) -> None:
-        """Adds a latency, which counts ``times`` times."""
+        """Adds a latency ``times`` times."""
         latency_ms = max(0, latency_ms)
         self._counts[bisect_left(LATENCY_BOUNDS_MS, latency_ms)] += times
         self._total += latency_ms * times
@@ -146,7 +146,7 @@ class LatencyCounts:
             self._highest = latency_ms
 
     def take(self, records: int, size: int) -> Sent:
-        """Returns all so far; the extremes since the last call."""
+        """Returns the totals so far, and the extremes since the last call."""
         sent = Sent(records, size, Distribution(tuple(self._counts), self._total), self._lowest, self._highest)
         self._lowest = self._highest = None
         return sent

@@ -1,4 +1,4 @@
-"""The metrics that actors measure: Kafka Streams' groups and names, and what each of them means.
+"""The metrics that actors measure: Kafka Streams' groups and names, with descriptions.
 
 A group has the same tags everywhere. Every metric has the tag ``application-id``, and those of an actor have
 ``thread-id`` and, except in the first two groups, ``task-id`` before the tags that are named here.
@@ -25,11 +25,11 @@ TAGS = {
     TOPIC: ("task-id", "processor-node-id", "topic-name"),
     STATE: ("task-id", "state-id"),
 }
-"""The tags of each group behind ``application-id`` and ``thread-id``. In Kafka Streams the name
-of the last one has the kind of store in it (``rocksdb-state-id``); here it is the same for all."""
+"""The tags of each group after ``application-id`` and ``thread-id``. In Kafka Streams the name of the last one includes
+the kind of store (``rocksdb-state-id``); here it is the same for all."""
 
 Measured = dict[tuple[str, ...], "float | Distribution"]
-"""(group, name, tags behind ``task-id``) -> value."""
+"""(group, name, tags after ``task-id``) -> value."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class MetricKind:
 
     @property
     def counter(self) -> bool:
-        """True if it only grows."""
+        """True if the metric only grows."""
         return self.name.endswith("-total") and self.name not in _NO_COUNTERS
 
 

@@ -1,6 +1,6 @@
 """Kafka's default partitioning: murmur2 of the key's bytes, as the Java producer computes it.
 
-``hashes.pyx`` has the same, compiled; where that could not be built, the one below is used."""
+``hashes.pyx`` has the same, compiled; if that could not be built, the one below is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _WORDS = [Struct(f"<{words}I").unpack_from for words in range(64)]
-"""The words of data that begins with so many."""
+"""By number: functions that read this many words from the beginning of data."""
 
 
 def _murmur2(data: bytes) -> int:

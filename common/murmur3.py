@@ -1,6 +1,6 @@
-"""The 128-bit murmur3 that foreign-key joins compare values by, as Kafka Streams computes it.
+"""The 128-bit murmur3 by which foreign-key joins compare values, as Kafka Streams computes it.
 
-``hashes.pyx`` has the same, compiled; where that could not be built, the one below is used."""
+``hashes.pyx`` has the same, compiled; if that could not be built, the one below is used."""
 
 from __future__ import annotations
 

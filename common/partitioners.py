@@ -1,4 +1,4 @@
-"""Partitioners by which other programs may have written a topic."""
+"""The partitioners with which other programs may have written a topic."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Partitioner(StrEnum):
     MURMUR2 = "murmur2"
     """Kafka's default, and penstock's own."""
     CRC32 = "crc32"
-    """librdkafka's default (``consistent_random``): of every confluent-kafka program that sets no other."""
+    """librdkafka's default (``consistent_random``), and so that of confluent-kafka programs that set no other."""
     UNKNOWN = "unknown"
-    """Neither of these, or several."""
+    """Another partitioner, or several."""
 
     def partition_of(self, key: bytes, partitions: int) -> int | None:
         """Returns the partition of ``key`` among ``partitions``; None if that is not known."""
@@ -29,14 +29,14 @@ class Partitioner(StrEnum):
 _FIRST_KEYS = 64
 _KEYS_OF_A_BATCH = 2
 _DOUBT = 100
-"""Number of partitions of which one would look by accident as if another partitioner had written it."""
+"""Among this number of partitions, one may look by accident as if another partitioner had written it."""
 
 
 class KeySample:
     """Some of the keys of one partition, of ``partitions``, and the partitioners that would have put them there.
 
     The first records are looked at, then a few of each batch, until it is sure that the keys are not Kafka's default
-    partitioner's. Null keys, and empty ones, which librdkafka places by chance, prove nothing.
+    partitioner's. Null keys, and empty ones, which librdkafka places at random, prove nothing.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class KeySample:
 
     @property
     def partitioner(self) -> Partitioner | None:
-        """The partitioner that the keys look like; None while that is a guess."""
+        """The partitioner that has probably placed the keys; None while that is a guess."""
         if not self._looked_at or self._partitions == 1:
             return None
         if self._murmur2:

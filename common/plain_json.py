@@ -75,8 +75,7 @@ def _refuse_deep(value: Any) -> None:
 
 def _too_deep() -> SerializationError:
     return SerializationError(
-        f"json: more than {MAX_DEPTH} dicts and lists stand within each other, which is neither read nor written: "
-        "make the value flatter"
+        f"json: dicts and lists are nested more than {MAX_DEPTH} deep, which is not supported: flatten the value"
     )
 
 

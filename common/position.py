@@ -22,7 +22,7 @@ class Position:
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """``offsets`` by topic and partition; not a copy: do not change it afterwards."""
+        """``offsets`` by topic and partition. It is not copied: do not change it afterwards."""
         self._offsets = offsets
 
     @classmethod
@@ -115,13 +115,13 @@ def _topic(topic: Any) -> str:
 
 def _partitions(topic: str, partitions: Any) -> dict[int, int]:
     if not isinstance(partitions, dict):
-        raise ValueError(f"topic {topic!r}: offsets stand by partition, as in {_EXAMPLE}")
+        raise ValueError(f"topic {topic!r}: offsets must be keyed by partition, as in {_EXAMPLE}")
     found = {}
     for number, offset in partitions.items():
         if not (isinstance(number, str) and number.isascii() and number.isdigit()) or len(number) > len("2147483647"):
-            raise ValueError(f"topic {topic!r}: {str(number)[:20]!r} is no partition")
+            raise ValueError(f"topic {topic!r}: {str(number)[:20]!r} is not a partition")
         if type(offset) is not int or not 0 <= offset <= _LARGEST_OFFSET or int(number) > _LARGEST_PARTITION:
-            raise ValueError(f"topic {topic!r}: partition {number}: {str(offset)[:20]!r} is no offset")
+            raise ValueError(f"topic {topic!r}: partition {number}: {str(offset)[:20]!r} is not an offset")
         found[int(number)] = offset
     return found
 
@@ -139,12 +139,12 @@ class PositionBound:
 
     @classmethod
     def at(cls, position: Position) -> Self:
-        """Returns the bound of this position: it, or a later one. Raises TypeError for what is no Position."""
+        """Returns the bound of this position: it, or a later one. Raises TypeError if it is not a Position."""
         if not isinstance(position, Position):
             raise TypeError(f"PositionBound.at needs a Position, as answers have it, not {shown_with_type(position)}")
         return cls(position)
 
     @property
     def is_unbounded(self) -> bool:
-        """True if any answer will do."""
+        """True if any answer meets the bound."""
         return not self.position

@@ -1,4 +1,4 @@
-"""Records as a processor sees them, and batches of records as a host gives them to a task."""
+"""Records for processors, and batches of records that hosts give to tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Headers = Sequence[Header]
 NO_HEADERS: Headers = ()
 
 SENT_NOW = -1
-"""The timestamp of a record that is written without one: it gets the time at which it is sent."""
+"""The timestamp of a record that is written without one: it gets the time of its sending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Record(Generic[K, V]):
     ``timestamp`` is event time in whole ms since the epoch, never negative. ``key`` and ``value`` may be None.
     Mirrors ``org.apache.kafka.streams.processor.api.Record``.
 
-    Raises TypeError for a timestamp that is not a whole number, such as a float, a bool or a text, and ValueError for
+    Raises TypeError for a timestamp that is not a whole number, such as a float, a bool or a string, and ValueError for
     one that is negative or has more than 63 bits.
     """
 
@@ -74,8 +74,8 @@ class RecordBatch:
     """Consecutive records of one partition, as columns of raw bytes: the only form in which records enter a task.
 
     ``offsets`` ascend, but need not be dense (compaction, transaction markers). ``headers`` is None when no record of
-    the batch has any, which spares the task a look per record. ``size``: the bytes of keys and values, 0 if nobody has
-    counted them.
+    the batch has any, so that the task need not check each record. ``size``: the bytes of keys and values, 0 if they
+    were not counted.
     """
 
     partition: TopicPartition

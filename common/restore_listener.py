@@ -11,8 +11,8 @@ class StateRestoreListener(ABC):
     """Called for every store that is restored from its changelog: start, batches, end. Mirrors
     ``StateRestoreListener``.
 
-    A copy of it is in each stream actor. The thread that restores and processes calls it between records, so it must
-    not block. An exception in it ends the application.
+    Each stream actor has a copy of it. The thread that restores and processes calls it between records, so it must not
+    block. An exception in it ends the application.
     """
 
     @abstractmethod
@@ -25,7 +25,7 @@ class StateRestoreListener(ABC):
     def on_batch_restored(
         self, partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
     ) -> None:
-        """``num_restored`` more records are in the store, the last one at ``batch_end_offset``."""
+        """The store has ``num_restored`` more records, the last one at ``batch_end_offset``."""
 
     @abstractmethod
     def on_restore_end(self, partition: TopicPartition, store_name: str, total_restored: int) -> None:

@@ -1,4 +1,4 @@
-"""Recognises the secrets in a configuration, and shows a mask in their place."""
+"""Recognises the secrets in a configuration, and masks them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECRET = re.compile(
 )
 """Matches the names of secrets in librdkafka and in Java, and mistyped ones: hiding too much does no harm."""
 _PLACE = re.compile(r"\.(location|url)$|^sasl\.oauthbearer\.token\.endpoint\.url$")
-"""Names of the place where a secret lies, which is no secret itself."""
+"""Matches the names of keys with the location of a secret, which is not a secret itself."""
 
 
 def is_secret(key: object) -> bool:
@@ -33,7 +33,7 @@ def shown_value(key: object, value: object) -> str:
 
 
 def without_secrets(text: str, entries: Mapping[str, object]) -> str:
-    """Returns ``text`` of another program, such as librdkafka, with the mask in place of the secrets of ``entries``."""
+    """Returns ``text`` of another program, such as librdkafka, with the secrets of ``entries`` masked."""
     secrets = [str(value) for key, value in entries.items() if is_secret(key) and value not in (None, "")]
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)

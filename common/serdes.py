@@ -28,7 +28,7 @@ _TYPE = re.compile(r"(?<!windowed)\([^()]*\)")
 class Serde(Generic[T]):
     """A pair of functions between objects and bytes.
 
-    ``serialize`` and ``deserialize`` may raise any exception: penstock adds topic, partition and offset.
+    ``serialize`` and ``deserialize`` may raise any exception; penstock adds topic, partition and offset.
     ``from_text`` reads a key given as text, in a URL or on the command line. ``lossless`` promises that every byte
     string which can be decoded is the form of exactly one object; then bytes that no user function looks at may travel
     undecoded. ``check``, of a lossless serde, takes many byte strings, and raises unless all of them can be decoded; it
@@ -57,7 +57,7 @@ class Serde(Generic[T]):
         return f"Serde({self.name})"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        # What comes with penstock travels by name: its functions are C objects that cannot be pickled.
+        # Built-in serdes are pickled by name: their functions are C objects that cannot be pickled.
         if _BUILT_IN.get(self.name) is self:
             return _built_in, (self.name,)
         if (kind := _KINDS.get(id(self))) is not None:
@@ -90,8 +90,8 @@ def _same(data: bytes) -> bytes:
 
 
 def _check_text(data: Iterable[bytes]) -> None:
-    # A line feed is one byte in UTF-8 and part of no other character: joined, they are valid iff each of them is. Some
-    # at a time: a whole fetch of large texts would be in memory twice more.
+    # A line feed is one byte in UTF-8 and part of no other character: so joined texts are valid iff each of them is.
+    # Only some are joined at a time: a whole fetch of large texts would take twice its memory.
     texts = data if isinstance(data, list) else list(data)
     if len(texts) == 1 and texts[0].isascii():
         return
@@ -144,7 +144,7 @@ def _deserialize_uuid(data: bytes) -> _uuid.UUID:
         value = _uuid.UUID(text)
     except ValueError:
         value = None
-    # Python also reads braces, urn:uuid: and hyphens in any place; Kafka's serde has one form.
+    # Python also reads braces, urn:uuid: and hyphens anywhere; Kafka's serde has one form.
     if value is None or str(value) != text.lower():
         raise SerializationError(f"uuid: the 36 characters of a UUID expected, {text!r} received")
     return value
@@ -176,7 +176,7 @@ _BUILT_IN: dict[str, Serde[Any]] = {
 }
 
 
-# A type's serde is made once, so that two of one type are equal; it travels as the type.
+# The serde of a type is made once, so that two of one type are equal; it is pickled as the type.
 _TYPED: dict[Any, Serde[Any]] = {}
 _KINDS: dict[int, Any] = {}  # by the serde's id
 
@@ -303,7 +303,7 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
 def why_refused(serde: Serde[Any], value: object, error: Exception) -> str:
     """Returns why ``serde`` could not write ``value``: serde, value, type, and what it takes instead."""
     why = str(error) if isinstance(error, SerializationError) else f"{type(error).__name__}: {error}"
-    # Also where something looks on as it writes, as in the test driver.
+    # Also if its writer is wrapped, as in the test driver.
     if serde.name in _EXPECTED and _BUILT_IN[serde.name].deserialize is serde.deserialize:
         right, expected = _EXPECTED[serde.name]
         if not isinstance(value, right):

@@ -1,4 +1,4 @@
-"""Values of a program as messages and log lines show them."""
+"""Formats values of a program for messages and log lines."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def shown(value: object) -> str:
 
 
 def shown_with_type(value: object) -> str:
-    """Returns what :func:`shown` returns, with the type behind it: ``{'n': 1} (dict)``."""
+    """Returns what :func:`shown` returns, followed by the type: ``{'n': 1} (dict)``."""
     return f"{shown(value)} ({type(value).__qualname__})"

@@ -21,7 +21,7 @@ _ORDERED: frozenset[frozenset[type]] = frozenset((frozenset((int,)), frozenset((
 
 def with_sorted_sets(value: Any, encode: Callable[[Any], bytes]) -> Any:
     """``value`` with a sorted list in place of each set within it: numbers and text by their order, all else by their
-    JSON, which ``encode`` writes. What holds no set is returned as it is; nothing is changed in place."""
+    JSON, which ``encode`` writes. A value without sets is returned itself; nothing is changed in place."""
 
     def changed(held: Any) -> Any:
         return with_sorted_sets(held, encode)
@@ -60,7 +60,7 @@ def _field_names(value: Any) -> tuple[str, ...]:
 
 
 def _with_fields(value: Any, fields: dict[str, Any]) -> Any:
-    """A copy that differs in ``fields``, made past ``__init__`` and ``__setattr__``: it is written and thrown away."""
+    """Returns a copy that differs in ``fields``, made without ``__init__`` and ``__setattr__``, only to be written."""
     made = copy.copy(value)
     for name, held in fields.items():
         if isinstance(made, msgspec.Struct):

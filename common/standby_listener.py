@@ -12,7 +12,7 @@ class SuspendReason(Enum):
     """Reasons why a standby is no longer followed. Mirrors ``StandbyUpdateListener.SuspendReason``."""
 
     MIGRATED = "migrated"
-    """The standby is given up, or wiped and begun again, or its actor ends."""
+    """The standby is closed, or wiped and begun again, or its actor ends."""
     PROMOTED = "promoted"
     """The task continues here, over these stores."""
 
@@ -21,7 +21,7 @@ class StandbyUpdateListener(ABC):
     """Called for every store of a standby that follows its changelog: start, batches, end. Mirrors
     ``StandbyUpdateListener`` (KIP-988).
 
-    A copy of it is in each stream actor. The thread that follows and processes calls it between records, so it must not
+    Each stream actor has a copy of it. The thread that follows and processes calls it between records, so it must not
     block. An exception in it ends the application.
     """
 
@@ -40,7 +40,7 @@ class StandbyUpdateListener(ABC):
         batch_size: int,
         current_end_offset: int,
     ) -> None:
-        """``batch_size`` more records are in the store, the last one at ``batch_end_offset``. ``current_end_offset`` is
+        """The store has ``batch_size`` more records, the last one at ``batch_end_offset``. ``current_end_offset`` is
         the end of the changelog, −1 if it is not known here."""
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Durations and instants: users give ``timedelta``, ``datetime`` or whole ms, everything inside is ms."""
+"""Durations and instants: users give ``timedelta``, ``datetime`` or whole ms; internally all are ms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def to_epoch_ms(instant: Instant, what: str) -> int:
 def whole_ms(time: object, what: str) -> int:
     """``time`` as an int: an int, or another whole number such as numpy's. ``what`` names it in an error.
 
-    Raises TypeError for anything else: a bool, a float, a text, a datetime or a timedelta.
+    Raises TypeError for anything else: a bool, a float, a string, a datetime or a timedelta.
     """
     if type(time) is int:
         return time

@@ -1,4 +1,4 @@
-"""A topic, as someone wants it to be."""
+"""A topic to create, and the names of internal topics."""
 
 from __future__ import annotations
 

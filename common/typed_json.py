@@ -24,8 +24,8 @@ Functions = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
 _NOTED = (types.DataclassType, types.TypedDictType, types.NamedTupleType, types.EnumType)
-# Of these alone plain JSON can be made: where one is Any, what is there is looked at when it is written. What is
-# Any within anything else, say a field of a dataclass, is not: docs/decisions/0011.
+# Only these can be written as plain JSON: if one is Any, the value is checked when it is written. An Any within
+# anything else, such as a field of a dataclass, is not checked: docs/decisions/0011.
 _PLAIN = (
     types.AnyType, types.BoolType, types.DictType, types.FloatType, types.IntType, types.ListType, types.NoneType,
     types.StrType, types.TypedDictType, types.UnionType,
@@ -33,7 +33,7 @@ _PLAIN = (
 
 
 def name_of(kind: Any) -> str:
-    """The type as a user writes it."""
+    """Returns the type as a user writes it."""
     return kind.__qualname__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
 
 
@@ -54,7 +54,7 @@ def typed_json(kind: Any) -> Functions:
     try:
         return _by_msgspec(kind, parts)
     finally:
-        # What msgspec notes down in a class cannot be pickled, and a class of the program's own script travels whole.
+        # msgspec's note in a class cannot be pickled, and a class of the program's own script is pickled as a whole.
         for cls in [part.cls for part in parts if isinstance(part, _NOTED)]:
             if "__msgspec_cache__" in vars(cls):
                 type.__delattr__(cls, "__msgspec_cache__")

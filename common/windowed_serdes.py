@@ -41,7 +41,7 @@ class WindowedSerde(Serde[Windowed[T]]):
 
     @property
     def suffix_bytes(self) -> int:
-        """Number of bytes behind those of the key: records of one key are partitioned by what is before them."""
+        """Number of bytes after those of the key: records are partitioned by the bytes before them."""
         return (_END_AND_START if self.window_size_ms is None else _START).size
 
     @override
@@ -101,7 +101,7 @@ def _checked(inner: Serde[T]) -> Serde[T]:
 
 @cache
 def _windowed(inner: Serde[Any], window_size_ms: int | None) -> WindowedSerde[Any]:
-    """Made once for each, so that two of the same are equal."""
+    """Returns the serde, made once for each pair of arguments, so that two of the same are equal."""
     if window_size_ms is None:
         name, suffix = f"session-windowed({inner.name})", _END_AND_START
     else:

@@ -20,14 +20,13 @@ def _time(ms: int) -> datetime:
     try:
         return _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
-        raise OverflowError(f"no datetime can tell {ms} ms since 1970: it is after the year 9999") from None
+        raise OverflowError(f"no datetime can represent {ms} ms since 1970: it is after the year 9999") from None
 
 
 class Window(NamedTuple):
     """From ``start`` to ``end``, in ms since 1970. Mirrors ``Window``.
 
-    It depends on the kind of window if the end belongs to it: in a session (its last record) it does, in a window of
-    fixed size it does not.
+    The end of a session is its last record, and belongs to it; the end of a window of fixed size does not.
     """
 
     start: int

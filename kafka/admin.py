@@ -51,7 +51,7 @@ _EACH_PARTITION_S = 0.1
 _LOOK_AGAIN_S = 0.02
 _REACH_TIMEOUT_S = 3.0
 _ANSWER_PATIENCE_S = 30.0
-"""Seconds without committed offsets after which a client may be what is stuck: another one is made."""
+"""Seconds without committed offsets after which the client itself may be stuck: another one is made."""
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the package
 _WRONG_TOPIC = frozenset(
     {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}
@@ -85,7 +85,7 @@ class ConfluentAdmin(Admin):
 
     @contextmanager
     def _errors(self, what: str) -> Iterator[None]:
-        """Like :func:`broker_errors`, but the error of a client that is not let in names the cause."""
+        """Like :func:`broker_errors`, but the error of a client that the broker refuses names the cause."""
         try:
             with broker_errors(what, self._address):
                 yield
@@ -98,8 +98,8 @@ class ConfluentAdmin(Admin):
         self._connections.accepted_again()
 
     def _connect_within(self) -> float:
-        """Returns the seconds that are left for a question. Until a broker has answered for the first time, it asks for
-        the cluster: a client that is not let in fails by that at once."""
+        """Returns the seconds that remain for a request. Asks for the cluster first if no broker has answered yet: a
+        client that the brokers refuse fails at once."""
         begun = time.monotonic()
         if not self._connections.answered:
             asked = self._client.describe_cluster(request_timeout=_REACH_TIMEOUT_S)
@@ -112,7 +112,7 @@ class ConfluentAdmin(Admin):
 
     @override
     def topics(self, purpose: str = "list the topics") -> dict[str, int]:
-        """``purpose``: what a person wanted, for an error."""
+        """``purpose`` completes "cannot …" in an error."""
         with self._errors(purpose):
             listed = self._client.list_topics(timeout=self._connect_within())
         return {name: len(topic.partitions) for name, topic in listed.topics.items()}
@@ -157,7 +157,7 @@ class ConfluentAdmin(Admin):
             for name in names
         ):
             return False
-        # A broker may be named as leader before it knows that it is: its answer counts.
+        # A broker may be named as leader before it knows that it is the leader. So it is asked.
         partitions = [TopicPartition(name, number) for name in names for number in listed[name].partitions]
         try:
             self.end_offsets(partitions)
@@ -176,7 +176,7 @@ class ConfluentAdmin(Admin):
 
     @override
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Returns when they are gone."""
+        """Returns when the topics are gone."""
         wanted = set(names)
         if not wanted:
             return
@@ -292,22 +292,23 @@ class ConfluentAdmin(Admin):
         return found
 
     def _give_up_reader(self, group: str, error: BrokerUnreachableError) -> None:
-        """Has the next question asked by a new client, if this one has not answered for 30 s."""
+        """Drop the client of ``group`` if it has had no answer for 30 s; the next request makes a new one."""
         now_s = time.monotonic()
         if now_s - self._unanswered_s.setdefault(group, now_s) < _ANSWER_PATIENCE_S:
             return
         self._unanswered_s.pop(group, None)
         given_up = [self._readers.pop(group, None)]
         if given_up[0] is not None:
-            logger(__name__).info("committed offsets unknown, asking by a new client", group=group, error=str(error))
-            # Another thread may still ask by it, so it ends with its last reference. A stuck client may take its time:
-            # the last one must not be here, so only the list has it, which the new thread empties.
+            what = "no answer about committed offsets, retrying with a new client"
+            logger(__name__).info(what, group=group, error=str(error))
+            # Another thread may still use it, so it ends with its last reference. A stuck client may take long to end:
+            # so the last reference must not be here. Only the list holds it, and the new thread empties the list.
             threading.Thread(target=given_up.clear, name="close-reader", daemon=True).start()
 
     def _reader_of(self, group: str) -> Consumer:
-        # The admin client's own calls may end the whole process: ``group_members.py`` says how, and to ask for offsets
-        # does so too when the group's coordinator has just moved or still loads (librdkafka issue 5040). A consumer
-        # that never joins does both safely.
+        # The admin client's own calls may end the whole process (``group_members.py``). A request for offsets does so
+        # too when the group's coordinator has just moved or still loads (librdkafka issue 5040). A consumer that never
+        # joins does both safely.
         reader = self._readers.get(group)
         if reader is None:
             with client_configuration("admin."):
@@ -326,7 +327,7 @@ class ConfluentAdmin(Admin):
                 answers = bounded_result(begin_commit(self._reader_of(group), asked))
             except KafkaException as error:
                 if code_of(error) == KafkaError._TIMED_OUT:
-                    del self._readers[group]  # it keeps the commit
+                    del self._readers[group]  # it would still send the commit
                 raise
             for tpo in answers:
                 if tpo.error is not None:  # also where a broker is only becoming the group's coordinator
@@ -342,7 +343,7 @@ class ConfluentAdmin(Admin):
             raise
 
     def _coordinated(self, what: str, ask: Callable[[], T]) -> T:
-        """Returns the answer of a group's coordinator; asks again while a broker is only becoming that."""
+        """Returns the answer of a group's coordinator; asks again while a broker is only becoming the coordinator."""
         deadline = time.monotonic() + REQUEST_TIMEOUT_S
         while True:
             try:
@@ -357,10 +358,10 @@ class ConfluentAdmin(Admin):
 
     @override
     def group_members(self, group: str) -> int:
-        """A group that does not exist has none."""
+        """A group that does not exist has no members."""
         return len(self.members(group))
 
     def members(self, group: str) -> tuple[Member, ...]:
-        """Returns the members of ``group``; none of one that does not exist."""
+        """Returns the members of ``group``; none if it does not exist."""
         with broker_errors(f"list the members of group {group!r}", self._address):
             return members_of(self._client, group)

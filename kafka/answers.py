@@ -1,4 +1,4 @@
-"""Waits for librdkafka's answers, and for calls that it may never end, no longer than the caller can."""
+"""Waits with a time-out for librdkafka's answers, and for calls from which it may never return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.kafka.settings import REQUEST_TIMEOUT_S
 
 T = TypeVar("T")
 ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S + 2.0
-"""An operation that was sent to a broker which has gone since may never be answered (librdkafka 2.16)."""
+"""librdkafka 2.16 may never answer a request to a broker that has gone since."""
 
 
 def bounded_result(answer: Future[T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
@@ -25,7 +25,7 @@ def bounded_result(answer: Future[T], timeout_s: float = ANSWER_TIMEOUT_S) -> T:
 
 
 def begin_commit(client: Consumer, offsets: list[Tpo]) -> Future[list[Tpo]]:
-    """Commits in a thread of its own: librdkafka keeps a commit until a broker answers, however long that takes."""
+    """Commits in a thread: librdkafka keeps a commit until a broker answers, however long that takes."""
     answers: Future[list[Tpo]] = Future()
 
     def commit() -> None:

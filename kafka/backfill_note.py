@@ -1,8 +1,8 @@
-"""The note by which a backfill that failed half-way is known: by the next backfill, and by a start of the application.
+"""The note that shows an unfinished backfill to the next backfill, and to a start of the application.
 
-Before a backfill writes anything, it commits in a group of its own where each changelog ended, and with that a
-fingerprint of the offsets that it started from. While those offsets have not moved, what is behind the mark is the
-state of an unfinished attempt, and belongs to records that are not committed as processed.
+Before a backfill writes anything, it commits, in a group of its own, the end of each changelog and a fingerprint of
+the offsets that it started from. While those offsets have not moved, all rows from that end on are the state of an
+unfinished attempt. They belong to records that are not committed as processed.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ def write_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, 
 
 
 def withdraw_note(admin: Admin, application_id: str, ends: Mapping[TopicPartition, int]) -> None:
-    """Note that the backfill is finished. Its offsets show that too, unless there was nothing to read."""
+    """Note that the backfill is finished. Its committed offsets show that too, unless there was nothing to read."""
     write_note(admin, application_id, ends, "")
 
 
 def read_note(admin: Admin, application_id: str, started_from: str) -> dict[TopicPartition, int]:
-    """Returns the ends of the changelogs before an attempt from these offsets; empty if there was none, or it ended."""
+    """Returns the ends of the changelogs before an unfinished attempt from these offsets; empty if there is none."""
     noted = admin.committed(note_group(application_id))
     return {partition: note.offset for partition, note in noted.items() if note.metadata == started_from}
 
 
 def refuse_unfinished_backfill(admin: Admin, application_id: str, sources: Iterable[TopicPartition]) -> None:
-    """Raise ApplicationStateError when changelogs hold state of an unfinished backfill: an application
-    that started now would restore it, and process the records that it came from once more."""
+    """Raise ApplicationStateError when changelogs hold state of an unfinished backfill. An application that started now
+    would restore that state, and process again the records from which it was computed."""
     if not admin.committed(note_group(application_id)):
         return
     noted = read_note(admin, application_id, fingerprint(sources, admin.committed(application_id)))
     ends = admin.end_offsets(noted)
-    behind = {partition: ends[partition] - mark for partition, mark in noted.items() if ends[partition] > mark}
-    if behind:
-        topics = ", ".join(repr(topic) for topic in sorted({partition.topic for partition in behind}))
+    unfinished = {partition: ends[partition] - mark for partition, mark in noted.items() if ends[partition] > mark}
+    if unfinished:
+        topics = ", ".join(repr(topic) for topic in sorted({partition.topic for partition in unfinished}))
         raise ApplicationStateError(
-            f"a backfill of application {application_id!r} is unfinished: it wrote {sum(behind.values())} "
+            f"a backfill of application {application_id!r} is unfinished: it wrote {sum(unfinished.values())} "
             f"rows of state to {topics}, but did not commit the offsets of the records that they count. A start now "
             "would count these records twice: wait for the backfill if it still runs, else run 'penstock backfill' "
             "again until it succeeds (it writes over those rows), then start"

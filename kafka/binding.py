@@ -1,4 +1,4 @@
-"""Loads penstock's own binding to librdkafka (``librdkafka.pyx``), if it was built and fits what is installed."""
+"""Loads penstock's own binding to librdkafka (``librdkafka.pyx``), if it was built and fits the installed client."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from penstock.common.log import logger
 _MODULE = "penstock.kafka.librdkafka"
 _REPORT = "install the versions of penstock's lock file, and report this"
 CONFLUENT_KAFKA = (2, 11), (3, 0)
-"""The versions that the binding is used with, the second one excluded. ``pyproject.toml`` allows the same."""
+"""The first version that the binding supports, and the first that it does not. ``pyproject.toml`` allows the same."""
 
 
 @cache
 def binding() -> ModuleType | None:
-    """Returns the compiled module, or None: then everything works, at about 70 % of the speed."""
+    """Returns the compiled module, or None. Without it everything works, at about 70 % of the speed."""
     found, (first, end) = version("confluent-kafka"), CONFLUENT_KAFKA
     if not first <= tuple(int(part) for part in found.split(".")[:2]) < end:
         allowed = f"confluent-kafka>={first[0]}.{first[1]},<{end[0]}"
         return _not_used(f"it is not tested with confluent-kafka {found}", f"install '{allowed}'")
     try:
-        # librdkafka was loaded by confluent-kafka for itself alone; the binding looks for it among what all may see.
+        # confluent-kafka loads librdkafka with local symbols; the binding looks for them among the global ones.
         library = ctypes.CDLL(cimpl.__file__, mode=ctypes.RTLD_GLOBAL)
         module = import_module(_MODULE)
         if not handle_comes_first(library):
@@ -44,10 +44,11 @@ def binding() -> ModuleType | None:
 
 
 def handle_comes_first(library: ctypes.CDLL) -> bool:
-    """Returns True if client objects begin with librdkafka's handle, as ``librdkafka.pyx`` takes it from them.
+    """Returns True if client objects begin with librdkafka's handle, which is where ``librdkafka.pyx`` reads it.
 
-    Nothing documents that. So a client is made, and librdkafka asked for the name of what is found there, which
-    contains the client's id. The kernel reads both for us: it reports an address that is none, where we would crash.
+    This is not documented. So a client is made, and librdkafka is asked for the name of the handle found there, which
+    contains the client's id. The kernel reads the memory for us: for an invalid address it returns an error, where a
+    read of our own would crash.
     """
     name_of = library.rd_kafka_name
     name_of.argtypes, name_of.restype = [ctypes.c_void_p], ctypes.c_void_p
@@ -63,7 +64,7 @@ def handle_comes_first(library: ctypes.CDLL) -> bool:
 
 
 def _read(address: int | None, size: int) -> bytes:
-    """Returns what is in memory there; nothing if there is none."""
+    """Returns ``size`` bytes of memory at ``address``; none if it is not a valid address."""
     reading, writing = os.pipe()
     try:
         os.write(writing, (ctypes.c_char * size).from_address(address or 0))
@@ -76,13 +77,13 @@ def _read(address: int | None, size: int) -> bytes:
 
 
 def supports(overrides: Mapping[str, object]) -> bool:
-    """Returns True if the binding supports these settings: callbacks, and what becomes one, need confluent-kafka."""
+    """Returns True if the binding supports these settings. Callbacks, and OAuth with its own, need confluent-kafka."""
     plain = all(isinstance(value, str | int | float) for value in overrides.values())
     return plain and not any("oauthbearer" in f"{key}={value}".lower() for key, value in overrides.items())
 
 
 def _not_used(reason: str, remedy: str) -> ModuleType | None:
-    """Warn, and return what :func:`binding` returns then."""
+    """Warn, and return None, for :func:`binding` to return."""
     logger(__name__).warning(
         "the compiled binding to librdkafka is not used: records are read and written at about 70 % of the speed",
         reason=reason,

@@ -1,4 +1,4 @@
-"""Asks for the ends of partitions, beside a consumer that may be stuck (``fetch_watch.py`` says how)."""
+"""Asks for the ends of partitions independently of a consumer that may be stuck (see ``fetch_watch.py``)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from penstock.kafka.settings import REQUEST_TIMEOUT_S, admin_settings
 
 
 class BrokerEnds:
-    """Asks for ends beside the consumer, by a client of its own: the consumer's may be what is stuck.
+    """Asks for ends with a client of its own, since the consumer's client may be stuck.
 
-    For a reader of committed records they are the last stable offsets: an open transaction is nothing to wait for.
+    For a reader of committed records the ends are the last stable offsets: it need not wait for an open transaction.
     """
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
@@ -35,24 +35,24 @@ class BrokerEnds:
 
     @property
     def asked(self) -> bool:
-        """True if a question was asked whose answer was not taken."""
+        """True if there is a request whose answer was not taken."""
         return self._asking is not None
 
     def ask(self, partitions: Iterable[TopicPartition]) -> None:
-        """Begin to ask, in a thread. Once at a time."""
+        """Begin to ask, in a thread. Only one request at a time."""
         self._ends = {}
         self._asking = threading.Thread(target=self._ask, args=(list(partitions),), name="broker-ends", daemon=True)
         self._asking.start()
 
     def take(self) -> dict[TopicPartition, int] | None:
-        """Returns the answer, without ends that the broker did not report; None while it is waited for."""
+        """Returns the answer, without ends that the broker did not report; None until it has arrived."""
         if self._asking is None or self._asking.is_alive():
             return None
         self._asking = None
         return self._ends
 
     def close(self) -> None:
-        """Ask no more."""
+        """Release the client. Call nothing afterwards."""
         self._client = None
 
     def _ask(self, partitions: list[TopicPartition]) -> None:
@@ -70,6 +70,6 @@ class BrokerEnds:
                     with suppress(KafkaException):
                         self._ends[TopicPartition(at.topic, at.partition)] = checked_offset(answer.result().offset)
         finally:
-            # A client that did not get all has leaders that have passed, or is stuck itself: a new one asks next time.
+            # A client that did not get all ends has outdated leaders, or is stuck: the next request uses a new one.
             if len(self._ends) < len(partitions):
                 self._client = None

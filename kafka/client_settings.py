@@ -1,7 +1,7 @@
 """A user's settings for Kafka's clients, checked against librdkafka's own table before any client is made.
 
-librdkafka is asked by its C interface: confluent-kafka has no call that checks a setting without making a client, and a
-client opens files and connections that are there only where the application will run.
+librdkafka is asked through its C interface. confluent-kafka has no call that checks a setting without making a client,
+and a client opens files and connections that exist only where the application will run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _JAVAS_WORDS = {
     "ssl.keystore.certificate.chain": "librdkafka calls it 'ssl.certificate.pem'",
     "sasl.kerberos.kinit.cmd.path": "librdkafka calls it 'sasl.kerberos.kinit.cmd'",
 }
-"""Settings for security in Kafka Streams' programs that librdkafka does not know, and what to set instead."""
+"""Security settings of Kafka Streams that librdkafka does not know, and what to set instead."""
 
 
 def check_client_settings(prefix: str, overrides: Mapping[str, object]) -> None:
-    """Raise ConfigError when librdkafka does not know a name, or refuses its value; ``prefix`` is that of the keys.
+    """Raise ConfigError when librdkafka does not know a name, or refuses its value. ``prefix``: of the keys.
 
-    Callbacks and other objects are confluent-kafka's own and are looked at when the client is made.
+    Callbacks and other objects belong to confluent-kafka, which checks them when the client is made.
     """
     library = _library() if overrides else None
     if library is None:
@@ -93,7 +93,7 @@ class _Library:
             raise ConfigError(f"configuration key {key!r}: librdkafka has this for the other client: {other + name!r}")
 
     def _cut(self, conf: ctypes.c_void_p, name: str, given: str) -> bool:
-        """True if librdkafka took the first digits of ``given`` alone: it reads "2x" and 2.5 as 2."""
+        """Returns True if librdkafka read only the first digits of ``given``: it reads "2x" and 2.5 as 2."""
         digits = _LEADING_DIGITS.match(given)
         if digits is None or self._read(conf, name) != str(int(digits[0])):
             return False
@@ -124,14 +124,14 @@ class _Library:
         scopes: dict[str, str] = {}
         for row in rows:
             if len(row) > 2 and row[1] in ("C", "P", "*"):
-                # A name of both tables, the client's and its topics', is for both if the tables differ.
+                # A name in both tables, that of clients and that of topics, is for both clients if the tables differ.
                 scopes[row[0]] = row[1] if scopes.get(row[0], row[1]) == row[1] else "*"
         return scopes
 
 
 @cache
 def _library() -> _Library | None:
-    """Returns None if the C interface cannot be reached: then the clients refuse settings when they are made."""
+    """Returns None if the C interface is not available. Then the clients refuse wrong settings when they are made."""
     try:
         return _Library(ctypes.CDLL(cimpl.__file__))
     except (OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""Makes clients of Kafka: one value that travels to every host, so that tests can put the fake broker in its place."""
+"""Makes clients of Kafka: one picklable value for every host, which tests replace by the fake broker."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class KafkaClients(Protocol):
     """Makes the clients of one application. Picklable."""
 
     def consumer(self) -> RecordConsumer:
-        """Returns a reader of assigned partitions that sees what the application's group has committed."""
+        """Returns a consumer of assigned partitions that can read the committed offsets of the application's group."""
 
     def restore_consumer(self) -> RecordConsumer:
-        """Like :meth:`consumer`, to restore stores that tasks wait for: it learns of an end 10 ms after reaching it."""
+        """Like :meth:`consumer`, to restore stores that tasks wait for: it detects an end within 10 ms."""
 
     def producer(self) -> RecordProducer:
-        """Returns a writer."""
+        """Returns a producer."""
 
     def transactional_producer(self, transactional_id: str) -> TransactionalProducer:
-        """Returns a writer of transactions."""
+        """Returns a producer of transactions."""
 
     def admin(self) -> Admin:
         """Returns a client for topics and offsets."""
@@ -49,7 +49,7 @@ class ConfluentClients(KafkaClients):
 
     @classmethod
     def of(cls, config: StreamsConfig) -> ConfluentClients:
-        """Returns the clients of ``config``. Raises ConfigError for an entry that penstock must set itself, and for
+        """Returns the clients for ``config``. Raises ConfigError for an entry that penstock must set itself, and for
         one that librdkafka refuses."""
         from penstock.kafka.client_settings import check_client_settings
         from penstock.kafka.settings import check_exactly_once, check_heartbeat, check_overrides
@@ -74,14 +74,14 @@ class ConfluentClients(KafkaClients):
 
     @property
     def reads_committed(self) -> bool:
-        """True if the application's consumers pass over what is not committed."""
+        """True if the application's consumers skip records of transactions that are not committed."""
         return self.consumer_overrides.get("isolation.level") == "read_committed"
 
     def try_out(self) -> None:
-        """Make each client once, and end it; and have a broker let in those that do not come in as the admin client.
-        Exactly once, a ``transactional.id`` is taken, too: none of the actors' own.
+        """Make each client once, and close it. Connect to a broker with each client whose security settings differ from
+        those of the admin client. Exactly once, also take a ``transactional.id``, which no actor uses.
 
-        Raises ConfigError for settings that contradict each other, and for files that are not there; KafkaRefusedError
+        Raises ConfigError for settings that contradict each other, and for files that do not exist; KafkaRefusedError
         and BrokerUnreachableError as :meth:`Admin.reach` does.
         """
         from penstock.kafka.admin import ConfluentAdmin
@@ -97,7 +97,7 @@ class ConfluentClients(KafkaClients):
             self.take_id(f"{self.group}-try-out", "try out exactly once")
 
     def take_id(self, transactional_id: str, what: str) -> None:
-        """Take ``transactional_id``, for a moment: Kafka takes nothing more of its last owner. ``what`` is for the
+        """Take ``transactional_id`` for a moment: Kafka then refuses all writes of its last owner. ``what`` is for the
         error. Raises BrokerUnreachableError, also when librdkafka does not return, and KafkaRefusedError."""
         from penstock.kafka.transactions import take_id
 

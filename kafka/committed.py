@@ -1,4 +1,4 @@
-"""Reads safely what a client answers for a committed offset."""
+"""Reads committed offsets safely from the answers of a client."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def committed_offsets(answers: Iterable[Tpo], bootstrap_servers: str) -> dict[To
 def committed_offset(answer: Tpo) -> CommittedOffset:
     """Returns the offset and the metadata of ``answer``.
 
-    librdkafka 2.16 hands metadata on without a terminating zero and confluent-kafka reads on until there is one. What
-    confluent-kafka commits has the zero in it; behind what the Java client committed, such as the offsets of a Kafka
-    Streams application, stray bytes may follow. Those that are no UTF-8 are cut off here; others remain, so a reader of
-    the text must know where it ends.
+    librdkafka 2.16 returns metadata without a terminating zero, and confluent-kafka reads until it finds one. Metadata
+    that confluent-kafka commits includes the zero. After metadata that the Java client committed, as of a Kafka Streams
+    application, stray bytes may follow. Those that are not UTF-8 are cut off here; others remain, so a reader of the
+    text must know where it ends.
     """
     try:
         return CommittedOffset(answer.offset, answer.metadata or "")

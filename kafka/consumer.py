@@ -33,11 +33,12 @@ from penstock.kafka.settings import (
     broker_errors,
     client_configuration,
     consumer_settings,
+    error_text,
 )
 from penstock.kafka.stable_ends import open_stable_ends
 
 _ANSWER_PATIENCE_S = 30.0
-"""Seconds after the first unanswered question from which on a new client asks: three more questions had time."""
+"""Seconds after the first request without an answer, after which a new client asks: time for three more requests."""
 _NOWHERE = 1 << 63  # the position of a partition that is not read
 
 
@@ -101,7 +102,7 @@ class ConfluentConsumer(RecordConsumer):
 
     @override
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """Drains first, then waits for one record: fetching with a timeout would wait to fill the batch."""
+        """Drains the queue, then waits for one record: a fetch with a time-out would wait for a full batch."""
         batches, events = self._fetcher.fetch(max_records, 0)
         drained = sum(map(len, batches)) + len(events) < max_records
         if not batches and not events and timeout_s > 0:
@@ -116,11 +117,11 @@ class ConfluentConsumer(RecordConsumer):
             self._read(batch)
         if drained and time.monotonic() >= self._look_at_s:
             self._look()
-        # What was fetched of a partition may still come out just after it was given away.
+        # Records of a partition may still arrive just after it was unassigned.
         return [batch for batch in batches if batch.partition in self._positions]
 
     def _read(self, batch: RecordBatch) -> None:
-        # The end may have come in the same go and been looked at first: it only counts if no record follows it.
+        # The same fetch may have brought the end event, which is handled first: it counts only if no record follows.
         last, tp = batch.offsets[-1], batch.partition
         if last >= self._positions.get(tp, _NOWHERE):
             self._positions[tp] = last + 1
@@ -128,10 +129,10 @@ class ConfluentConsumer(RecordConsumer):
             self._drained.discard(tp)
 
     def _look(self) -> None:
-        """Start the fetch again if a partition gives nothing that the broker has. Nothing is left in the queue now."""
+        """Restart the fetch if a partition gives no records although the broker has some. The queue must be empty."""
         now_s = time.monotonic()
-        # A lost position would only be found lost once more. Until seek() is called, which may take as long as its
-        # leader stays away, others are read.
+        # A partition whose position is lost gives nothing until seek() is called, which may take as long as its leader
+        # is away. Until then the others are read.
         left_out = self._paused | self._wait_for_seek
         positions = {tp: position for tp, position in self._positions.items() if tp not in left_out}
         if not self._ends.asked:
@@ -150,7 +151,7 @@ class ConfluentConsumer(RecordConsumer):
     def _restart(self, stalls: Sequence[Stall]) -> None:
         for stall in stalls:
             self._log.warning(
-                "partition gave nothing, fetching again",
+                "partition stalled, restarting the fetch",
                 topic=stall.partition.topic, partition=stall.partition.partition, position=stall.position,
                 end=stall.end, silent_s=round(stall.silent_s, 1),
             )  # fmt: skip
@@ -158,11 +159,11 @@ class ConfluentConsumer(RecordConsumer):
         self._renew()
 
     def _renew(self) -> None:
-        """Fetch by a new client from the positions of the old one: whatever was wrong with that one, it is gone."""
+        """Fetch with a new client, from the positions of the old one, which may be stuck."""
         with broker_errors("fetch again", self._address):
             client = Consumer(self._settings)
             self._fetcher.close()
-            # A client in such a state may take its time to end.
+            # A client in such a state may take long to close.
             threading.Thread(target=self._client.close, name="close-consumer", daemon=True).start()
             self._client = client
             self._fetcher = open_fetcher(self._client, self._overrides)
@@ -179,7 +180,7 @@ class ConfluentConsumer(RecordConsumer):
 
     def _failed(self, event: Event) -> None:
         error, tp = event.error, TopicPartition(event.topic or "", event.partition)
-        message = f"{error.str()} ({error.name()})"
+        message = error_text(error)
         if error.code() in POSITION_LOST:
             if tp in self._positions:
                 self._lost.add(tp)
@@ -204,8 +205,8 @@ class ConfluentConsumer(RecordConsumer):
         if partition not in self._heard or watermark < 0:
             return None
         if self._stable is not None and partition in self._drained and watermark > self._positions[partition]:
-            # Read to its end before, and what was written since may be an open transaction: nothing to wait for.
-            # What is paused is not fetched, so its watermark stays as it was.
+            # It was read to its end, and all that was written since may be an open transaction: no reason to wait. A
+            # paused partition is not fetched, so its watermark does not change.
             stable = self._stable.end(partition, -1 if partition in self._paused else watermark)
             if stable is not None and stable <= self._positions[partition]:
                 return self._positions[partition]
@@ -240,8 +241,8 @@ class ConfluentConsumer(RecordConsumer):
 
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
-        """Like :func:`broker_errors`. Nobody polls while a task that cannot start asks again and again: a client that
-        stays without an answer, and may be what is stuck, is replaced here."""
+        """Like :func:`broker_errors`, but replaces a client that has no answer for long and may be stuck. A task that
+        cannot start asks repeatedly, and ``poll``, which would notice, is not called meanwhile."""
         try:
             with broker_errors(what, self._address):
                 yield
@@ -250,7 +251,7 @@ class ConfluentConsumer(RecordConsumer):
             if self._unanswered_s is None:
                 self._unanswered_s = now_s
             elif now_s - self._unanswered_s >= _ANSWER_PATIENCE_S:
-                self._log.warning("broker does not answer, asking by a new client", error=str(error))
+                self._log.warning("no answer from the broker, retrying with a new client", error=str(error))
                 self._unanswered_s = now_s
                 self._renew()
             raise

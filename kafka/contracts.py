@@ -1,5 +1,5 @@
-"""Contracts of what the rest of penstock asks of Kafka. The confluent-kafka forms and the fake broker pass the same
-tests."""
+"""Contracts of the Kafka clients that the rest of penstock uses. The confluent-kafka clients and the fake broker pass
+the same tests."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.common.topics import NewTopic
 
 BEGINNING = -2
-"""The position of the first offset there is."""
+"""The position of the first offset that exists."""
 END = -1
 """The position of the next record that is written."""
 
 
 DEFAULT_DELETE_RETENTION_MS = 86_400_000
-"""A broker's default of ``delete.retention.ms``."""
+"""The default of ``delete.retention.ms`` in brokers."""
 
 
 class RecordConsumer(Protocol):
-    """Reads assigned partitions; belongs to no group. One thread."""
+    """Reads assigned partitions, and is no member of a group. For one thread."""
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read exactly these partitions from these offsets (or BEGINNING, END).
@@ -33,16 +33,16 @@ class RecordConsumer(Protocol):
         """
 
     def poll(self, max_records: int, timeout_s: float) -> list[RecordBatch]:
-        """Returns at most ``max_records`` records, one batch per run of one partition, in the order they came; waits at
-        most ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read; one whose position
-        the log does not have gives nothing: see ``lost_positions``."""
+        """Returns at most ``max_records`` records, one batch per run of one partition, in the order of their arrival.
+        Waits at most ``timeout_s`` when there are none. Raises StreamsError when a partition cannot be read. A
+        partition whose position is not in the log gives nothing: see ``lost_positions``."""
 
     def lost_positions(self) -> dict[TopicPartition, int]:
-        """Returns the partitions that ``poll`` has found since the last call to have lost the records at their position
-        (retention was faster), with that position. Nothing more is read of them until ``seek``."""
+        """Returns the partitions whose position is not in the log any more, as when retention has deleted the records,
+        with that position: those that ``poll`` has found since the last call. They give nothing more until ``seek``."""
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at ``offset`` of an assigned partition; what is fetched of it is thrown away."""
+        """Continue at ``offset`` of an assigned partition; its fetched records are dropped."""
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that ``poll`` would return; BEGINNING or END until that is known."""
@@ -55,10 +55,11 @@ class RecordConsumer(Protocol):
         """Returns the ends as of now: asks the broker."""
 
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the first offsets there are as of now: asks the broker."""
+        """Returns the first offsets that exist now: asks the broker."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Returns what the application's group has committed; partitions without are left out. Asks the broker."""
+        """Returns the committed offsets of the application's group; partitions without one are left out. Asks the
+        broker."""
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """``poll`` leaves these out until ``resume``."""
@@ -67,27 +68,27 @@ class RecordConsumer(Protocol):
         """Undo ``pause``."""
 
     def close(self) -> None:
-        """Leave. Idempotent."""
+        """Close the client. Idempotent."""
 
 
 class Mark(Protocol):
-    """Records that a producer was given to send between two calls of ``mark``."""
+    """The records that were sent between two calls of ``mark``."""
 
     def delivered(self) -> bool:
-        """True if all of it is acknowledged, and all that was sent before. Learnt in ``poll`` and ``flush`` at the
-        latest; stays False once a record was refused."""
+        """Returns True if all of these records, and all that were sent before, are acknowledged. Acknowledgements count
+        in ``poll`` and ``flush`` at the latest. If a record was refused, this remains False."""
 
     def ends(self) -> dict[TopicPartition, int]:
-        """For each partition that ``send`` was given, not left to choose: the offset behind the last of these records
-        that is acknowledged. Neither markers nor what others write count. A partition is left out while there is none.
+        """Returns, for each partition that was given to ``send``, the offset after the last of these records that is
+        acknowledged. Markers and the records of other producers do not count. A partition without any is left out.
 
-        Of a batch that the broker has already, sent again after a lost answer, nobody learns where it is: the
-        partition is left out then, or its end is too low, maybe lower than that of an older mark. It never is too high.
+        If a batch is sent again because an answer was lost, the client does not learn its offsets. Then the partition
+        is left out, or its end is too low, perhaps lower than that of an older mark. It is never too high.
         """
 
 
 class CountingSender(Protocol):
-    """Sends by a producer, and counts what it sent."""
+    """Sends through a producer, and counts records and bytes."""
 
     def send(
         self,
@@ -101,12 +102,12 @@ class CountingSender(Protocol):
         """Like :meth:`RecordProducer.send`."""
 
     def take(self) -> Sent:
-        """Returns all that was sent. Latencies, from a record's timestamp to its ``send`` by the system's clock, may be
-        some milliseconds off; their extremes are those since the last call."""
+        """Returns the totals of all that was sent. Latencies, from a record's timestamp to its ``send`` by the system's
+        clock, may be some milliseconds off. Their extremes are those since the last call."""
 
 
 class RecordProducer(Protocol):
-    """Writes records. ``send`` only queues; ``flush`` makes sure. One thread."""
+    """Writes records. ``send`` only queues them; ``flush`` waits for the acknowledgements. For one thread."""
 
     def send(
         self,
@@ -117,59 +118,61 @@ class RecordProducer(Protocol):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        """Queue one record; partition −1 is Kafka's default (murmur2), timestamp ``SENT_NOW`` the time of this call.
-        Waits while the queue is full. Raises ProductionError when the record can never be sent (too large)."""
+        """Queue one record. Partition −1 means Kafka's default partitioner (murmur2), timestamp ``SENT_NOW`` the time
+        of this call. Waits while the queue is full. Raises ProductionError when the record can never be sent (too
+        large)."""
 
     def poll(self) -> None:
-        """Let the client do its housekeeping; raises ProductionError if a queued record was refused for good, and
-        UndeliveredError if nobody took it for ``message.timeout.ms``, or the producer has come to its end."""
+        """Let the client handle its events. Raises ProductionError if a queued record was permanently refused, and
+        UndeliveredError if no broker took it within ``message.timeout.ms``, or the producer cannot continue."""
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all that was queued is acknowledged; False if time ran out. Raises like ``poll``."""
+        """Wait until all queued records are acknowledged. Returns False after ``timeout_s``. Raises as ``poll``
+        does."""
 
     def mark(self) -> Mark:
-        """Returns a mark of what was sent since the last call. What is sent from here on is of the next one."""
+        """Returns a mark of all records that were sent since the last call. Later records belong to the next mark."""
 
     def give_up(self, timeout_s: float) -> bool:
-        """Forget what is not delivered, and continue: it is not waited for any more, and none of it is written behind
-        what is sent from then on. Marks before it are never delivered. False if the client has not let go of all of it
-        yet."""
+        """Forget all undelivered records, and continue. None of them is written after a record that is sent from now
+        on. Marks made before are never delivered. Returns False if the client has not dropped all of them yet."""
 
     def withhold(self) -> None:
-        """Forget what is not delivered, and refuse what is sent from now on. Another thread may call it, and again:
-        then a ``send`` that waits in a full queue ends.
+        """Forget all undelivered records, and refuse new ones from now on. Another thread may call it, repeatedly: then
+        a ``send`` that waits for room in the queue ends.
 
-        Until ``give_up``, ``poll`` and ``flush`` raise UndeliveredError if a record was lost so. ``send`` raises it
-        until ``resume``. A record that another thread sends during this call may need a second call."""
+        Until ``give_up``, ``poll`` and ``flush`` raise UndeliveredError if a record was lost in this way. ``send``
+        raises it until ``resume``. A record that another thread sends during this call may need a second call."""
 
     def resume(self) -> None:
-        """Accept records again after ``withhold``. What is sent within the next moments may be given up, too:
-        ``poll`` raises then."""
+        """Accept records again after ``withhold``. Records that are sent within the next moments may be dropped, too:
+        then ``poll`` raises."""
 
     def unknown_topics(self, topics: Iterable[str]) -> frozenset[str]:
-        """Returns those of ``topics`` that the broker does not know now, without a wait; some brokers create them."""
+        """Returns those of ``topics`` that the broker does not know now. Does not wait for a broker that creates
+        them."""
 
     def partitions(self, topic: str) -> int:
-        """Returns the number of partitions of ``topic``. Waits for one that is unknown, until 2 s after the first
-        question about it. Raises MissingTopicError."""
+        """Returns the number of partitions of ``topic``. Waits for an unknown topic until 2 s after the first request
+        for it. Raises MissingTopicError."""
 
     def counting(self) -> CountingSender:
         """Returns another way to send, which counts."""
 
     def close(self) -> None:
-        """Give up what is queued and leave. Idempotent."""
+        """Drop all queued records and close the client. Idempotent."""
 
 
 class UnknownTopicError(BrokerUnreachableError):
-    """A broker answers, but does not know a topic, as for a moment after its start, or after the topic's deletion."""
+    """A broker answers, but does not know a topic: for a moment after its start, or because the topic was deleted."""
 
 
 class UndeliveredError(StreamsError):
-    """Part of what was sent since the last commit is not written, or nobody knows whether it is, though no record is
-    wrong: the tasks continue from what is committed. Mirrors ``TaskCorruptedException``.
+    """Some records sent since the last commit were not written, or it is unknown whether they were, although no record
+    is at fault: the tasks continue from the last commit. Mirrors ``TaskCorruptedException``.
 
-    ``producer_is_spent``: the producer can do nothing any more, or nobody knows what it has done: another must take its
-    place.
+    ``producer_is_spent``: True if the producer cannot continue, or it is unknown what it has written. A new producer
+    must replace it.
     """
 
     happened: ClassVar[str] = "records not delivered"
@@ -180,73 +183,76 @@ class UndeliveredError(StreamsError):
 
 
 class TransactionAbortedError(UndeliveredError):
-    """Kafka did not take a transaction, or nobody knows whether it did: what was sent in it does not count until
-    Kafka says so, and the tasks continue from what is committed. Mirrors ``TaskMigratedException``.
+    """A transaction is not committed, or it is unknown whether it is. Its records do not count until Kafka reports that
+    they do, and the tasks continue from the last commit. Mirrors ``TaskMigratedException``.
 
-    If the ``producer_is_spent``, another must take its ``transactional.id``.
+    If ``producer_is_spent``, a new producer must take its ``transactional.id``.
     """
 
     happened = "transaction aborted"
 
 
 class TransactionalProducer(RecordProducer, Protocol):
-    """A producer all of whose records belong to transactions: readers of committed records see all of one, with the
-    offsets committed in it, or nothing. At each time one producer has the ``transactional.id``: the last to come.
+    """A producer all of whose records belong to transactions. Readers of committed records see all of a transaction,
+    with the offsets committed in it, or nothing of it. One producer at a time has the ``transactional.id``: the last
+    that took it.
 
-    Every call of :class:`RecordProducer` raises TransactionAbortedError too: what was sent since ``begin_transaction``
-    does not count. What asks the broker returns at once and is done in another thread: no other call until then.
+    Every call of :class:`RecordProducer` raises TransactionAbortedError too: records sent since ``begin_transaction``
+    do not count. A call that asks the broker returns at once, and another thread does the work: make no other call
+    until it is done.
     """
 
     answers_within_s: float
-    """Seconds after which a call that asks the broker will not come back any more. Then nothing but ``close`` may be
-    called, once it has come back after all."""
+    """Seconds after which a call that asks the broker will never be answered. Then only ``close`` may be called, and
+    only if the call has returned after all."""
 
     def init_transactions(self) -> Future[None]:
-        """Take the id, before anything else: the producer that had it can write nothing any more, its transaction is
-        aborted, or committed if that had begun. Raises BrokerUnreachableError: call again, with a new producer."""
+        """Take the id. Must be the first call. The producer that had the id can write nothing more; its transaction is
+        aborted, or committed if its commit had begun. Raises BrokerUnreachableError: call again, with a new
+        producer."""
 
     def begin_transaction(self) -> None:
-        """Begin the next transaction, to which what is sent from here on belongs. Asks nobody."""
+        """Begin the next transaction, to which all records sent from now on belong. Does not ask the broker."""
 
     def commit_transaction(self, offsets: Offsets, group_metadata: bytes) -> Future[None]:
-        """Commit what was sent together with ``offsets`` of the application's group, as the member that
-        ``group_metadata`` (:meth:`GroupMember.group_metadata`) names. Raises TransactionAbortedError: when that
-        member is not in the group any more, when another producer has the id, when the broker has given the transaction
-        up (``transaction.timeout.ms``), or when nobody answers."""
+        """Commit the records together with ``offsets`` of the application's group, as the member that
+        ``group_metadata`` (:meth:`GroupMember.group_metadata`) names. Raises TransactionAbortedError when that member
+        is not in the group any more, when another producer has the id, when the broker has aborted the transaction
+        (``transaction.timeout.ms``), or when no broker answers."""
 
     def abort_transaction(self) -> Future[None]:
-        """Abort the transaction: nothing that was sent in it counts. Raises TransactionAbortedError with
-        ``producer_is_spent`` when only a new producer can see to that."""
+        """Abort the transaction: none of its records counts. Raises TransactionAbortedError with ``producer_is_spent``
+        when only a new producer can abort it."""
 
 
 class Admin(Protocol):
     """Topics and offsets, seen from outside. Every call raises BrokerUnreachableError within 10 s."""
 
     def reach(self) -> None:
-        """Return when a broker answers. May be asked often."""
+        """Return when a broker answers. May be called often."""
 
     def topics(self) -> dict[str, int]:
         """Returns every topic with its number of partitions."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create; one that exists already is left as it is. Returns when all are visible to clients. Raises ConfigError
-        for settings that the brokers refuse."""
+        """Create topics; one that exists already is not changed. Returns when all are visible to clients. Raises
+        ConfigError for settings that the brokers refuse."""
 
     def try_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create nothing, but raise what :meth:`create_topics` raises of topics that do not exist: ConfigError for
-        settings that the brokers refuse."""
+        """Create nothing, but raise what :meth:`create_topics` would raise for topics that do not exist: ConfigError
+        for settings that the brokers refuse."""
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete; one that does not exist is no error."""
+        """Delete topics; one that does not exist is no error."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Drop the records in front of these offsets."""
+        """Delete the records before these offsets."""
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the ends as of now, for a reader of committed records."""
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the ends as of now, behind what open transactions have written."""
+        """Returns the ends as of now, after the records of open transactions."""
 
     def topic_configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Returns the settings of each topic, by their names in Kafka; a topic whose settings this client may not see
@@ -256,8 +262,8 @@ class Admin(Protocol):
         """Returns the settings of one broker, by their names in Kafka; empty if this client may not see them."""
 
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
-        """Returns how long each *compacted* topic keeps deletions (``delete.retention.ms``); others are left out. For a
-        topic whose settings this client may not see it is a broker's default."""
+        """Returns how long each *compacted* topic keeps deletions (``delete.retention.ms``, in ms); other topics are
+        left out. For a topic whose settings this client may not see it is the default of brokers."""
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None
@@ -265,20 +271,20 @@ class Admin(Protocol):
         """Returns the committed offsets of ``group`` for these partitions, or for all if None."""
 
     def commit(self, group: str, offsets: Offsets) -> None:
-        """Commit for a group *without members*. Raises ApplicationStateError when it has some."""
+        """Commit for a group *without members*. Raises ApplicationStateError when it has members."""
 
     def group_members(self, group: str) -> int:
         """Returns the number of members of ``group``."""
 
 
 class SessionLostError(StreamsError):
-    """A group member's session ended before its commit arrived, or none began for long, or a commit has no answer: no
-    other process has taken the member's place, a new client can join."""
+    """A group member's session ended before its commit arrived, or no session began for long, or a commit has no
+    answer. No other process has taken the member's place, so a new client can join."""
 
 
 class OtherProtocolError(StreamsError):
-    """The group has members of another protocol, such as those of Kafka Streams for Java. A client can
-    join when they have left."""
+    """The group has members of another protocol, such as those of Kafka Streams for Java. A client can join when they
+    have left."""
 
 
 OnAssigned = Callable[[frozenset[TopicPartition] | None], None]
@@ -286,29 +292,30 @@ OnRevoked = Callable[[], None]
 
 
 class GroupMember(Protocol):
-    """The coordinator as static member of the consumer group: learns what the group assigns, fetches nothing. One
+    """The coordinator as static member of the consumer group: it receives assignments and fetches nothing. For one
     thread."""
 
     def subscribe(self, topics: Iterable[str], on_assigned: OnAssigned, on_revoked: OnRevoked = lambda: None) -> None:
         """Join with a static id and the range assignor.
 
-        ``on_assigned`` is called from ``poll`` with the whole assignment each time the group has given one, if only to
-        say that nothing changes, and with None when the session is lost. ``on_revoked`` is called from ``poll`` when
-        the group is about to hand out its partitions again: until it returns nobody else gets one of this member's, and
-        what it commits meanwhile counts.
+        ``on_assigned`` is called from ``poll`` with the whole assignment each time the group has made one, also if
+        nothing changes, and with None when the session is lost. ``on_revoked`` is called from ``poll`` when the group
+        is about to reassign its partitions. Until it returns, no other member gets one of this member's partitions, and
+        commits of this member count.
         """
 
     def poll(self, timeout_s: float) -> None:
-        """Remain in the group: call at least every few seconds. Raises SessionLostError when only a new client can,
-        ApplicationStateError when another process has taken the member's place, and OtherProtocolError."""
+        """Remain in the group: call it at least every few seconds. Raises SessionLostError when only a new client can
+        join, ApplicationStateError when another process has taken the member's place, and OtherProtocolError."""
 
     def commit(self, offsets: Offsets) -> None:
         """Commit as a member. Raises StreamsError when the group refuses (the generation has passed), SessionLostError
-        when only a new client can continue, KafkaRefusedError when it would refuse for ever."""
+        when only a new client can continue, KafkaRefusedError when the group would refuse permanently."""
 
     def group_metadata(self) -> bytes:
-        """Returns what a transactional commit must carry to be fenced by the group's generation: that of the last
-        assignment. Raises StreamsError without a session."""
+        """Returns the metadata by which the group fences a transactional commit: the generation of the last assignment.
+        Raises StreamsError without a session."""
 
     def close(self) -> None:
-        """Leave the poll loop. The member stays until its session times out, or its next incarnation comes."""
+        """Close the client. The member remains in the group until its session times out, or its next incarnation
+        joins."""

@@ -1,4 +1,4 @@
-"""Counts what goes out by one sink: in Python, for producers that are not compiled."""
+"""Counts the records and bytes that one sink sends: in Python, for producers that are not compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from penstock.common.records import SENT_NOW, Headers
 from penstock.kafka.contracts import CountingSender
 
 RECORD_OVERHEAD = 8 + 8 + 4
-"""Bytes of a record's timestamp, offset and partition, which Kafka Streams counts, too, beside the topic's name."""
+"""Bytes of a record's timestamp, offset and partition, which Kafka Streams counts, too, in addition to the topic's
+name."""
 
 
 _EXACT = 64
@@ -23,8 +24,8 @@ _EVERY = 8
 class PlainCountingSender(CountingSender):
     """:class:`~penstock.kafka.contracts.CountingSender` around any ``send``.
 
-    Records are counted, but to look at the clock costs half as much as to send. So bytes and latencies are those of the
-    first 64 records after each :meth:`take`, and then of one in eight, which counts for those before it.
+    All records are counted, but reading the clock costs half as much as sending. So bytes and latencies are measured
+    for the first 64 records after each :meth:`take`, and then for one in eight, which counts for the seven before it.
     """
 
     def __init__(self, send: Callable[..., Any]) -> None:
@@ -54,14 +55,14 @@ class PlainCountingSender(CountingSender):
     def _measure(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers | None
     ) -> None:
-        stands_for, self._measured = self._records - self._measured, self._records
+        weight, self._measured = self._records - self._measured, self._records
         self._next = self._records + (1 if self._records < self._exact_until else _EVERY)
         size = len(key or b"") + len(value or b"") + len(topic) + RECORD_OVERHEAD
         if headers:
             size += sum(len(name) + len(given or b"") for name, given in headers)
-        self._bytes += size * stands_for
+        self._bytes += size * weight
         if timestamp != SENT_NOW:
-            self._latencies.add(int(time.time() * 1000) - timestamp, stands_for)
+            self._latencies.add(int(time.time() * 1000) - timestamp, weight)
 
     @override
     def take(self) -> Sent:

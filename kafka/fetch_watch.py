@@ -1,9 +1,9 @@
 """Finds partitions that give nothing although the broker has more: their positions do not move between two questions.
 
-librdkafka 2.16 can let go of every broker that it knows and connect to none again: when a broker that starts answers
-for a moment that there are no brokers, while a return to ``bootstrap.servers`` was begun and called off before (its
-issues 5301 and 5605; a single partition may be forgotten, too, 4492). No error is reported, the consumer gives nothing,
-and the ends that it remembers do not move. So another client must ask the broker (``broker_ends.py``), and only a new
+librdkafka 2.16 can drop every broker that it knows and never connect again. It does so if a broker that starts answers
+for a moment that there are no brokers, after a return to ``bootstrap.servers`` was begun and cancelled (its issues 5301
+and 5605; a single partition may be forgotten, too, 4492). No error is reported, the consumer gives nothing, and the
+ends that it remembers do not change. So another client must ask the broker (``broker_ends.py``), and only a new
 consumer helps.
 """
 
@@ -18,13 +18,13 @@ from penstock.kafka.contracts import END
 PATIENCE_S = 10.0
 """librdkafka repeats a fetch that failed after 0.5 s, and connects again after at most 10 s."""
 _WHILE_OTHERS_GIVE = 6
-"""Factor of the patience if the client gives records of other partitions: an answer to a fetch has room for 12 full
-partitions, each request begins one partition further, and the last of many must wait until the others were served."""
+"""Factor of the patience if the client gives records of other partitions. An answer to a fetch has room for 12 full
+partitions, and each request begins one partition further: the last of many must wait until the others were served."""
 
 
 @dataclass(frozen=True)
 class Stall:
-    """A partition that has given nothing for ``silent_s`` seconds, though its records reach up to ``end``."""
+    """A partition that has given nothing for ``silent_s`` seconds, although it has records up to ``end``."""
 
     partition: TopicPartition
     position: int
@@ -33,7 +33,7 @@ class Stall:
 
 
 class FetchWatch:
-    """Compares looks at a consumer, each taken when nothing was left in its queue. Knows no client and no clock.
+    """Compares the positions of a consumer at moments when its queue was empty. Knows no client and no clock.
 
     ``wait_s``: the time for which the broker may keep a fetch waiting for more records (``fetch.wait.max.ms``).
     """
@@ -47,9 +47,10 @@ class FetchWatch:
         self._gave_s = -1.0
 
     def silent(self, positions: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Returns the partitions whose positions are the same as at the last call; the others have given something.
+        """Returns the partitions whose positions are the same as at the last call; the others have given records.
 
-        Leaves out those at END, whose position is not known: at END again, what was written meanwhile would be lost.
+        Leaves out those at END, whose position is not known: a new fetch from END would lose records that were written
+        meanwhile.
         """
         silent = [tp for tp, position in positions.items() if self._seen.get(tp) == position != END]
         self._gives |= any(self._seen.get(tp, position) != position for tp, position in positions.items())
@@ -61,11 +62,12 @@ class FetchWatch:
     def stalled(
         self, now_s: float, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> list[Stall]:
-        """Returns those behind ``ends``, the broker's answer for the silent ones, for longer than a fetch can take.
+        """Returns the partitions whose position has been below their end for longer than a fetch can take. ``ends``:
+        the broker's answer for the silent ones.
 
-        If the broker reported no end, nothing is known, and the time begins again. After each restart it is twice as
-        long, until the end is reached: a fetch over a slow connection, or through aborted transactions, must come to
-        its end, and a record now and then does not show that it was the restart that helped.
+        If the broker reported no end, nothing is known, and the time begins again. After each restart the time is twice
+        as long, until the partition is read to its end: a fetch over a slow connection, or through aborted
+        transactions, must be able to finish, and a single record does not show that the restart has helped.
         """
         behind = [tp for tp, end in ends.items() if tp in positions and self._seen.get(tp) == positions[tp] < end]
         self._behind_since = {tp: self._behind_since.get(tp, now_s) for tp in behind}
@@ -82,18 +84,18 @@ class FetchWatch:
         return (PATIENCE_S + self._wait_s) * longer * 2.0 ** self._restarts.get(partition, 0)
 
     def at_end(self, partition: TopicPartition) -> None:
-        """The partition has been read to its end, whatever has come since."""
+        """Note that the partition was read to its end, even if there are new records since."""
         self._restarts.pop(partition, None)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget ``partitions``: paused, or assigned no longer, they give nothing whatever the broker has."""
+        """Forget ``partitions``, which are paused or no longer assigned, and so give nothing."""
         for tp in partitions:
             self._seen.pop(tp, None)
             self._behind_since.pop(tp, None)
             self._restarts.pop(tp, None)
 
     def restarted(self) -> None:
-        """All are fetched again, also those that might have given something next."""
+        """Note that the fetch of all partitions was restarted, also of those that were about to give records."""
         for tp in self._behind_since:
             self._restarts[tp] = self._restarts.get(tp, 0) + 1
         self._behind_since.clear()

@@ -1,7 +1,7 @@
-"""Fetches what librdkafka has ready of the assigned partitions, as columns.
+"""Fetches the records that librdkafka has ready, as columns.
 
-In two forms that do the same: penstock's own binding (``librdkafka.pyx``), and this one in Python where it was not
-built.
+There are two implementations: penstock's own binding (``librdkafka.pyx``), and this one in Python, if the binding was
+not built.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _key, _value, _timestamp, _headers = Message.key, Message.value, Message.timesta
 
 
 class Event(NamedTuple):
-    """An event of a partition beside records: its end for now, or the error by which it cannot be read."""
+    """An event of a partition other than records: its end for now, or the error because of which it cannot be read."""
 
     topic: str | None
     partition: int
@@ -32,20 +32,20 @@ class Event(NamedTuple):
 
 
 class Fetcher(Protocol):
-    """Takes over a consumer's ``poll``; all its other calls stay in use."""
+    """Replaces a consumer's ``poll``; its other calls may be used."""
 
     def fetch(self, max_records: int, timeout_s: float) -> tuple[list[RecordBatch], list[Event]]:
-        """Returns up to ``max_records`` records and events; one batch per run of one partition, in the order they came.
+        """Returns up to ``max_records`` records and events: one batch per run of one partition, in order of arrival.
 
         Waits at most ``timeout_s`` for *all* of them, not for the first.
         """
 
     def close(self) -> None:
-        """Let go of the consumer, before it is closed itself. Idempotent."""
+        """Release the consumer; call this before the consumer is closed. Idempotent."""
 
 
 def open_fetcher(consumer: Consumer, overrides: Mapping[str, Any]) -> Fetcher:
-    """Returns the faster fetcher that there is, for a consumer with these settings of the user's."""
+    """Returns the fastest available fetcher for a consumer with these settings of the user."""
     native = binding() if supports(overrides) else None
     return MessageFetcher(consumer) if native is None else native.Fetcher(consumer)
 
@@ -67,7 +67,7 @@ class MessageFetcher(Fetcher):
 
     @override
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing: there is nothing to release."""
 
 
 def _event(message: Message, error: KafkaError) -> Event:

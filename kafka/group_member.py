@@ -29,28 +29,29 @@ from penstock.kafka.settings import (
     admin_settings,
     as_streams_error,
     client_configuration,
+    error_text,
     is_fenced,
     member_settings,
 )
 
 _JOIN_PATIENCE_S = 60.0
-"""A client that has not joined after so long may be what is stuck (``fetch_watch.py`` says how). If a broker is away,
-or a group waits for other members, nothing is lost by another client with the same static id."""
+"""Seconds after which a client that has not joined may itself be stuck (see ``fetch_watch.py``). If only a broker is
+away, or the group waits for other members, another client with the same static id does no harm."""
 
 _COMMIT_PATIENCE_S = 60.0
-"""librdkafka keeps a commit until a broker answers: one that is stuck (as above), for ever."""
+"""Seconds to wait for a commit: librdkafka keeps it until a broker answers, and a stuck client keeps it for ever."""
 _MEMBERS_TIMEOUT_S = 3.0
-"""Time without an answer after which the static member joins: most likely nobody else reaches the broker either."""
+"""Seconds without an answer after which the static member joins: another process is unlikely to reach a broker."""
 _METADATA_BEGINS = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 _CLOSE_PATIENCE_S = 10.0
-"""It is closed as soon as no commit waits any more, which may be never."""
+"""Seconds to wait for the close of a client: it needs an answer to each commit, which may never come."""
 
 
 class ConfluentGroupMember(GroupMember):
     """:class:`~penstock.kafka.contracts.GroupMember` on confluent-kafka.
 
-    What is committed after a revocation is refused until the assignment that follows: the generation has passed.
+    The group refuses commits from a revocation until the next assignment, because their generation has passed.
     """
 
     def __init__(self, bootstrap_servers: str, group: str, instance: str, overrides: Mapping[str, Any]) -> None:
@@ -80,7 +81,7 @@ class ConfluentGroupMember(GroupMember):
         self._client.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
 
     def _assigned(self, client: Consumer, partitions: list[Tpo]) -> None:
-        # A member that does not fetch: the group counts the assignment, librdkafka reads nothing.
+        # This member does not fetch: it has the assignment in the group, and librdkafka reads nothing.
         client.assign([])
         self._absent_since_s, self._member_id = None, client.memberid() or ""
         self._report(frozenset(TopicPartition(tp.topic, tp.partition) for tp in partitions))
@@ -100,20 +101,21 @@ class ConfluentGroupMember(GroupMember):
         self._report(None)
         if self._is_taken():
             self._taken = True
-            with suppress(KafkaException):  # it has heard so itself meanwhile
+            with suppress(KafkaException):  # the client has learnt of it meanwhile
                 client.unsubscribe()
         client.unassign()
 
     def _is_taken(self) -> bool:
-        """True if another process is this static member by now. librdkafka forgets its own id when it has heard nothing
-        for the time of a session, as after its process was frozen. Then it would join like any new process, and fence
-        one that came meanwhile."""
+        """Returns True if another process is this static member now. librdkafka forgets its own member id when it has
+        had no answer for the time of a session, as after its process was frozen. Then it would join like a new process,
+        and fence a process that joined meanwhile."""
         try:
-            # A new client, for another one's connections may have ended while the process was unresponsive.
+            # A new client: connections of an older one may have ended while the process was unresponsive.
             client = AdminClient(admin_settings(self._address, self._overrides))
             members = members_of(client, self._group, _MEMBERS_TIMEOUT_S)
         except KafkaException as error:
-            self._log.warning("cannot look for another static member, joining", group=self._group, error=str(error))
+            what = "could not check for another process with the same static member id, joining anyway"
+            self._log.warning(what, group=self._group, error=str(error))
             return False
         return any(it.instance_id == self._instance and it.member_id != self._member_id for it in members)
 
@@ -127,9 +129,9 @@ class ConfluentGroupMember(GroupMember):
 
     @override
     def poll(self, timeout_s: float) -> None:
-        """Raises ApplicationStateError when another process has taken the place that this member had, KafkaRefusedError
-        when the group refuses this client for good, MissingTopicError when a topic is gone and stays away,
-        SessionLostError after a minute outside of the group, and when fenced there, and OtherProtocolError."""
+        """Raises ApplicationStateError when another process has taken this member's place, KafkaRefusedError when the
+        group refuses this client permanently, MissingTopicError when a topic is gone and does not return,
+        SessionLostError after a minute outside of the group or when fenced there, and OtherProtocolError."""
         try:
             message = self._client.poll(timeout_s)
         except KafkaException as error:
@@ -166,13 +168,13 @@ class ConfluentGroupMember(GroupMember):
                     raise KafkaException(answer.error)
         except KafkaException as error:
             # librdkafka keeps a commit while no broker answers, and sends it without a member id if the session ends
-            # meanwhile: the group, which still has our static member, takes that for its former life.
+            # meanwhile. The group, which still has our static member, takes it for a commit of an earlier process.
             if is_fenced(error.args[0]) and not self._client.memberid():
                 raise SessionLostError(f"{self._no_session()}, which has fenced a commit: join again") from error
             raise self._as_error(error) from error
 
     def _answers(self, asked: list[Tpo]) -> list[Tpo]:
-        if self._revoking:  # in any other thread than that of the callback it would wait for the callback's end
+        if self._revoking:  # in another thread than that of the callback it would wait for the end of the callback
             return self._client.commit(offsets=asked, asynchronous=False) or []
         try:
             return begin_commit(self._client, asked).result(_COMMIT_PATIENCE_S)
@@ -189,8 +191,9 @@ class ConfluentGroupMember(GroupMember):
         detail = error.args[0]
         if isinstance(detail, KafkaError) and is_fenced(detail):
             if self._absent_since_s is not None:
-                # After an outage the broker answers what the client asked meanwhile, too, and fences by the older of
-                # two requests to join the newer. Who else joins by this name just now is fenced by the next client.
+                # After an outage the broker also answers requests that the client sent meanwhile: of two requests to
+                # join it lets the older fence the newer. The next client fences any other process that joins by this id
+                # now.
                 return SessionLostError(f"{self._no_session()}: it was fenced while it joined, join again")
             return self._taken_error()
         if isinstance(detail, KafkaError) and detail.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
@@ -199,7 +202,7 @@ class ConfluentGroupMember(GroupMember):
             )
         if isinstance(detail, KafkaError) and detail.code() in REFUSED_FOR_GOOD:
             return KafkaRefusedError(
-                f"Kafka refuses what a member of group {self._group!r} must do: {detail.str()} ({detail.name()})"
+                f"Kafka refuses a request that a member of group {self._group!r} needs: {error_text(detail)}"
             )
         return as_streams_error(error, f"act as a member of group {self._group!r}", self._address)
 
@@ -212,7 +215,7 @@ class ConfluentGroupMember(GroupMember):
     @override
     def group_metadata(self) -> bytes:
         metadata: bytes = self._client.consumer_group_metadata()
-        # A group takes the offsets of a client that shows no generation, whatever members it has.
+        # A group accepts offsets from a client that sends no generation, whatever members it has.
         (generation,) = _GENERATION.unpack_from(metadata, len(_METADATA_BEGINS))
         if not metadata.startswith(_METADATA_BEGINS) or generation < 0 or not self._client.memberid():
             raise StreamsError(self._no_session())

@@ -1,4 +1,4 @@
-"""Answers a tool's questions about consumer groups, and removes the static members whose processes have ended."""
+"""Lists consumer groups for tools, and removes static members whose processes have ended."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from penstock.kafka.settings import (
 from penstock.kafka.topics import Topics
 
 FREE_S = 30.0
-"""Seconds to join and leave. The group may have to wait for its other members first; to leave takes milliseconds."""
+"""Seconds to join and leave. The join may have to wait for other members; leaving takes milliseconds."""
 _POLL_S = 0.05
 _LOOK_AGAIN_S = 0.5
 _BACK_S = 5.0
-"""Seconds to wait for a removed member that lives: by its next heartbeat, 3 s later at most, it joins again."""
+"""Seconds to wait for the return of a removed member: if it lives, it joins again by its next heartbeat, within 3 s."""
 
 
 class GroupTools(Topics):
@@ -41,17 +41,17 @@ class GroupTools(Topics):
         return known
 
     def free_static_members(self, group: str) -> None:
-        """Join as each static member of ``group``, and leave: librdkafka has no call that removes the membership
-        of another. Returns some seconds later, when no member has come back.
+        """Join as each static member of ``group``, and leave: librdkafka has no call that removes another member.
+        Returns after some seconds in which no member has joined again.
 
-        Raises ApplicationStateError when one has, which is alive then, and when there are members that are not static:
-        of those only they themselves can free the group.
+        Raises ApplicationStateError if one has joined again, since its process lives, and if there are dynamic members,
+        which only their own processes can remove.
         """
         members = self.members(group)
         if others := [str(each) for each in members if each.instance_id is None]:
             raise ApplicationStateError(
-                f"group {group!r} has members that only they themselves can end, for they have no group.instance.id: "
-                f"{', '.join(others)}. Stop them; one that has died leaves after its session.timeout.ms"
+                f"group {group!r} has dynamic members (without group.instance.id), which only their own processes can "
+                f"remove: {', '.join(others)}. Stop them; one that died leaves after its session.timeout.ms"
             )
         for each in members:
             assert each.instance_id is not None
@@ -60,14 +60,14 @@ class GroupTools(Topics):
         while members and time.monotonic() < deadline:
             if back := self.members(group):
                 raise ApplicationStateError(
-                    f"a member that was removed from group {group!r} has joined it again, so it lives: {back[0]}. "
+                    f"a member that was removed from group {group!r} has joined again, so it lives: {back[0]}. "
                     "Stop that application first"
                 )
             time.sleep(_LOOK_AGAIN_S)
 
     def free_static_member(self, group: str, instance_id: str, timeout_s: float = FREE_S) -> None:
-        """Like :meth:`free_static_members` for one static member whose process has ended, without the wait for its
-        return; does nothing if it is not in the group. Raises StreamsError when it takes longer than ``timeout_s``."""
+        """Like :meth:`free_static_members`, for one static member whose process has ended, and without the wait for its
+        return. Does nothing if it is not in the group. Raises StreamsError when it takes longer than ``timeout_s``."""
         if any(each.instance_id == instance_id for each in self.members(group)):
             self._free(group, instance_id, time.monotonic() + timeout_s)
 
@@ -80,7 +80,7 @@ class GroupTools(Topics):
             consumer.assign([])
             joined.append(partitions)
 
-        # A member subscribes to some topic; which one does not matter, since it leaves at once.
+        # A member must subscribe to a topic; any will do, since it leaves at once.
         topic = min(self.topics(), default="any")
         try:
             client.subscribe([topic], on_assign=assigned)
@@ -99,4 +99,4 @@ class GroupTools(Topics):
         if error is not None and error.code() not in RETRIABLE | UNREACHABLE | MISSING_TOPIC:
             raise as_streams_error(KafkaException(error), what, self._address)
         if time.monotonic() > deadline:
-            raise StreamsError(f"cannot {what} in time: look at the group's other members")
+            raise StreamsError(f"cannot {what} in time: check the group's other members")

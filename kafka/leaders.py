@@ -1,4 +1,4 @@
-"""The leaders that librdkafka remembers, and when it must look them up again."""
+"""Has librdkafka look up again the leaders of partitions that it remembers."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from penstock.kafka.settings import MISSING_TOPIC, REQUEST_TIMEOUT_S, RETRIABLE,
 T = TypeVar("T")
 _CONTROLLER_S = 2.0
 LEADERS_OUTDATED = RETRIABLE | MISSING_TOPIC
-"""Errors of a broker that is asked as the leader, but is not the leader any more, or not yet."""
+"""Errors of a broker that is no longer, or not yet, the leader of the partition."""
 
 
 def refresh_leaders(client: AdminClient | Consumer, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-    """Let ``client`` look up the leaders of all partitions. By itself it would continue to ask those that it knows, of
-    an epoch that has passed (librdkafka 2.16). Raises KafkaException.
+    """Let ``client`` look up the leaders of all partitions. By itself librdkafka 2.16 would continue to ask the leaders
+    of a past epoch. Raises KafkaException.
 
-    All topics, since an admin client that asks for one by its name has the broker create it, if that is allowed.
+    It asks for all topics: a request for one topic by name would have the broker create it, if that is allowed.
     """
     client.list_topics(timeout=timeout_s)
 
 
 def checked_offset(offset: int) -> int:
-    """Returns ``offset``, if it is an answer: for a partition whose leader dies while it is asked librdkafka 2.16 gives
-    OFFSET_INVALID, and no error beside it. Raises KafkaException, as for a leader that is no more."""
+    """Returns ``offset``, if it is an answer. If the leader of a partition dies while it is asked, librdkafka 2.16
+    returns OFFSET_INVALID without an error: then this raises KafkaException, as for a leader that is not available."""
     if offset == OFFSET_INVALID:
         raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
     return offset
 
 
 def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
-    """Returns the result of ``ask``. If an error calls the leaders outdated, it is raised; a repetition asks others."""
+    """Returns the result of ``ask``. Raises its error; if the leaders were outdated, a repetition asks the new ones."""
     try:
         return ask()
     except KafkaException as error:
@@ -45,12 +45,12 @@ def of_the_leaders(client: AdminClient | Consumer, ask: Callable[[], T]) -> T:
 
 
 def of_the_controller(client: AdminClient, ask: Callable[[], T]) -> T:
-    """Returns the result of ``ask``. If time is up, the error is raised, and a repetition may ask another: by itself
-    ``client`` would wait for the controller that it knows, which may have died (librdkafka 2.16)."""
+    """Returns the result of ``ask``. Raises its error; after a time-out, a repetition may ask another controller. By
+    itself ``client`` would wait for the controller that it knows, which may have died (librdkafka 2.16)."""
     try:
         return ask()
     except KafkaException as error:
         if code_of(error) == KafkaError._TIMED_OUT:
-            with suppress(KafkaException):  # nobody answers, as ``error`` says
+            with suppress(KafkaException):  # no broker answers: ``error`` is raised
                 refresh_leaders(client, _CONTROLLER_S)
         raise

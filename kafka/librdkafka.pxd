@@ -16,7 +16,7 @@ ctypedef struct rd_kafka_message_t:
     int err
     rd_kafka_topic_t *rkt
     int32_t partition
-    void *payload  # the text of the error, when there is one
+    void *payload  # the text of the error, if there is one
     size_t len
     void *key
     size_t key_len
@@ -136,7 +136,7 @@ cdef extern nogil:
 
 cdef enum:
     PRODUCER = 0
-    QUEUED_AND_IN_FLIGHT = 3  # what a purge throws away
+    QUEUED_AND_IN_FLIGHT = 3  # the records that a purge drops
     NON_BLOCKING = 4  # the purge does not wait for librdkafka's threads
     PRODUCE_REQUEST = 0
     QUEUE_FULL = -184

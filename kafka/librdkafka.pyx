@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""penstock's own binding of the two calls that every record goes through: send, and fetch into columns.
+"""penstock's own binding of the two calls that every record passes through: send, and fetch into columns.
 
-confluent-kafka makes an object, some attribute calls and a Python frame of each record; this makes columns and nothing
-else. It talks to the very librdkafka that confluent-kafka has brought and loaded (``binding.py`` sees to that), and is
-optional: where penstock was installed without a C compiler, ``producer.py`` and ``fetcher.py`` do the same in Python.
+confluent-kafka makes an object, some attribute calls and a Python frame for each record; this makes only columns. It
+calls the same librdkafka that confluent-kafka has loaded (see ``binding.py``). It is optional: if penstock was
+installed without a C compiler, ``producer.py`` and ``fetcher.py`` do the same in Python.
 """
 
 cimport cython
@@ -27,12 +27,12 @@ from penstock.kafka.refusals import check_headers, not_bytes
 cdef enum:
     SENT_NOW = -1  # as in penstock.common.records
     FULL_QUEUE_WAIT_MS = 10
-    SIGNALS_EACH_US = 100_000  # Ctrl-C is heard so late
+    SIGNALS_EACH_US = 100_000  # longest delay of Ctrl-C
     ERROR_ROOM = 512
     MOST_PARTITIONS = 1_000_000  # of a topic; no cluster has so many
     MOST_BUCKETS = 32
     MOST_LINGER_MS = 60_000  # of librdkafka itself: see Lingering
-    MOST_PAUSE_US = 20_000  # so long may a producer that is closed have to wait for its thread
+    MOST_PAUSE_US = 20_000  # longest wait of a close for the thread
     RECORD_OVERHEAD = 8 + 8 + 4  # as in penstock.kafka.counting
 
 
@@ -45,7 +45,7 @@ cdef extern from *:
     #endif
     static inline int64_t wall_ms(void) {
         struct timespec now;
-        /* A fifth of what the exact one costs, and up to 4 ms behind it. */
+        /* Costs a fifth of the exact clock, and is up to 4 ms late. */
         clock_gettime(CLOCK_REALTIME_COARSE, &now);
         return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
     }
@@ -74,7 +74,7 @@ cdef extern from *:
 
 cdef struct Failure:
     int64_t reports
-    int64_t code  # the last to be written: a thread that sees it sees the rest, too
+    int64_t code  # written last: a thread that sees it sees the rest, too
     char *topic
     int32_t partition
     char *key
@@ -84,7 +84,7 @@ cdef struct Failure:
 cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) noexcept nogil:
     """Called by the thread that polls: the sender's, or that of :class:`Lingering`."""
     cdef Failure *failure = <Failure *> opaque
-    # The first failure is the cause; what follows are its consequences.
+    # The first failure is the cause; later ones are its consequences.
     if message.err == 0 or increase_count(&failure.reports) != 0:
         return
     failure.topic = strdup(rd_kafka_topic_name(message.rkt))
@@ -99,7 +99,7 @@ cdef void _on_failed_delivery(rd_kafka_t *client, const rd_kafka_message_t *mess
 
 cdef struct Lane:  # what was sent to one partition between two marks
     int64_t *delivered  # by all lanes of the same mark
-    int64_t end  # behind the last record that was delivered; 0 while there is none
+    int64_t end  # the offset after the last delivered record; 0 while there is none
     Lane *older  # the next one in the mark's list
 
 
@@ -107,8 +107,9 @@ cdef int _on_acknowledgement(rd_kafka_t *client, rd_kafka_message_t *message, vo
     """Called by librdkafka's own threads, for each record. Refused ones are `_on_failed_delivery`'s."""
     cdef Lane *lane = <Lane *> message._private
     if message.err == 0 and lane != NULL:
-        # A broker that has a batch already does not report where, and librdkafka numbers its records from -1: an end
-        # never sinks. Two threads may be here while the leader moves, and the lower end may win: it only is too low.
+        # A broker that has a batch already does not report its offsets, and librdkafka numbers its records from -1: so
+        # an end never decreases. While the leader moves, two threads may be here, and the lower end may win: then the
+        # end is only too low.
         if message.offset >= lane.end:
             lane.end = message.offset + 1
         increase_count(lane.delivered)  # after the end: a thread that sees the count sees the end, too
@@ -124,10 +125,10 @@ cdef int _on_new(rd_kafka_t *client, const rd_kafka_conf_t *conf, void *opaque, 
     return code
 
 
-# When waiting records go out: instead of librdkafka's own ``linger.ms``. While the last request of a partition is not
-# answered an idempotent producer sends no more of it, but polls without a pause for as long as a record is older than
-# ``linger.ms`` (docs/decisions/0009): a whole core, which a broker on the same machine then lacks to answer. So its own
-# is out of reach, and what waits is flushed here, when no request is without an answer.
+# Replaces librdkafka's own ``linger.ms``. While the last request of a partition has no answer, an idempotent producer
+# sends no more of it, but polls without a pause as long as a record is older than ``linger.ms`` (docs/decisions/0009).
+# That takes a whole core, which a broker on the same machine then lacks. So librdkafka's own time is set out of reach,
+# and waiting records are flushed here, when all requests have their answers.
 
 cdef struct Lingering:
     rd_kafka_t *client
@@ -135,7 +136,7 @@ cdef struct Lingering:
     int64_t linger_us
     int64_t requests  # with records, that were sent
     int64_t answered  # of these
-    int64_t lost  # of these, with their connection: nobody will answer
+    int64_t lost  # of these, with their connection: no answer will arrive
     int64_t ending
 
 
@@ -162,8 +163,8 @@ cdef bint _is_answered(Lingering *lingering) noexcept nogil:
 
 
 cdef void _send_waiting(Lingering *lingering) noexcept nogil:
-    """Have librdkafka send what waits. It does while it is flushed, and its thread may take a while to wake up, or must
-    register a partition with the transaction first."""
+    """Have librdkafka send the waiting records. It does so during a flush; its thread may take a while to wake up, or
+    must register a partition with the transaction first."""
     cdef int64_t begin_us = monotonic_us(), requests = read_count(&lingering.requests)
     cdef bint is_answered = _is_answered(lingering)
     rd_kafka_flush(lingering.client, 1)
@@ -194,7 +195,7 @@ cdef void *_linger(void *given) noexcept nogil:
 
 @cython.no_gc_clear  # librdkafka counts in its lanes as long as there is a client
 cdef class Mark:
-    """See ``contracts.Mark``. The last one of a sender is still open: what is sent belongs to it."""
+    """See ``contracts.Mark``. The last mark of a sender is open: records that are sent belong to it."""
 
     cdef int64_t _sent
     cdef int64_t _delivered
@@ -239,8 +240,8 @@ cdef class Mark:
 
 @cython.no_gc_clear
 cdef class Topic:
-    """librdkafka's handle of a topic, and the lanes of its partitions since the last mark; first the one of records
-    that librdkafka finds a partition for."""
+    """librdkafka's handle of a topic, and the lanes of its partitions since the last mark. The first lane is that of
+    records for which librdkafka chooses the partition."""
 
     cdef rd_kafka_topic_t *handle
     cdef Lane **lanes
@@ -277,8 +278,8 @@ cdef class Topic:
 cdef class Sender:
     """An idempotent producer.
 
-    ``refused(code, text, topic, partition, key)`` makes the exception for what the broker, or librdkafka, refuses. No
-    topic: the whole producer has come to its end.
+    ``refused(code, text, topic, partition, key)`` makes the exception for a refusal by the broker, or by librdkafka. If
+    the topic is None, the producer itself has failed.
     """
 
     cdef rd_kafka_t *_client
@@ -287,7 +288,7 @@ cdef class Sender:
     cdef object _refused
     cdef Failure _failure
     cdef Lingering _lingering
-    cdef Mark _open  # what is sent now
+    cdef Mark _open  # the mark of records that are sent now
     cdef bint _withheld
 
     def __init__(self, settings, refused):
@@ -305,8 +306,8 @@ cdef class Sender:
         rd_kafka_conf_set(configuration, b"delivery.report.only.error", b"true", error, ERROR_ROOM)
         rd_kafka_conf_set_dr_msg_cb(configuration, _on_failed_delivery)
         rd_kafka_conf_set_opaque(configuration, &self._failure)
-        # Successes are counted where librdkafka learns of them. As reports they would come to the sender's thread, which
-        # would have to free each record's memory, too.
+        # Successes are counted in librdkafka's threads. As reports they would come to the sender's thread, which would
+        # have to free each record's memory, too.
         rd_kafka_conf_interceptor_add_on_new(configuration, b"penstock", _on_new, &self._lingering)
         self._client = rd_kafka_new(PRODUCER, configuration, error, ERROR_ROOM)
         if self._client == NULL:
@@ -361,18 +362,18 @@ cdef class Sender:
             self._wait_if_full(error, topic, partition, key)
 
     cdef int _wait_if_full(self, rd_kafka_error_t *error, topic, int32_t partition, key) except -1:
-        """Wait until there may be room, or raise what ``error`` says."""
+        """Wait until there may be room, or raise the exception for ``error``."""
         cdef int code = rd_kafka_error_code(error)
         text = rd_kafka_error_string(error).decode(errors="replace")
         rd_kafka_error_destroy(error)
         if code == QUEUE_FULL:
             return self._poll(FULL_QUEUE_WAIT_MS)
-        self._raise_failure()  # if the producer has come to its end, this is the reason
+        self._raise_failure()  # raises the cause, if the producer cannot continue
         raise self._refused(code, text, topic, partition, key)
 
     cdef int _refuse(self, topic, int32_t partition, key) except -1:
-        """Treat the record as one that was purged right after it was sent: ``poll`` reports it, even if the caller
-        swallows the exception."""
+        """Treat the record as one that was purged after it was sent: ``poll`` reports it, even if the caller swallows
+        the exception."""
         cdef Failure *failure = &self._failure
         cdef bytes name = topic.encode()
         if increase_count(&failure.reports) == 0:
@@ -446,7 +447,7 @@ cdef class Sender:
         return closed
 
     cdef void _begin_mark(self, Mark before):
-        # Each keeps the one before until that is delivered: librdkafka counts in them.
+        # Each mark keeps the one before until that is delivered: librdkafka counts in them.
         self._open = Mark()
         self._open._partitions = []
         self._open._before = before
@@ -472,7 +473,7 @@ cdef class Sender:
         """See ``RecordProducer.close``."""
         self._end(1000)
 
-    # Transactions: as confluent_kafka.Producer has them, and with its errors.
+    # Transactions: the calls and errors of confluent_kafka.Producer.
 
     def init_transactions(self, double timeout_s):
         """``rd_kafka_init_transactions``."""
@@ -484,7 +485,7 @@ cdef class Sender:
         _raise_error(error)
 
     def begin_transaction(self):
-        """``rd_kafka_begin_transaction``. What the one before has left undelivered, having been aborted, is forgotten."""
+        """``rd_kafka_begin_transaction``. Undelivered records of an aborted transaction are forgotten."""
         cdef rd_kafka_error_t *error
         cdef Topic topic
         self._check_open()
@@ -498,7 +499,7 @@ cdef class Sender:
             self._forget_failure()
 
     def send_offsets_to_transaction(self, offsets, bytes group_metadata, double timeout_s):
-        """``rd_kafka_send_offsets_to_transaction`` for (topic, partition, offset, metadata), each of them."""
+        """``rd_kafka_send_offsets_to_transaction``; ``offsets``: tuples (topic, partition, offset, metadata)."""
         cdef int timeout_ms = <int> (timeout_s * 1000)
         cdef rd_kafka_consumer_group_metadata_t *metadata = NULL
         cdef rd_kafka_topic_partition_list_t *partitions
@@ -548,7 +549,7 @@ cdef class Sender:
         cdef Topic topic = self._topics.get(name)
         if topic is None:
             if not isinstance(name, str):
-                raise TypeError(f"the name of a topic is a string, not {name!r}")
+                raise TypeError(f"the name of a topic must be a string, not {name!r}")
             topic = Topic()
             topic.handle = rd_kafka_topic_new(self._client, name.encode(), NULL)
             if topic.handle == NULL:
@@ -572,7 +573,7 @@ cdef class Sender:
     cdef int _raise_failure(self) except -1:
         cdef Failure *failure = &self._failure
         cdef char text[ERROR_ROOM]
-        # What ends an idempotent producer is the cause of all that fails after it.
+        # A fatal error of an idempotent producer is the cause of all later failures.
         cdef int fatal = rd_kafka_fatal_error(self._client, text, ERROR_ROOM)
         if fatal != 0:
             raise self._refused(fatal, text.decode(errors="replace"), None, -1, None)
@@ -590,7 +591,7 @@ cdef class Sender:
         self._client = NULL
         for topic in self._topics.values():
             rd_kafka_topic_destroy(topic.handle)
-        self._topics.clear()  # a send to a closed producer looks for its topic, and finds it closed
+        self._topics.clear()  # a later send looks up its topic, and finds the producer closed
         with nogil:
             write_count(&self._lingering.ending, 1)
             pthread_join(self._lingering.thread, NULL)
@@ -607,7 +608,7 @@ cdef double _number(const rd_kafka_conf_t *configuration, const char *name) noex
 
 
 cdef int _raise_error(rd_kafka_error_t *error) except -1:
-    """Raise what confluent-kafka raises for ``error``, if there is one."""
+    """Raise the exception of confluent-kafka for ``error``, unless it is NULL."""
     if error == NULL:
         return 0
     message = KafkaError(
@@ -666,7 +667,7 @@ cdef class CountingSender:
     cdef int64_t _records, _bytes, _total_ms, _lowest_ms, _highest_ms
     cdef int64_t _counts[MOST_BUCKETS]
     cdef int64_t _bounds[MOST_BUCKETS]
-    cdef int _buckets  # except the one above all bounds
+    cdef int _buckets  # without the one above all bounds
 
     def __init__(self, Sender sender):
         self._sender = sender
@@ -681,7 +682,7 @@ cdef class CountingSender:
         cdef int64_t at = PyLong_AsLongLong(timestamp)
         self._sender._send(topic, key, value, at, headers, partition)
         self._records += 1
-        # All are what they must be, or they had not been sent.
+        # The types are right, or the send would have failed.
         self._bytes += RECORD_OVERHEAD + len(<str> topic)
         if key is not None:
             self._bytes += PyBytes_GET_SIZE(key)
@@ -716,17 +717,17 @@ cdef class CountingSender:
 # ---- the consumer ----
 
 cdef void _on_client_error(rd_kafka_t *client, int code, const char *reason, void *opaque) noexcept nogil:
-    """A topic that is deleted_topics is missed by the group's member, too, which asks for it: ``MissingTopics``."""
+    """Ignores the error. The group's member also notices a deleted topic, and asks for it: ``MissingTopics``."""
 
 
 @cython.no_gc_clear  # closing needs the consumer
 cdef class Fetcher:
     """See ``fetcher.Fetcher``.
 
-    Among the records there are errors: of connections, and of partitions that are deleted_topics for good. confluent-kafka has a
-    callback for them that may only run inside of its own calls: here it would end the process. So it is taken away from
-    the client, which is made already: librdkafka has no other way. Nobody misses it, as `binding.supports` leaves
-    clients with callbacks of a user to confluent-kafka.
+    librdkafka also reports errors here: of connections, and of partitions that were deleted. confluent-kafka has a
+    callback for them that may run only inside its own calls: here it would end the process. So it is removed from the
+    client after the client was made: librdkafka has no other way. No user's callback is lost, since `binding.supports`
+    leaves clients with such callbacks to confluent-kafka.
     """
 
     cdef rd_kafka_queue_t *_queue
@@ -738,7 +739,7 @@ cdef class Fetcher:
         cdef rd_kafka_t *client
         if not isinstance(consumer, Consumer):
             raise TypeError(f"a confluent_kafka.Consumer is needed, not {type(consumer).__name__}")
-        # What every client object of confluent-kafka begins with; `binding.py` has checked the version.
+        # Every client object of confluent-kafka begins with the handle; `binding.py` has checked that.
         client = (<rd_kafka_t **> (<char *> <PyObject *> consumer + sizeof(PyObject)))[0]
         if client == NULL:
             raise RuntimeError("the consumer is closed")

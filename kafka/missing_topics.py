@@ -1,4 +1,4 @@
-"""Topics that the broker says it does not know: for a moment, or because they are gone."""
+"""Decides about topics that the broker does not know: for a moment, or because they are gone."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _LOST = (
     "what it held is lost with it, so do not create it by hand. Restore it from a backup of Kafka, or run "
     "'penstock reset' to process all input again"
 )
-_PATIENCE_S = 30.0  # so long a broker that has just started may not know a topic
+_PATIENCE_S = 30.0  # a broker that has just started may not know a topic for this long
 
 
-def mend(topic: str) -> str:
-    """Returns what to do about a topic that is gone."""
+def advice(topic: str) -> str:
+    """Returns the advice for a topic that is gone."""
     return _LOST if has_internal_name(topic) else "create it again, or fix the topology"
 
 
 class MissingTopics:
-    """Waits before it believes: librdkafka reports once that a topic is unknown, and continues by itself when the
-    broker knows it again."""
+    """Waits before it reports a topic as missing: librdkafka reports an unknown topic once, and continues by itself
+    when the broker knows it again."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._address = bootstrap_servers
@@ -33,14 +33,14 @@ class MissingTopics:
         self._deadlines: dict[str, float] = {}
 
     def note(self, topic: str, reason: str) -> None:
-        """The broker has said that it does not know ``topic``; of each partition, perhaps, and again and again."""
+        """Note that the broker does not know ``topic``. May be called for each partition, and repeatedly."""
         if topic not in self._deadlines:
             self._log.warning("topic unknown to the broker", topic=topic, error=reason)
             self._deadlines[topic] = time.monotonic() + _PATIENCE_S
 
     def check(self, client: Consumer) -> None:
-        """Ask for those whose time is up; if no broker answers, again later. Raises MissingTopicError for one that is
-        still unknown."""
+        """Ask for the topics whose time is up, or later again if no broker answers. Raises MissingTopicError for one
+        that is still unknown."""
         if not self._deadlines:
             return
         now = time.monotonic()
@@ -52,10 +52,10 @@ class MissingTopics:
                 self._deadlines[topic] = now + _PATIENCE_S
                 continue
             if found.error is not None and found.error.code() in MISSING_TOPIC:
-                raise MissingTopicError(f"topic {topic!r} does not exist any more: {mend(topic)}")
+                raise MissingTopicError(f"topic {topic!r} does not exist any more: {advice(topic)}")
             del self._deadlines[topic]
 
     def keep(self, topics: set[str]) -> None:
-        """Forget all others: nobody reads them any more."""
+        """Forget all other topics, which are not read any more."""
         for topic in self._deadlines.keys() - topics:
             del self._deadlines[topic]

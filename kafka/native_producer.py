@@ -47,7 +47,7 @@ class NativeTransactionalProducer(NativeProducer, TransactionalProducer):
         self.answers_within_s = answers_within_s(settings)
 
     def _transactions(self) -> Transactions:
-        # The sender's calls have the names that confluent-kafka's have: ours would be found in ``self``.
+        # The sender's calls have the same names as confluent-kafka's; through ``self`` ours would be found.
         client: Any = super()
         return Transactions(client, self._address, self._settings)
 

@@ -1,4 +1,4 @@
-"""The producer on librdkafka: idempotent, in order, and noticing what the broker refuses."""
+"""The producer on librdkafka: idempotent, in order, and it reports every record that the broker refuses."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from penstock.kafka.topic_lookup import TopicLookup
 
 _FULL_QUEUE_WAIT_S = 0.1
 _SLICE_S = 0.1
-"""confluent-kafka 2.16.1 flushes by 0.2 s. After an error that ends the client it continues with the next slice, whose
-reports of records then fail of that error: ``SystemError``, or nothing at all."""
+"""Seconds of one call of ``flush``. confluent-kafka 2.16.1 flushes in slices of 0.2 s. After an error that ends the
+client it continues with the next slice, whose reports of records then fail because of that error: ``SystemError``, or
+no error at all."""
 
 
 def open_producer(bootstrap_servers: str, overrides: Mapping[str, Any]) -> RecordProducer:
-    """Returns a producer: the compiled one, which is faster, if it is there and supports these settings."""
+    """Returns a producer: the compiled one, which is faster, if it was built and supports these settings."""
     settings = producer_settings(bootstrap_servers, overrides)
     if not supports(overrides) or binding() is None:
         return ConfluentProducer(bootstrap_servers, settings)
@@ -51,14 +52,14 @@ class _Mark(Mark):
         self._ends: dict[tuple[str | None, int | None], int] = {}
 
     def counted(self, error: KafkaError | None, message: Message) -> None:
-        """A record whose partition librdkafka chose has come to its end."""
+        """Called when a record whose partition librdkafka chose was delivered or refused."""
         if error is None:
             self._delivered += 1
         else:
             self._failed(error, message)
 
     def logged(self, error: KafkaError | None, message: Message) -> None:
-        """A record of a given partition has come to its end."""
+        """Called when a record of a given partition was delivered or refused."""
         if error is not None:
             self._failed(error, message)
             return
@@ -80,7 +81,7 @@ class _Mark(Mark):
 
 
 def _ignore_delivery(error: KafkaError, message: Message) -> None:
-    """Ignores what becomes of a record of a producer that is closed."""
+    """Ignores the delivery reports of a closed producer."""
 
 
 class ConfluentProducer(RecordProducer):
@@ -123,7 +124,7 @@ class ConfluentProducer(RecordProducer):
         except BufferError:
             self._send_when_there_is_room(topic, key, value, timestamp, headers, partition)
         except KafkaException as error:
-            self.poll()  # if the producer has come to its end, this is the reason
+            self.poll()  # raises the cause, if the producer cannot continue
             raise self._error(error.args[0], topic, partition, key) from error
         self._open.sent += 1
 
@@ -145,7 +146,7 @@ class ConfluentProducer(RecordProducer):
             except BufferError:
                 continue
             except KafkaException as error:
-                self.poll()  # if the producer has come to its end, this is the reason
+                self.poll()  # raises the cause, if the producer cannot continue
                 raise self._error(error.args[0], topic, partition, key) from error
             return
 
@@ -170,7 +171,7 @@ class ConfluentProducer(RecordProducer):
     def _serve(self, served_by: Callable[[float], int], timeout_s: float) -> int | None:
         try:
             return served_by(timeout_s)
-        except KafkaException as error:  # reported once: what ends the client
+        except KafkaException as error:  # an error that ends the client is reported once
             self._fatal = error.args[0]
             return None
 
@@ -182,8 +183,8 @@ class ConfluentProducer(RecordProducer):
 
     @override
     def give_up(self, timeout_s: float) -> bool:
-        # confluent-kafka 2.16.1 reads the flag the wrong way round: False waits for librdkafka's threads, so that
-        # what is sent next is not given up too (test_records_sent_right_after_giving_up_are_not_given_up).
+        # confluent-kafka 2.16.1 inverts the flag: False waits for librdkafka's threads, so that records which are sent
+        # next are not dropped too (test_records_sent_right_after_giving_up_are_not_given_up).
         self._client.purge(blocking=False)
         given_up = self._serve(self._client.flush, timeout_s) == 0
         if given_up:
@@ -207,14 +208,14 @@ class ConfluentProducer(RecordProducer):
 
     @override
     def mark(self) -> Mark:
-        # Counts by a call of Python per record, which the compiled form does not need.
+        # Counts with a Python call per record, which the compiled producer does not need.
         closed = self._open
         self._open = _Mark(closed, self._on_refused)
         return closed
 
     def _forget_failure(self) -> None:
         self._failure = None
-        self._open = _Mark(None, self._on_refused)  # those before it are never delivered
+        self._open = _Mark(None, self._on_refused)  # marks made before are never delivered
 
     def _on_refused(self, error: KafkaError, message: Message) -> None:
         # The first failure is the cause; what follows are its consequences.
@@ -245,7 +246,7 @@ class ConfluentProducer(RecordProducer):
     @override
     def close(self) -> None:
         self._client.purge()
-        with suppress(StreamsError):  # of what is given up, or of a producer that has come to its end before
+        with suppress(StreamsError):  # of dropped records, or of a producer that has failed before
             self.flush(1.0)
-        # A mark that calls us back is a cycle, and the client's threads would live until it is collected.
+        # A mark that calls this object is a reference cycle: the client's threads would live until it is collected.
         self._open = _Mark(None, _ignore_delivery)

@@ -11,17 +11,18 @@ from penstock.common.records import check_headers as check_headers
 from penstock.common.records import not_bytes as not_bytes
 from penstock.common.topics import has_internal_name
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
-from penstock.kafka.missing_topics import mend
-from penstock.kafka.settings import MISSING_TOPIC, RETRIABLE, UNREACHABLE
+from penstock.kafka.missing_topics import advice
+from penstock.kafka.settings import MISSING_TOPIC, RETRIABLE, UNREACHABLE, error_text
 
 Refused = Callable[[int, "str | None", "str | None", "int | None", "bytes | None"], StreamsError]
-"""Makes the error for what the broker, or librdkafka, refuses: code, text, then topic, partition and key of the record.
-No topic: it is the whole producer that has come to its end."""
+"""Makes the error for a refusal by the broker, or by librdkafka: code, text, then topic, partition and key of the
+record. If the topic is None, the producer itself has failed."""
 
 
 def refused(code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None) -> StreamsError:
-    """Returns the error of a producer whose order or exactness would not hold any more, or of one record."""
-    message = _description(code, text)
+    """Returns the error of one record, or of a producer that could not keep the order, or would lose or repeat
+    records."""
+    message = error_text(_error(code, text))
     if code in SPENT:
         return UndeliveredError(f"the producer cannot continue: {message}", producer_is_spent=True)
     if code == KafkaError._MSG_TIMED_OUT:
@@ -31,8 +32,8 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
             f"a record for topic {topic!r} was withdrawn before a broker acknowledged it: {message}"
         )
     if topic is None:
-        return ProductionError(f"the producer has failed, what it had queued is not written: {message}")
-    hint = f": {mend(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
+        return ProductionError(f"the producer has failed, its queued records are not written: {message}")
+    hint = f": {advice(topic)}" if code in MISSING_TOPIC and has_internal_name(topic) else _HINTS.get(code, "")
     what = f"the record cannot be written to topic {topic!r}: {message}{hint}"
     return ProductionError(what, topic=topic, partition=partition, key=key)
 
@@ -40,25 +41,24 @@ def refused(code: int, text: str | None, topic: str | None, partition: int | Non
 def refused_in_transaction(
     code: int, text: str | None, topic: str | None, partition: int | None, key: bytes | None
 ) -> StreamsError:
-    """Returns the error of a transactional producer: it may have to begin again although no record is wrong."""
+    """Returns the error of a transactional producer, which may have to begin again although no record is at fault."""
     if topic is None or code in SPENT:
-        what = f"the transactional producer cannot continue: {_description(code, text)}"
+        what = f"the transactional producer cannot continue: {error_text(_error(code, text))}"
         return TransactionAbortedError(what, producer_is_spent=True)
     if code in _ABORTED or code in _UNKNOWN or code in RETRIABLE:
-        what = f"a record for topic {topic!r} was not written: {_description(code, text)}"
+        what = f"a record for topic {topic!r} was not written: {error_text(_error(code, text))}"
         return TransactionAbortedError(what, producer_is_spent=code in _UNKNOWN)
     return refused(code, text, topic, partition, key)
 
 
-def _description(code: int, text: str | None) -> str:
-    error = KafkaError(code) if text is None else KafkaError(code, text)
-    return f"{error.str()} ({error.name()})"
+def _error(code: int, text: str | None) -> KafkaError:
+    return KafkaError(code) if text is None else KafkaError(code, text)
 
 
 def require_partitions(topic: str, partitions: int) -> int:
     """Returns ``partitions``. Raises MissingTopicError if there are none: the topic does not exist."""
     if partitions == 0:
-        how = mend(topic) if has_internal_name(topic) else "create it before it is written"
+        how = advice(topic) if has_internal_name(topic) else "create it before it is written"
         raise MissingTopicError(f"topic {topic!r} does not exist: {how}")
     return partitions
 
@@ -69,16 +69,16 @@ SPENT = frozenset(
      KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, KafkaError.TRANSACTION_COORDINATOR_FENCED,
      KafkaError._GAPLESS_GUARANTEE}
 )  # fmt: skip
-"""Another has the ``transactional.id``, the broker has given the transaction up, or what it knows of the producer does
-not fit (KAFKA-16699: that is no reason to end the application)."""
+"""Errors after which a producer cannot continue. Another has the ``transactional.id``, the broker has aborted the
+transaction, or the broker's state of the producer does not fit (KAFKA-16699: no reason to end the application)."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _TRANSACTION_ABORTABLE: int = getattr(
     KafkaError, "TRANSACTION_ABORTABLE", 120
 )  # confluent-kafka 2.12 has no name for it
 _ABORTED = _PURGED | {KafkaError._STATE, _TRANSACTION_ABORTABLE, KafkaError.CONCURRENT_TRANSACTIONS}
-"""Errors of a record that is not wrong itself: its transaction cannot be committed."""
+"""Errors of a record that is not at fault: its transaction cannot be committed."""
 _UNKNOWN = UNREACHABLE | {KafkaError._MSG_TIMED_OUT}
-"""Errors of a record that may be written nevertheless: the answer may be lost, as that to a commit may."""
+"""Errors of a record that may be written nevertheless, because an answer may be lost, as the answer to a commit may."""
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: ": raise the topic's max.message.bytes and producer.message.max.bytes",
     KafkaError.UNKNOWN_TOPIC_OR_PART: ": create the topic",

@@ -1,7 +1,7 @@
-"""Finds out why no broker lets a client in: librdkafka reports that to a callback alone, and continues to try.
+"""Finds out why brokers refuse a client: librdkafka reports the reason only to a callback, and continues to try.
 
-A question ends only when its time is up, with "broker transport failure" whatever the cause is. The error of each
-connection goes to ``error_cb``: a caller that listens to that while it waits for an answer need not wait for longer.
+A request fails only when its time is up, with "broker transport failure" whatever the cause is. The error of each
+connection goes to ``error_cb``. A caller that watches these errors need not wait until the time is up.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _REFUSED = frozenset(
      KafkaError.UNSUPPORTED_SASL_MECHANISM, KafkaError.ILLEGAL_SASL_STATE}
 )  # fmt: skip
 _TLS_ALERT = re.compile(r"SSL routines:.*alert")
-"""The broker has refused this client's certificate, or that it has none. The code says "transport" only."""
+"""The broker has refused this client's certificate, or the lack of one. The error code is only "transport"."""
 _LOOK_EACH_S = 0.02
 _OTHERS_S = 1.0
-"""Seconds after the refusal of a broker in which another one may answer."""
+"""Seconds after a refusal within which another broker may answer."""
 _CONNECT_S = 0.5
 _ADDRESSES = 3
 
 
 class RefusedConnections:
-    """The last refusal of a connection of an admin client, since the client was last answered.
+    """The last refusal of a connection of an admin client, since a broker last answered the client.
 
-    The client is made with ``settings``: those that are given, and an ``error_cb`` that listens before the user's own.
+    Make the client with ``settings``: the given ones, and an ``error_cb`` that also calls the user's own.
     """
 
     def __init__(self, settings: Mapping[str, Any], address: str) -> None:
@@ -44,7 +44,7 @@ class RefusedConnections:
         self._address, self._given = address, settings
         self._refusal: KafkaError | None = None
         self.answered = False
-        """True if the client has ever been answered."""
+        """True if a broker has ever answered the client."""
 
         def failed(error: KafkaError) -> None:
             if error.code() in _REFUSED or _TLS_ALERT.search(error.str()):
@@ -56,15 +56,15 @@ class RefusedConnections:
 
     @property
     def refused(self) -> bool:
-        """True if a broker has refused this client since it was last answered."""
+        """True if a broker has refused this client since the last answer."""
         return self._refusal is not None
 
     def accepted_again(self) -> None:
-        """A broker has answered."""
+        """Note that a broker has answered."""
         self.answered, self._refusal = True, None
 
     def answer(self, client: AdminClient, asked: Future[T], timeout_s: float) -> T:
-        """Returns the answer to a question. Raises KafkaException, also when time is up; early when a broker refuses
+        """Returns the answer to a request. Raises KafkaException, also when time is up, and early when a broker refuses
         the client and no other answers."""
         begun = time.monotonic()
         refused_s: float | None = None
@@ -83,18 +83,18 @@ class RefusedConnections:
         return found
 
     def explained(self, error: StreamsError, what: str) -> StreamsError:
-        """Returns the error to raise in place of ``error``, by which nobody answers: with the cause, if it is known."""
+        """Returns the error to raise instead of ``error``, which reports that no broker answers: with the cause, if
+        known."""
         if self._refusal is not None:
             message = without_secrets(self._refusal.str(), self._given)
             return KafkaRefusedError(
-                f"cannot {what}: the broker at {self._address} does not let this client in: {message}: "
-                f"{_advice(self._refusal)}"
+                f"cannot {what}: the broker at {self._address} refuses this client: {message}: {_advice(self._refusal)}"
             )
         if isinstance(error, BrokerUnreachableError) and (listening := _listening(self._address)):
             protocol = str(self._given.get("security.protocol", "plaintext")).upper()
             return BrokerUnreachableError(
-                f"{error}. Something listens at {listening}: a broker that starts or hangs, or one that wants another "
-                f"security.protocol than {protocol} (docs/SECURITY.md)"
+                f"{error}. A process listens at {listening}: a broker that starts or hangs, or one that requires "
+                f"another security.protocol than {protocol} (docs/SECURITY.md)"
             )
         return error
 
@@ -115,7 +115,7 @@ def _advice(error: KafkaError) -> str:
 
 
 def _listening(bootstrap_servers: str) -> str | None:
-    """Returns the first address that takes connections; of the first few."""
+    """Returns the first address that accepts connections, among the first three; None if none does."""
     for address in bootstrap_servers.split(",")[:_ADDRESSES]:
         place = address.strip().rpartition("://")[2]
         host, _, port = place.rpartition(":")

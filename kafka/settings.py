@@ -1,5 +1,5 @@
-"""Settings that penstock makes for librdkafka, and why; users override by ``consumer.``, ``producer.`` and
-``admin.``."""
+"""The settings of penstock's librdkafka clients, and their reasons. Users override them with the prefixes
+``consumer.``, ``producer.`` and ``admin.``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from penstock.common.errors import BrokerUnreachableError, ConfigError, StreamsE
 from penstock.kafka.contracts import UnknownTopicError
 
 REQUEST_TIMEOUT_S = 8.0
-"""Time that one question to the broker may take: with the connection attempts around it this stays below 10 s."""
+"""Seconds that one request to the broker may take: with the connection attempts before it, less than 10 s."""
 
 # Bigger queues and fetches and a short back-off took one consumer from 157 k to 958 k records/s (2 cores).
 _CONSUMER: Mapping[str, Any] = {
-    "auto.offset.reset": "error",  # positions are always given; one that is gone must be noticed, not guessed
+    "auto.offset.reset": "error",  # positions are always given; a lost one must be reported, not guessed
     "enable.partition.eof": True,  # the only sign that a position has passed transaction markers at the end
     "isolation.level": "read_uncommitted",  # as Kafka Streams under at_least_once
     "check.crcs": False,
-    # Of each partition; a record takes 300 B here beside its own bytes.
+    # Per partition; a record takes 300 B here in addition to its own bytes.
     "queued.min.messages": 45_000,
     "queued.max.messages.kbytes": 24_576,
     "max.partition.fetch.bytes": 4_194_304,
@@ -29,25 +29,25 @@ _CONSUMER: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
 }
 RESTORING: Mapping[str, Any] = {
-    "fetch.wait.max.ms": 10,  # librdkafka does not report the markers of transactions behind the last record
+    "fetch.wait.max.ms": 10,  # librdkafka does not report the markers of transactions after the last record
 }
-"""Further settings of a consumer that restores, unless users say otherwise."""
+"""Further settings of a consumer that restores; users may override them."""
 _PRODUCER: Mapping[str, Any] = {
     "linger.ms": 20,
     "batch.size": 1_000_000,
-    # What a commit sends at once may wait here, at 250 B beside each record's own bytes; then the sender waits.
+    # Room for the records that a commit sends at once, at 250 B each in addition to their own bytes.
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 65_536,
-    "topic.metadata.propagation.max.ms": 10_000,  # after so long a topic that is not there is an error
-    # As Java's delivery.timeout.ms. After so long another producer takes over: a client that sends nothing may be what
-    # is stuck (``fetch_watch.py`` says how), and says no more than this.
+    "topic.metadata.propagation.max.ms": 10_000,  # an unknown topic is an error after this time
+    # As Java's delivery.timeout.ms. After this time another producer replaces the client, which may be stuck (see
+    # ``fetch_watch.py``): this is the only sign of it.
     "message.timeout.ms": 120_000,
     "partitioner": "murmur2_random",  # as the Java client; librdkafka's own default puts keys elsewhere
 }
 _TRANSACTIONS: Mapping[str, Any] = {
-    "transaction.timeout.ms": 10_000,  # as Kafka Streams: so long may one that nobody ends keep readers waiting
-    # By "rebootstrap" librdkafka 2.16 drops all brokers that it knows when none answers, but keeps its note of the
-    # group's coordinator: the next commit waits for a dropped broker for good.
+    "transaction.timeout.ms": 10_000,  # as Kafka Streams: an abandoned transaction holds readers up this long
+    # With "rebootstrap" librdkafka 2.16 drops all brokers that it knows when none answers, but still remembers one as
+    # the group's coordinator: the next commit would wait for a dropped broker for ever.
     "metadata.recovery.strategy": "none",
 }
 _HEARTBEAT_MS = 3_000  # Kafka's default
@@ -56,9 +56,9 @@ SESSION_TIMEOUT_MS = 45_000
 _MEMBER: Mapping[str, Any] = {
     "partition.assignment.strategy": "range",  # so that the inputs of a join are co-assigned
     "session.timeout.ms": SESSION_TIMEOUT_MS,
-    "topic.metadata.refresh.interval.ms": 30_000,  # so long do new partitions of a source topic go unnoticed
+    "topic.metadata.refresh.interval.ms": 30_000,  # new partitions of a source topic are seen after this time
 }
-# What penstock's promises rest on: a user's entry for one of these is an error, not a wish.
+# Settings on which penstock's guarantees depend: a user's entry for one of them is an error.
 _OWNED = {
     "consumer.": frozenset(
         {"bootstrap.servers", "group.id", "group.instance.id", "enable.auto.commit", "enable.auto.offset.store",
@@ -70,7 +70,7 @@ _OWNED = {
     ),
     "admin.": frozenset({"bootstrap.servers"}),
 }  # fmt: skip
-# Settings of group membership that mean nothing to a consumer that is no member of the group.
+# Settings of group membership, which have no meaning for a consumer that is not a member of the group.
 _MEMBER_ONLY = frozenset({"session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms", "group.protocol"})
 
 
@@ -87,12 +87,12 @@ def _whole_ms(consumer: Mapping[str, Any], key: str, default: int) -> int:
     try:
         return int(given)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"configuration key 'consumer.{key}': {given!r} is no number of ms") from error
+        raise ConfigError(f"configuration key 'consumer.{key}': {given!r} is not a whole number of ms") from error
 
 
 def check_heartbeat(consumer: Mapping[str, Any]) -> None:
     """Raise ConfigError when the user's settings let a session end before its first heartbeat, as Java's consumer does.
-    librdkafka accepts them, and the coordinator would lose its session again and again."""
+    librdkafka accepts such settings, and the coordinator would lose its session repeatedly."""
     heartbeat_ms = _whole_ms(consumer, "heartbeat.interval.ms", _HEARTBEAT_MS)
     if heartbeat_ms >= (session_ms := session_timeout_ms(consumer)):
         raise ConfigError(
@@ -102,7 +102,7 @@ def check_heartbeat(consumer: Mapping[str, Any]) -> None:
 
 
 def check_overrides(prefix: str, overrides: Mapping[str, Any]) -> None:
-    """Raise ConfigError when ``overrides`` (without their ``prefix``) touch what penstock must set itself."""
+    """Raise ConfigError when ``overrides`` (without their ``prefix``) have a key that penstock must set itself."""
     for key in overrides:
         if key == "auto.offset.reset":
             raise ConfigError(
@@ -118,7 +118,7 @@ def check_exactly_once(consumer: Mapping[str, Any], producer: Mapping[str, Any],
     """Raise ConfigError when a user's settings contradict ``exactly_once_v2``."""
     if consumer.get("isolation.level", "read_committed") != "read_committed":
         raise ConfigError(
-            "configuration key 'consumer.isolation.level': exactly_once_v2 reads what is committed; remove it"
+            "configuration key 'consumer.isolation.level': exactly_once_v2 reads only committed records; remove it"
         )
     timeout_ms = int(producer.get("transaction.timeout.ms", _TRANSACTIONS["transaction.timeout.ms"]))
     if timeout_ms < commit_interval_ms:
@@ -161,7 +161,7 @@ def transactional_settings(
     """Returns settings for a producer of transactions."""
     owned = {"transactional.id": transactional_id}
     transactions = {**_TRANSACTIONS, **overrides}
-    # librdkafka makes no producer whose records may wait for longer than their transaction lives.
+    # librdkafka refuses a producer whose records may wait for longer than their transaction.
     records = {"message.timeout.ms": transactions["transaction.timeout.ms"]}
     return {**producer_settings(bootstrap_servers, {**records, **transactions}), **owned}
 
@@ -172,9 +172,9 @@ def admin_settings(bootstrap_servers: str, overrides: Mapping[str, Any]) -> dict
 
 
 _OF_ALL: Mapping[str, Any] = {
-    # librdkafka writes a line per refused connection to standard error; what matters reaches the caller as an error.
+    # librdkafka logs each refused connection to standard error; the caller gets an error for those that matter.
     "log_level": 2,
-    # As Java's. By librdkafka's 10,000 a client may look for a broker 15 s after its return only.
+    # As Java's. With librdkafka's 10,000, a client may reconnect only 15 s after a broker has returned.
     "reconnect.backoff.max.ms": 1_000,
 }
 
@@ -203,7 +203,7 @@ def client_configuration(prefix: str) -> Iterator[None]:
         raise ConfigError(f"a configuration key with the prefix {prefix!r} is wrong: {text}") from error
 
 
-# ---- the classes of librdkafka's errors: the one table that every client goes by ----
+# ---- the classes of librdkafka's errors: one table for all clients ----
 
 UNREACHABLE = frozenset(
     {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
@@ -219,13 +219,13 @@ RETRIABLE = frozenset(
      KafkaError.THROTTLING_QUOTA_EXCEEDED, KafkaError._NOENT, KafkaError._DESTROY_BROKER, KafkaError._WAIT_CACHE,
      KafkaError._OUTDATED, KafkaError._RETRY, KafkaError._PARTIAL}
 )  # fmt: skip
-"""A leader, a coordinator or a replica changes: the same request succeeds a little later. (Those with an underscore are
-librdkafka's words for a partition whose leader it does not know, a broker that it has let go since the cluster named it
-no more, and a look-up of leaders that is not at its end.)"""
+"""Errors while a leader, a coordinator or a replica changes: the same request succeeds a little later. (Those with an
+underscore are librdkafka's own: it does not know the leader of a partition, it has dropped a broker that left the
+cluster, or a look-up of leaders is not finished.)"""
 MISSING_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-"""The topic does not exist, or a broker that has just started has not heard of it yet."""
+"""Errors for a topic that does not exist, or that a broker which has just started does not know yet."""
 POSITION_LOST = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
-"""The log does not have the offset that was to be read."""
+"""Errors for an offset that is not in the log."""
 REFUSED_FOR_GOOD = frozenset(
     {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED,
      KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION,
@@ -233,28 +233,33 @@ REFUSED_FOR_GOOD = frozenset(
      KafkaError.INVALID_COMMIT_OFFSET_SIZE, KafkaError.INVALID_GROUP_ID, KafkaError.INVALID_SESSION_TIMEOUT,
      KafkaError.UNSUPPORTED_VERSION, KafkaError._UNSUPPORTED_FEATURE}
 )  # fmt: skip
-"""Errors of a member of the group that no waiting fixes, as in Kafka Streams: someone must allow it, or change what the
-error names."""
+"""Errors of a group member that do not pass by waiting, as in Kafka Streams: a user must grant access, or change what
+the error names."""
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID})
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Returns True if another process is the static member now: librdkafka reports that by ``_FATAL`` and its text."""
+    """Returns True if another process is the static member now. librdkafka may report that only in the text."""
     return error.code() in _FENCED or "fenced" in error.str().lower()
 
 
 def code_of(error: KafkaException) -> int | None:
-    """The code of what librdkafka or a broker says; None when it says none."""
+    """Returns the code of librdkafka or of a broker; None if there is none."""
     detail = error.args[0]
     return detail.code() if isinstance(detail, KafkaError) else None
 
 
+def error_text(error: KafkaError) -> str:
+    """Returns the text of an error with its name in Kafka."""
+    return f"{error.str()} ({error.name()})"
+
+
 def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -> StreamsError:
-    """The error of ours that says the same. BrokerUnreachableError means: the same call may succeed a little later."""
+    """Returns penstock's error for it. A BrokerUnreachableError means that the same call may succeed a little later."""
     detail = error.args[0]
     if not isinstance(detail, KafkaError):
         return StreamsError(f"cannot {what}: {detail}")
-    code, message = detail.code(), f"{detail.str()} ({detail.name()})"
+    code, message = detail.code(), error_text(detail)
     if code in UNREACHABLE:
         return BrokerUnreachableError(
             f"cannot {what}: no broker answers at {bootstrap_servers} ({detail.str()}): "
@@ -264,6 +269,7 @@ def as_streams_error(error: KafkaException, what: str, bootstrap_servers: str) -
         return BrokerUnreachableError(f"cannot {what}: the cluster at {bootstrap_servers} is not ready: {message}")
     if code in MISSING_TOPIC:
         return UnknownTopicError(
-            f"cannot {what}: {message}. A broker that has just started says so too; if it lasts, create the topic again"
+            f"cannot {what}: {message}. A broker that has just started reports this too; if it lasts, create the topic "
+            "again"
         )
     return StreamsError(f"cannot {what}: {message}")

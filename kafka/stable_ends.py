@@ -1,4 +1,4 @@
-"""The last stable offsets of partitions, for a reader of committed records: librdkafka keeps them to itself."""
+"""Asks for the last stable offsets of partitions, which librdkafka's consumer does not expose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFRESH_S = 1.0
 
 
 class _Question:
-    """A question that is under way: ``watermark`` was known when it was asked."""
+    """A request without an answer yet. ``watermark``: the high watermark that was known when it was sent."""
 
     def __init__(self, watermark: int, answer: Future[Any]) -> None:
         self.watermark = watermark
@@ -35,9 +35,9 @@ class _Question:
 
 
 class StableEnds:
-    """Asks brokers for last stable offsets, in the background. An answer counts as long as the high watermark stays the
-    same: then nothing was written since, no end of a transaction either. It also counts for 100 ms after it has come,
-    as the ends of a fetch do: while others write all the time, no answer would ever count otherwise."""
+    """Asks brokers for last stable offsets, in the background. An answer is valid as long as the high watermark does
+    not change: then nothing was written since, not even the end of a transaction. It is also valid for 100 ms after its
+    arrival, as the ends of a fetch are. Otherwise no answer would ever be valid while others write continuously."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any]) -> None:
         self._settings = admin_settings(bootstrap_servers, overrides)
@@ -50,7 +50,7 @@ class StableEnds:
             return AdminClient(self._settings)
 
     def end(self, partition: TopicPartition, watermark: int) -> int | None:
-        """Returns the last stable offset as of a moment ago; None while that is not known. Does not wait for it: only a
+        """Returns the last stable offset as of a moment ago; None while it is not known. Does not wait for it; only a
         look-up of leaders, after an answer that they have changed, takes up to 1 s.
 
         ``watermark``: the high watermark as the consumer knows it; -1 if it may have changed since."""
@@ -64,7 +64,7 @@ class StableEnds:
         return offset if question is not None and (unchanged or age_s <= _AGE_S) else None
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget the offsets of ``partitions``: they are no longer read, or will be read from another offset."""
+        """Forget the offsets of ``partitions``, which are no longer read, or are read from another offset."""
         for partition in partitions:
             self._asked.pop(partition, None)
             self._known.pop(partition, None)
@@ -86,11 +86,10 @@ class StableEnds:
         except KafkaException as error:
             self._known.pop(partition, None)  # not known, so it is asked again
             if code_of(error) in LEADERS_OUTDATED:
-                with suppress(KafkaException):  # asked again after the next answer that says so
+                with suppress(KafkaException):  # repeated after the next such answer
                     refresh_leaders(self._client, _REFRESH_S)
             elif code_of(error) in UNREACHABLE:
-                # The broker is away, or the client is what is stuck (``fetch_watch.py`` says how), with whatever else
-                # it was asked.
+                # The broker is away, or the client is stuck (see ``fetch_watch.py``), and so are its other requests.
                 self._asked.clear()
                 self._client = self._new_client()
 

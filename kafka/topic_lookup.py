@@ -1,4 +1,4 @@
-"""The numbers of partitions of the topics that a producer writes."""
+"""Looks up the numbers of partitions of the topics that a producer writes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from penstock.kafka.refusals import require_partitions
 from penstock.kafka.settings import broker_errors
 
 CREATED_WITHIN_S = 2.0
-"""A broker with ``auto.create.topics.enable`` creates a topic when a client asks for it, and knows it a moment later:
-within this time."""
+"""Seconds within which a broker with ``auto.create.topics.enable`` knows a topic that it creates because a client asked
+for it."""
 _AGAIN_S = 0.1
 
 Ask = Callable[[str], int]
 
 
 class TopicLookup:
-    """The topics that one producer has asked for. It asks once for each topic that there is.
+    """The topics that one producer has asked for. It asks once for each topic that exists.
 
-    ``ask`` gives the number of partitions of a topic, 0 for one that the broker does not know. It comes with each call:
-    kept, it would keep its producer alive, with the threads of that. One thread.
+    ``ask`` returns the number of partitions of a topic, 0 if the broker does not know it. It is given with each call: a
+    reference to it would keep its producer and the producer's threads alive. For one thread.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -33,8 +33,8 @@ class TopicLookup:
         return frozenset(topic for topic in topics if not self._count(topic, ask))
 
     def partitions(self, topic: str, ask: Ask) -> int:
-        """The number of partitions of ``topic``. Waits for one that is unknown, until CREATED_WITHIN_S after the first
-        question about it: so a topic that is missing holds its caller up once, not with each record. Raises
+        """Returns the number of partitions of ``topic``. Waits for an unknown topic until CREATED_WITHIN_S after the
+        first request for it: so a missing topic holds its caller up once, not for each record. Raises
         MissingTopicError."""
         while not (count := self._count(topic, ask)) and time.monotonic() < self._wait_until_s[topic]:
             time.sleep(_AGAIN_S)

@@ -1,4 +1,4 @@
-"""Answers a person's questions about topics: which there are, how one is laid out, at which offset a time begins."""
+"""Answers users' questions about topics: their names, their layout, the offset of a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  
 
 @dataclass(frozen=True)
 class PartitionLayout:
-    """One partition: brokers by their ids (leader −1: none now), the first offset, the next one to be written."""
+    """One partition: brokers by their ids (leader −1: none now), the first offset, and the next one to be written."""
 
     number: int
     leader: int
@@ -45,7 +45,7 @@ class PartitionLayout:
 
 @dataclass(frozen=True)
 class TopicLayout:
-    """A topic; ``configs`` are those that were set for it, so that they differ from the broker's."""
+    """A topic. ``configs``: the settings that were made for this topic, and so may differ from the broker's."""
 
     name: str
     partitions: tuple[PartitionLayout, ...]
@@ -53,7 +53,7 @@ class TopicLayout:
 
 
 class Topics(ConfluentAdmin):
-    """The topics of one Kafka cluster: an admin client that answers a person's questions too."""
+    """The topics of one Kafka cluster: an admin client that also answers users' questions."""
 
     def __init__(self, bootstrap_servers: str, overrides: Mapping[str, Any] | None = None) -> None:
         super().__init__(bootstrap_servers, overrides or {})
@@ -70,8 +70,8 @@ class Topics(ConfluentAdmin):
             similar = difflib.get_close_matches(topic, counts, 3)
             hint = f" (similar: {', '.join(similar)})" if similar else ""
             raise MissingTopicError(
-                f"there is no topic {topic!r} at {self._address}{hint}: 'penstock topic list' shows those there are, "
-                f"'penstock topic create {topic}' makes it"
+                f"there is no topic {topic!r} at {self._address}{hint}: 'penstock topic list' shows all topics, "
+                f"'penstock topic create {topic}' creates it"
             )
         return [TopicPartition(topic, number) for number in range(counts[topic])]
 
@@ -120,12 +120,12 @@ class Topics(ConfluentAdmin):
             [answer] = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values()
             entries = bounded_result(answer)
         own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        # The client gives the source as a number, whatever its types say.
+        # The client gives the source as a number, although its types declare an enumeration.
         set_here = {name: it.value for name, it in entries.items() if getattr(it.source, "value", it.source) == own}
         return {name: str(value) for name, value in sorted(set_here.items())}
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the first offset there is in each partition."""
+        """Returns the first offset that exists in each partition."""
         return self._offsets(dict.fromkeys(partitions, _EARLIEST))
 
     def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:

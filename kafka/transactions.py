@@ -1,4 +1,4 @@
-"""Transactions on librdkafka: what its errors mean for the tasks whose records they hold."""
+"""Transactions on librdkafka, and the meaning of its errors for the tasks that wrote the records."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from penstock.kafka.binding import binding, supports
 from penstock.kafka.contracts import TransactionAbortedError, TransactionalProducer
 from penstock.kafka.producer import ConfluentProducer
 from penstock.kafka.refusals import SPENT, refused_in_transaction
-from penstock.kafka.settings import REFUSED_FOR_GOOD, as_streams_error, transactional_settings
+from penstock.kafka.settings import REFUSED_FOR_GOOD, as_streams_error, error_text, transactional_settings
 
 _INIT_S = 10.0
 _INIT_AGAIN_S = 0.05
-"""The first question for an id whose transaction is open only makes the broker end that: it says so, and must be asked
-again when that is done, some 10 ms later. librdkafka does so after 500 ms, or when the call is repeated."""
+"""Seconds after which the call is repeated. The first request for an id whose transaction is open only makes the broker
+end that transaction, which takes some 10 ms; then it must be sent again. librdkafka sends it after 500 ms, or when the
+call is repeated."""
 _COMMIT_S = 5.0, 60.0
-"""A transaction that is not through within ``transaction.timeout.ms`` of its commit is aborted by the broker, or has an
-unknown end, which only a new producer can find out: no sense in waiting longer. At least, and at most (as Java's
-``max.block.ms``)."""
+"""Shortest and longest time of a commit, in seconds (the latter as Java's ``max.block.ms``). If a commit takes longer
+than ``transaction.timeout.ms``, the broker aborts the transaction, or its outcome is unknown until a new producer asks.
+So it is useless to wait longer."""
 _ABORT_S = 5.0
 _LATE_S = 5.0
-"""Seconds after its own time-out in which librdkafka may answer. While it looks for the group's coordinator it may
-never do so (its issues 5456 and 5511): seen when all connections were cut meanwhile."""
+"""Seconds that librdkafka may take to return after its own time-out. While it looks for the group's coordinator it may
+never return (its issues 5456 and 5511): observed when all connections were cut meanwhile."""
 _REFUSED = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "allow this client to describe and write transactional ids that begin with '<application.id>-'"
@@ -41,7 +42,7 @@ _REFUSED = {
         "lower producer.transaction.timeout.ms, or raise the brokers' transaction.max.timeout.ms"
     ),
 }
-"""Errors that do not pass by waiting, and what to do about each."""
+"""Errors that do not pass by waiting, with the advice for each."""
 
 
 class _Client(Protocol):
@@ -57,8 +58,8 @@ class _Client(Protocol):
 class Transactions:
     """The calls of :class:`~penstock.kafka.contracts.TransactionalProducer` that are about transactions.
 
-    librdkafka knows transactions of Kafka's first version only: after an answer that did not come, what it does next
-    might end up in another transaction. So such a producer is spent.
+    librdkafka supports only the first version of Kafka's transactions. If an answer does not arrive, the next request
+    might take effect in another transaction. So such a producer is spent.
     """
 
     def __init__(self, client: _Client, address: str, settings: Mapping[str, Any]) -> None:
@@ -70,15 +71,15 @@ class Transactions:
 
     def init(self) -> Future[None]:
         """See the contract."""
-        return self._beside(self._init)
+        return self._in_thread(self._init)
 
     def commit(self, offsets: Any, group_metadata: Any) -> Future[None]:
         """See the contract."""
-        return self._beside(lambda: self._commit(offsets, group_metadata))
+        return self._in_thread(lambda: self._commit(offsets, group_metadata))
 
     def abort(self) -> Future[None]:
         """See the contract."""
-        return self._beside(self._abort)
+        return self._in_thread(self._abort)
 
     def begin(self) -> None:
         """See the contract."""
@@ -87,7 +88,7 @@ class Transactions:
         except KafkaException as error:
             self._failed("begin a transaction", error)
 
-    def _beside(self, call: Callable[[], None]) -> Future[None]:
+    def _in_thread(self, call: Callable[[], None]) -> Future[None]:
         done: Future[None] = Future()
         threading.Thread(target=_settle, args=(done, call), name="transaction", daemon=True).start()
         return done
@@ -100,12 +101,12 @@ class Transactions:
             except KafkaException as error:
                 detail: KafkaError = error.args[0]
                 if detail.retriable() and time.monotonic() < until_s:
-                    continue  # the call continues where it was; a question that is under way is not asked twice
-                if detail.retriable() or detail.code() in SPENT:  # another takes the id just now
+                    continue  # the call continues; librdkafka does not send a pending request twice
+                if detail.retriable() or detail.code() in SPENT:  # another producer takes the id now
                     detail = KafkaError(KafkaError._TIMED_OUT, detail.str())
                 what = f"take the transactional id {self._id!r}"
                 if (advice := _REFUSED.get(detail.code())) is not None:
-                    raise KafkaRefusedError(f"cannot {what}: {_description(detail)}: {advice}") from error
+                    raise KafkaRefusedError(f"cannot {what}: {error_text(detail)}: {advice}") from error
                 raise as_streams_error(KafkaException(detail), what, self._address) from error
             else:
                 return
@@ -124,17 +125,17 @@ class Transactions:
             self._client.abort_transaction(_ABORT_S)
         except KafkaException as error:
             detail: KafkaError = error.args[0]
-            what = f"cannot abort a transaction: {_description(detail)}"
+            what = f"cannot abort a transaction: {error_text(detail)}"
             raise TransactionAbortedError(what, producer_is_spent=True) from error
 
     def _failed(self, what: str, error: KafkaException) -> NoReturn:
         detail: KafkaError = error.args[0]
         if detail.code() in REFUSED_FOR_GOOD:
             raise as_streams_error(error, what, self._address) from error
-        # Offsets of a topic that is gone count as any others that are refused: if it was one of a pattern, its tasks
-        # are taken away; else its reader ends the application when it stays away.
+        # Refused offsets of a deleted topic are no special case: if a pattern matched the topic, its tasks are revoked;
+        # else its consumer ends the application if the topic does not return.
         spent = not detail.txn_requires_abort() or detail.code() in SPENT
-        raise TransactionAbortedError(f"cannot {what}: {_description(detail)}", producer_is_spent=spent) from error
+        raise TransactionAbortedError(f"cannot {what}: {error_text(detail)}", producer_is_spent=spent) from error
 
 
 def commit_timeout_s(settings: Mapping[str, Any]) -> float:
@@ -149,9 +150,9 @@ def answers_within_s(settings: Mapping[str, Any]) -> float:
 
 
 def take_id(producer: TransactionalProducer, what: str) -> None:
-    """Takes the ``transactional.id`` of ``producer``: Kafka takes nothing more of its last owner. Then closes the
-    producer. Raises BrokerUnreachableError after ``answers_within_s``: a call of librdkafka may never return. Then the
-    producer stays open until the call returns, since a client that a call is in must not be destroyed."""
+    """Takes the ``transactional.id`` of ``producer``, and closes the producer. Kafka then refuses all writes of the
+    last owner. Raises BrokerUnreachableError after ``answers_within_s``, because a call of librdkafka may never return.
+    Then the producer remains open until the call returns: a client must not be destroyed during a call."""
     asked = producer.init_transactions()
     try:
         asked.result(producer.answers_within_s)
@@ -169,21 +170,17 @@ def take_id(producer: TransactionalProducer, what: str) -> None:
 def _settle(done: Future[None], call: Callable[[], None]) -> None:
     try:
         call()
-    except BaseException as error:  # it must reach the caller that waits
+    except BaseException as error:  # the caller that waits must get it
         done.set_exception(error)
-        del done, call  # else the error would hold on to itself, and to a client with its threads, by this frame
+        del done, call  # else the error's traceback, with this frame, would keep a client and its threads alive
     else:
         done.set_result(None)
-
-
-def _description(error: KafkaError) -> str:
-    return f"{error.str()} ({error.name()})"
 
 
 def open_transactional_producer(
     bootstrap_servers: str, transactional_id: str, overrides: Mapping[str, Any]
 ) -> TransactionalProducer:
-    """Returns a producer: the compiled one, which is faster, if it is there and supports these settings."""
+    """Returns a producer: the compiled one, which is faster, if it was built and supports these settings."""
     settings = transactional_settings(bootstrap_servers, transactional_id, overrides)
     if not supports(overrides) or binding() is None:
         return ConfluentTransactionalProducer(bootstrap_servers, settings)
@@ -207,7 +204,7 @@ class ConfluentTransactionalProducer(ConfluentProducer, TransactionalProducer):
     @override
     def begin_transaction(self) -> None:
         self._transactions.begin()
-        if self._failure is not None:  # of what was aborted
+        if self._failure is not None:  # of the aborted transaction
             self._forget_failure()
 
     @override

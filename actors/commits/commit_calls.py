@@ -1,4 +1,4 @@
-"""The way of a stream actor's commits to the coordinator, which may be away for any time."""
+"""Sends a stream actor's commits to the coordinator, which may be away for any time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from penstock.actors.messages import CommitAnswer, CommitRequest
 from penstock.common.errors import ApplicationStateError
 
 CALL_S = 30.0
-"""The coordinator answers each call within 20 s, with None while it has no other answer: a call that takes longer is
-lost."""
+"""Seconds after which a call is lost. The coordinator answers each call within 20 s, with None while it has no other
+answer."""
 GONE_S = 300.0
-"""Ray restarts the coordinator for ever, and makes calls wait meanwhile. If Ray calls it dead for this time, it is gone
-for good, and with it the application."""
+"""Ray restarts the coordinator without limit and holds calls meanwhile. If Ray reports it dead for this time (s), it
+will not return, and the application has ended."""
 _AGAIN_S = 0.2
 
 
@@ -28,13 +28,13 @@ class CommitCalls:
     def __init__(
         self, actor_id: str, call: Callable[[CommitRequest], Coroutine[Any, Any, CommitAnswer | None]], log: BoundLogger
     ) -> None:
-        """``call`` asks the coordinator once; None is that it has no answer yet."""
+        """``call`` asks the coordinator once. It returns None if the coordinator has no answer yet."""
         self._actor_id = actor_id
         self._call = call
         self._log = log
 
     async def commit(self, request: CommitRequest) -> CommitAnswer:
-        """Returns the coordinator's answer. Raises ApplicationStateError when Ray calls the coordinator dead for
+        """Returns the coordinator's answer. Raises ApplicationStateError if Ray reports the coordinator dead for
         GONE_S."""
         clock_s = asyncio.get_running_loop().time
         dead_since_s: float | None = None
@@ -43,12 +43,12 @@ class CommitCalls:
             try:
                 answer = await asyncio.wait_for(self._call(request), CALL_S)
             except RayTaskError:
-                raise  # the coordinator lives, and has an error in itself
+                raise  # the coordinator lives: the error is its own
             except (RayError, TimeoutError) as error:
                 dead_since_s = (dead_since_s or clock_s()) if isinstance(error, ActorDiedError) else None
                 if dead_since_s is not None and clock_s() - dead_since_s >= GONE_S:
                     raise ApplicationStateError(
-                        f"actor {self._actor_id} cannot commit: Ray calls the coordinator dead for {GONE_S:.0f} s "
+                        f"actor {self._actor_id} cannot commit: Ray reports the coordinator dead for {GONE_S:.0f} s "
                         f"({type(error).__name__}): start the application again"
                     ) from error
                 if not warned:

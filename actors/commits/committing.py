@@ -16,7 +16,7 @@ _FLUSH_SLICE_S = 0.005
 
 
 def delivery(guarantee: Guarantee) -> Steps[None]:
-    """Wait until the broker has all that was sent. Raises as :meth:`RecordProducer.flush` does."""
+    """Wait until the broker has all sent records. Raises as :meth:`RecordProducer.flush` does."""
     sent = guarantee.producer.mark()
     while not sent.delivered():
         guarantee.check()
@@ -26,10 +26,10 @@ def delivery(guarantee: Guarantee) -> Steps[None]:
 
 
 class Commit:
-    """One commit of ``tasks``, some of those that are ``running``: a snapshot of each, then what is to be done with it.
+    """One commit of ``tasks``, some of those that are ``running``: takes a snapshot of each, then commits it.
 
     ``beside_records``: once the snapshots are taken, records may be processed between the steps. With a transaction
-    they may not: it would commit what those records write.
+    they may not, because it would also commit what those records write.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Commit:
         self.records_may_run = False
         """True if a record of a task that is not ``held`` may be processed before the next step."""
         self.held = frozenset(tasks)
-        """Tasks with a store that cannot take changes until the commit is through."""
+        """Tasks with a store that cannot take changes until the commit has ended."""
         self.blocks_records = not beside_records
-        """True if nothing else may be done before it has ended."""
+        """True if no record may be processed before it has ended."""
         self._running = running
         self._guarantee = guarantee
         self._producer = guarantee.producer
@@ -54,14 +54,14 @@ class Commit:
         self._beside_records = beside_records
 
     def forget(self, failed: HostedTask) -> None:
-        """Continue without this task: what it did does not count."""
+        """Continue without this task, whose changes do not count."""
         self.tasks = [hosted for hosted in self.tasks if hosted is not failed]
 
     def steps(self) -> Steps[CommitAnswer]:
-        """Flush downstream and changelogs, let Kafka take the offsets, then write the stores.
+        """Flush downstream and to the changelogs, let Kafka take the offsets, then write the stores.
 
         A crash before the stores are written leaves them at the commit before, with its changelog offsets: the rest is
-        restored. When the answer is a refusal the tasks must be closed: what they did does not count.
+        restored. If the answer is a refusal, the tasks must be closed, since their changes do not count.
         """
         for hosted in self.tasks:
             for _ in hosted.take_snapshot():
@@ -110,7 +110,7 @@ class Commit:
 
 
 class Commits:
-    """Knows when the next commit is due, which one is under way beside the records, and how each has ended."""
+    """Knows when the next commit is due, which one is under way while records are processed, and how each has ended."""
 
     def __init__(self, guarantee: Guarantee, clock: Clock, interval_s: float) -> None:
         self.under_way: Commit | None = None
@@ -125,11 +125,11 @@ class Commits:
 
     @property
     def is_due(self) -> bool:
-        """True if the interval has passed since the last one."""
+        """True if the interval has passed since the last commit."""
         return self._clock.monotonic_s() >= self._due_s
 
     def postpone(self) -> None:
-        """The next one is due when the interval has passed from now on."""
+        """Make the next commit due one interval from now."""
         self._due_s = self._clock.monotonic_s() + self._interval_s
 
     def _commit(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask], beside_records: bool) -> Commit:
@@ -137,14 +137,15 @@ class Commits:
         return Commit(tasks, running, self._guarantee, self._clock, beside_records)
 
     def begin(self, running: Sequence[HostedTask], may_run_beside_records: bool) -> None:
-        """A commit of these tasks, those of them that need one, is under way: :meth:`step` takes its steps."""
+        """Begins a commit of those of these tasks that need one; call :meth:`step` until it has ended."""
         tasks = []
         for hosted in running:
             if hosted.needs_commit:
                 tasks.append(hosted)
             else:
-                # It lacks nothing of its changelogs, although they may not end where it does: markers of transactions
-                # are behind the last record. After days without one that must not look like missed deletions.
+                # It lacks nothing of its changelogs, although they may end later: after the last record there may be
+                # markers of transactions. Without this note, after days without a record, the gap would look like
+                # missed deletions.
                 hosted.directory.note_commit(self._clock.wall_ms())
         if tasks:
             self.under_way = self._commit(tasks, running, self._guarantee.beside_records and may_run_beside_records)
@@ -154,11 +155,12 @@ class Commits:
 
     @property
     def held(self) -> frozenset[HostedTask]:
-        """The tasks whose records wait for the commit under way, also where others' may be processed."""
+        """The tasks whose records wait for the commit under way, even if those of other tasks may be processed."""
         return frozenset() if self.under_way is None else self.under_way.held
 
     def step(self, blocks_records: bool) -> tuple[float, CommitAnswer | None]:
-        """Take a step of the commit under way. Returns the seconds that the next may wait; the answer at its end."""
+        """Take a step of the commit under way. Returns the seconds that the next step may wait, and at the end the
+        answer."""
         assert self.under_way is not None
         assert self._steps is not None
         self.under_way.blocks_records = blocks_records
@@ -171,7 +173,7 @@ class Commits:
             return 0.0, self._finished(end.value)
 
     def run(self, tasks: Sequence[HostedTask], running: Sequence[HostedTask]) -> Steps[CommitAnswer]:
-        """Commit ``tasks``, those of them that need it, while records wait. No other commit is under way."""
+        """Commit those of ``tasks`` that need it, while records wait. No other commit may be under way."""
         taken = running if self._guarantee.exactly_once else tasks
         tasks = [hosted for hosted in taken if hosted.needs_commit]
         if not tasks:
@@ -186,18 +188,18 @@ class Commits:
         return answer
 
     def forget(self, failed: HostedTask) -> None:
-        """Have the commit under way, if there is one, continue without this task."""
+        """Have the commit under way, if any, continue without this task."""
         if self.under_way is not None:
             self.under_way.forget(failed)
 
     def abandon(self) -> None:
-        """Drops the commit under way, if there is one: its tasks end, or go back to the last commit."""
+        """Drops the commit under way, if any: its tasks end, or go back to the last commit."""
         if self._steps is not None:
             self._steps.close()
         self.under_way = self._steps = None
 
     def aborted(self) -> None:
-        """The tasks go back to the last commit: nothing comes of the one under way, if there is one."""
+        """Drops the commit under way, if any, because the tasks go back to the last commit."""
         self.abandon()
         self.stops.finished(accepted=False)
         self.postpone()

@@ -1,4 +1,4 @@
-"""Exactly once: one transaction of an actor for all that its tasks do between two commits."""
+"""Exactly once: one transaction of an actor for everything that its tasks do between two commits."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class ExactlyOnce(Guarantee):
     Two rules keep two owners of a task apart. The coordinator takes the ``transactional.id`` of an actor before it
     gives a task elsewhere that the actor did not release. The group takes offsets only from its current member. So the
     actor takes its id first, then asks the coordinator as which member it may commit, and only then reads where its
-    tasks continue. Whatever happens after that makes Kafka refuse the commit, and all three are done again.
+    tasks continue. If either changes after that, Kafka refuses the commit, and all three steps are repeated.
     """
 
-    beside_records = False  # what they send would be committed with the transaction, and what they read would not
+    beside_records = False  # the transaction would commit their output, but not their input
     exactly_once = True
 
     def __init__(
         self, make: Callable[[], TransactionalProducer], ask: Ask, is_awaited: Callable[[], bool], clock: Clock
     ) -> None:
-        """``is_awaited``: returns True if the coordinator has asked for something else meanwhile."""
+        """``is_awaited``: returns True if another order of the coordinator has arrived meanwhile."""
         self.in_doubt = False
         self._make = make
         self._ask = ask
@@ -69,8 +69,8 @@ class ExactlyOnce(Guarantee):
         return [self._take_id()]
 
     def _take_id(self) -> Steps[None]:
-        """Make a producer and take the id: the producer that had it before can write nothing any more."""
-        wait = WaitLog("the transactional id is not taken yet", self._clock)
+        """Make a producer and take the id: the producer that had it before can write nothing more."""
+        wait = WaitLog("transactional id is not taken yet", "transactional id is taken", self._clock)
         while True:
             producer = self._make()
             try:
@@ -81,7 +81,7 @@ class ExactlyOnce(Guarantee):
                 yield _AGAIN_S
             else:
                 wait.is_over()
-                self.producer, self.in_doubt = producer, False  # its last transaction has come to an end with that
+                self.producer, self.in_doubt = producer, False  # taking the id has ended its last transaction
                 producer.begin_transaction()
                 return
 
@@ -125,16 +125,16 @@ class ExactlyOnce(Guarantee):
             else:
                 return
         self._close_when_free(self.producer)
-        del self.producer  # if the actor ends now, there is nothing to abort
+        del self.producer  # if the actor ends now, there is no transaction to abort
         yield from self._refuse_if_expelled()
         yield from self._take_id()
 
     def _refuse_if_expelled(self) -> Steps[None]:
-        """Raises RefusedError if this actor is no part of the application any more: then it must not take its id back,
+        """Raises RefusedError if this actor is no longer part of the application. Then it must not take its id back,
         since the actor that has it now would have to begin again.
 
-        The coordinator answers at once, even while it waits for this actor to confirm an assignment. Only a coordinator
-        that is away does not; an order shows as well that the actor is still part of the application.
+        The coordinator answers at once, even while it waits for this actor to confirm an assignment, unless it is away.
+        The wait also ends when an order arrives, which shows that the actor still belongs to the application.
         """
         asked = self._ask({}, presence=True)
         while not self._is_awaited():
@@ -145,12 +145,12 @@ class ExactlyOnce(Guarantee):
             yield ANSWER_SLICE_S
 
     def _answer(self, producer: TransactionalProducer, asked: Future[None], what: str) -> Steps[None]:
-        """Wait for what ``producer`` was asked, but not for ever."""
+        """Wait for the answer to a call of ``producer``. Raises TransactionAbortedError after ``answers_within_s``."""
         self._asked = asked
         given_up_s = self._clock.monotonic_s() + producer.answers_within_s
         while not asked.done():
             if self._clock.monotonic_s() >= given_up_s:
-                message = f"cannot {what}: librdkafka has not come back for {producer.answers_within_s:.0f} s"
+                message = f"cannot {what}: librdkafka has not returned for {producer.answers_within_s:.0f} s"
                 raise TransactionAbortedError(message, producer_is_spent=True)
             yield ANSWER_SLICE_S
         yield from answer_to(asked)
@@ -165,21 +165,21 @@ class ExactlyOnce(Guarantee):
 
     @override
     def withhold(self) -> None:
-        """Nothing: Kafka takes what it writes only while it may."""
+        """Does nothing: Kafka itself rejects writes of a fenced producer."""
 
     @override
     def resume(self) -> None:
-        """Nothing was withheld."""
+        """Does nothing: nothing was withheld."""
 
     @override
     def check(self) -> None:
-        """Nothing is given up."""
+        """Does nothing: no record was dropped."""
 
     @override
     def close(self) -> None:
         if not hasattr(self, "producer"):
             return
-        # What is left open is aborted by the next one with this id, or by the broker (transaction.timeout.ms).
+        # An open transaction is aborted by the next producer with this id, or by the broker (transaction.timeout.ms).
         try:
             self._asked.result(_ABORT_AT_THE_END_S)
             self.producer.abort_transaction().result(_ABORT_AT_THE_END_S)
@@ -200,7 +200,7 @@ def guarantee_of(
     is_awaited: Callable[[], bool],
     clock: Clock,
 ) -> Guarantee:
-    """``processing.guarantee`` for the actor in ``slot``, which asks the coordinator by ``ask``."""
+    """Returns the guarantee for the actor in ``slot``. ``ask`` asks the coordinator."""
     if config.processing_guarantee == "at_least_once":
         return AtLeastOnce(clients.producer, ask)
     name = transactional_id(config.application_id, process_id, slot)

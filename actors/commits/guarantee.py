@@ -24,9 +24,9 @@ class Ask(Protocol):
     def __call__(
         self, offsets: Mapping[TopicPartition, CommittedOffset], presence: bool = False
     ) -> Future[CommitAnswer]:
-        """At least once, Kafka has the offsets when the answer comes. Exactly once there are none, and the coordinator
-        answers as which member of the group the actor may commit, when the actor has confirmed its last assignment.
-        With ``presence`` it answers at once if the actor is still part of the application."""
+        """At least once, Kafka has the offsets when the answer comes. Exactly once there are no offsets: the
+        coordinator answers, when the actor has confirmed its last assignment, as which member of the group it may
+        commit. With ``presence`` it answers at once whether the actor is still part of the application."""
 
 
 ANSWER_SLICE_S = 0.005
@@ -36,7 +36,7 @@ _GIVE_UP_SLICE_S, _GIVE_UP_SLICES = 0.005, 200
 
 
 class RefusedError(StreamsError):
-    """The coordinator does not know this actor any more, or takes it for another."""
+    """The coordinator does not know this actor any more, or takes it for another one."""
 
 
 class Guarantee(Protocol):
@@ -45,11 +45,11 @@ class Guarantee(Protocol):
     beside_records: ClassVar[bool]
     """True if records may be processed while a commit is under way."""
     exactly_once: ClassVar[bool]
-    """True if all that the tasks send is in one transaction: a commit must take every task that has done something, and
-    changelogs may end with a transaction that is still open."""
+    """True if all records of the tasks are in one transaction. Then a commit must take every task that has done
+    anything, and changelogs may end with a transaction that is still open."""
     producer: RecordProducer
     in_doubt: bool
-    """True if nobody knows whether the last commit has happened, or will."""
+    """True if the last commit is in doubt (see the glossary)."""
 
     def opening(self) -> list[Steps[None]]:
         """Returns the steps that must be taken before any task is opened."""
@@ -58,31 +58,31 @@ class Guarantee(Protocol):
         """Take the steps of :meth:`opening` again, if :meth:`go_back` has raised RefusedError."""
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        """Have Kafka take the offsets of what was sent. Raises TransactionAbortedError."""
+        """Have Kafka take ``offsets``. Raises TransactionAbortedError."""
 
     def go_back(self, error: UndeliveredError) -> Steps[None]:
-        """Make sending possible again, with the same producer or another. What was sent since the last commit is not
-        waited for any more. Raises RefusedError if this actor is to do nothing any more: then there is no producer."""
+        """Make sending possible again, with the same producer or another, and wait no longer for records that were sent
+        since the last commit. Raises RefusedError if this actor must do nothing more: then there is no producer."""
 
     def find_group_metadata(self) -> Steps[CommitAnswer]:
-        """Find out if the actor may commit for its tasks. Comes before their positions are read."""
+        """Find out if the actor may commit for its tasks. Must be done before their positions are read."""
 
     def withhold(self) -> None:
-        """The actor may write nothing now: give up what is not delivered, and refuse what is sent. Any thread may call
-        it, again and again, also while a record waits for room in the producer's queue."""
+        """Prevent all writes: drop undelivered records, and refuse new ones. Any thread may call it, repeatedly, also
+        while a record waits for room in the producer's queue."""
 
     def resume(self) -> None:
-        """The actor may write again."""
+        """Allow writes again."""
 
     def check(self) -> None:
-        """Raises UndeliveredError after :meth:`resume`, until :meth:`go_back`, if something was given up or refused."""
+        """Raises UndeliveredError after :meth:`resume`, until :meth:`go_back`, if a record was dropped or refused."""
 
     def close(self) -> None:
-        """Give up what is sent and not committed."""
+        """Drop all records that are not committed, and close the producer."""
 
 
 class AtLeastOnce(Guarantee):
-    """The coordinator commits for its actors; what was sent counts in any case."""
+    """The coordinator commits for its actors; records that were sent count in any case."""
 
     beside_records = True
     exactly_once = False
@@ -106,7 +106,7 @@ class AtLeastOnce(Guarantee):
 
     @override
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> Steps[CommitAnswer]:
-        # A program may have caught the refusal of a record that the flush of this commit sent: no mark counts that one.
+        # A program may have caught the refusal of a record that the flush of this commit sent. No mark counts it.
         self.check()
         self._asked = self._ask(offsets)
         answer = yield from answer_to(self._asked)
@@ -119,17 +119,17 @@ class AtLeastOnce(Guarantee):
         yield self._pauses.next_s()
         self._was_withheld = False
         if self._asked is not None:
-            # Kafka may still take a commit that was abandoned. Tasks that continued before it would write old values
-            # behind newer ones, and a later start would not read those again. A refusal needs no answer here: the
-            # next commit of the same tasks is refused, too.
+            # Kafka may still take a commit that was abandoned. Tasks that continued from an earlier position would
+            # write old values after newer ones, and a later start would not read those again. A refusal needs no
+            # reaction here: the next commit of the same tasks is refused, too.
             yield from answer_to(self._asked)
         if not error.producer_is_spent and self._pauses.failures == 1:
-            # It keeps what is still on its way to the broker from being written behind what comes now.
+            # This keeps records that are on their way to the broker from being written after later ones.
             for _ in range(_GIVE_UP_SLICES):
                 if self.producer.give_up(_GIVE_UP_SLICE_S):
                     return
                 yield 0.0
-        # It may be what is stuck (``kafka/fetch_watch.py`` says how). By now the system has given up its connections.
+        # The client may be stuck (see ``kafka/fetch_watch.py``). By now the system has dropped its connections.
         close_aside(self.producer)
         self.producer = self._make()
 
@@ -152,7 +152,7 @@ class AtLeastOnce(Guarantee):
     def check(self) -> None:
         if not self._was_withheld:
             return
-        if not self.producer.flush(0.0):  # what is left is withdrawn, and the client has not reported it yet
+        if not self.producer.flush(0.0):  # the rest is dropped, and the client has not reported it yet
             raise UndeliveredError("the records were withdrawn because the lease had expired")
         self._was_withheld = False
 
@@ -162,23 +162,23 @@ class AtLeastOnce(Guarantee):
 
 
 class Pauses:
-    """Pauses before the next try, in seconds: longer each time, until one has succeeded."""
+    """Pauses before the next attempt, in seconds: longer each time, until an attempt has succeeded."""
 
     def __init__(self) -> None:
         self.failures = 0
 
     def next_s(self) -> float:
-        """Counts a failure. Returns 0 after the first one: the second try need not wait."""
+        """Counts a failure. Returns 0 after the first one: the second attempt need not wait."""
         self.failures += 1
         return 0.0 if self.failures == 1 else min(_AGAIN_S * 2 ** min(self.failures - 2, 8), _LONGEST_PAUSE_S)
 
     def reset(self) -> None:
-        """A try has succeeded."""
+        """Note that an attempt has succeeded."""
         self.failures = 0
 
 
 def close_aside(producer: RecordProducer) -> None:
-    """Close ``producer`` in a thread of its own: one that has come to its end may take its time."""
+    """Close ``producer`` in a thread: one that has failed may take long to close."""
     threading.Thread(target=producer.close, name="close-producer", daemon=True).start()
 
 
@@ -189,4 +189,4 @@ def answer_to(asked: Future[T]) -> Steps[T]:
     try:
         return asked.result()
     finally:
-        del asked  # else its error would hold on to itself by this frame
+        del asked  # else its error's traceback, with this frame, would be a reference cycle

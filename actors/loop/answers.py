@@ -20,21 +20,22 @@ from penstock.state.rows.row_formats import UNCHANGEABLE
 from penstock.tasks.state_manager import StateManager
 
 CHUNK_ROWS = 500
-"""A range gives way to records and to other queries after this number of rows, about 2 ms of work."""
+"""Number of rows, about 2 ms of work, after which a range lets records and other queries go first."""
 CHUNK_BYTES = 1 << 18
-"""Or after this number of bytes."""
+"""Number of bytes after which it does so."""
 KEYS_A_STEP = 16
-"""Most ranges of one key that a step reads, if they have few rows: all tasks are asked for a key of a window store."""
+"""Most ranges of one key that a step reads, if they have few rows. (A key of a window store is looked up in all
+tasks.)"""
 ANSWER_BYTES = 4 << 20
-"""The answer to a call of ranges comes to this; a range ends at its share of it, with ``more`` set."""
+"""Largest answer to a call of ranges, in bytes. A range ends at its share of it, with ``more`` set."""
 MOST_CHUNKS = 200
-"""An answer that has passed over this number of chunks to find few rows ends there, with ``more`` set."""
+"""Number of chunks after which an answer with few rows ends, with ``more`` set."""
 LEAST_BYTES = 1 << 16
-"""Bytes that a range gives at least, however many others travel in its call."""
+"""Least number of bytes of a range, however many others are in its call."""
 MOST_WAITING_CALLS = 64
-"""The ranges of further calls are refused as BUSY until one of these is answered.
+"""Number of waiting calls with ranges, above which further ranges are refused as BUSY.
 
-Calls count, not ranges: a page asks all tasks of the actor in one call, and must have a chance however many they are.
+Calls count, not ranges: a page asks all tasks of the actor in one call, and must be answered however many they are.
 """
 
 
@@ -47,7 +48,7 @@ class Answering(Protocol):
 
     @property
     def state(self) -> TaskState:
-        """They answer while it is RUNNING."""
+        """The state; the stores answer while it is RUNNING."""
 
     @property
     def serializers(self) -> Mapping[str, Serialize]:
@@ -72,7 +73,7 @@ class AnsweringGlobally(Protocol):
 
 
 class QueryExecutor:
-    """Takes calls of queries, answers look-ups at once and ranges chunk by chunk, in turns. One thread."""
+    """Answers calls of queries: look-ups at once, and ranges chunk by chunk, in turns. For one thread."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class QueryExecutor:
         return bool(self._ranges)
 
     def submit(self, queries: Sequence[StoreQuery], done: Future[list[StoreAnswer]]) -> None:
-        """``done`` gets the answers, in the order of the questions."""
+        """Answer ``queries``. ``done`` gets the answers, in the order of the queries."""
         if not done.set_running_or_notify_cancel():
             return
         call = _Call(done, len(queries))
@@ -110,8 +111,8 @@ class QueryExecutor:
                 self._ranges.append(_Range(call, index, query, max(ANSWER_BYTES // ranges, LEAST_BYTES)))
 
     def step(self) -> None:
-        """Read about one chunk of the ranges whose turn it is: several, if each is of one key and has few rows. Raises
-        the error of a store that is corrupt and can be restored: its actor must end for that, whichever query found
+        """Read about one chunk of the next range, or of several, if each is of one key and has few rows. Raises the
+        error of a store that is corrupt and can be restored, because the actor must end then, whichever query found
         it."""
         if self._corrupt is not None:
             raise self._corrupt
@@ -131,7 +132,7 @@ class QueryExecutor:
         if answer is None:
             try:
                 answer = ranging.read_chunk(self._asked(ranging.query), self._position(ranging.query))
-            except Exception as error:  # a store that cannot be read is the asker's answer, not the loop's end
+            except Exception as error:  # the caller gets the error of the store; the loop continues
                 answer = self._failed(error)
         if answer is None:
             self._ranges.append(ranging)
@@ -140,7 +141,7 @@ class QueryExecutor:
         return answer
 
     def reject(self, error: Exception) -> None:
-        """Answer every question that waits with ``error``: the loop has ended."""
+        """Answer every waiting query with ``error``: the loop has ended."""
         while self._ranges:
             self._ranges.popleft().call.rejected(error)
 
@@ -162,7 +163,7 @@ class QueryExecutor:
         return _failed(error)
 
     def _position(self, query: StoreQuery) -> Position:
-        """Returns the position of the store. All look-ups of a call find it at the same one."""
+        """Returns the position of the store, which is the same for all look-ups of a call."""
         which = query.task_id, query.store, query.committed
         seen = self._seen.get(which)
         if seen is None:
@@ -199,12 +200,12 @@ class QueryExecutor:
         seen = self._position(query)
         if not hosted.lacks(query.store, bound, seen):
             return None
-        detail = f"store {query.store!r} of task {query.task_id} has not come to the position that was demanded"
+        detail = f"store {query.store!r} of task {query.task_id} has not reached the demanded position"
         return StoreAnswer(failure=QueryFailure.NOT_UP_TO_BOUND, detail=detail, position=seen)
 
 
 class _Call:
-    """The answers of one call, as far as they are there."""
+    """The answers of one call that are known so far."""
 
     def __init__(self, done: Future[list[StoreAnswer]], count: int) -> None:
         self._done = done
@@ -226,7 +227,7 @@ class _Call:
 
 @dataclass
 class _Range:
-    """One range under way. Between two chunks the store may change: pages are not from one moment either."""
+    """One unfinished range. Between two chunks the store may change, as between two pages."""
 
     call: _Call
     index: int
@@ -271,8 +272,8 @@ def _failed(error: Exception) -> StoreAnswer:
 
 
 def _copied(row: QueryRow) -> QueryRow:
-    # The answer is pickled in another thread while this one continues to process: an aggregate that a user function
-    # changes in place must not change on its way.
+    # The answer is pickled in another thread while this one continues to process. An aggregate that a user function
+    # changes in place must not change before that.
     return row if type(row.value) in UNCHANGEABLE else row._replace(value=copy.deepcopy(row.value))
 
 
@@ -284,5 +285,5 @@ def _size(value: Any, store_serialize: Serialize) -> int:
         return 8
     try:
         return len(store_serialize(value))
-    except Exception:  # the commit will say what is wrong with it; here only its size is wanted
+    except Exception:  # the commit will report the error; here only the size is needed
         return sys.getsizeof(value)

@@ -1,4 +1,4 @@
-"""Carries out an assignment of an actor, step by step: tasks that leave are committed, tasks that come begin."""
+"""Carries out an assignment of an actor in steps: commits tasks that leave, and begins tasks that arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
 
 class Assignment:
-    """The one that an actor works under, by its ``epoch``; 0 before the first. Records wait for each of its jobs."""
+    """The assignment of an actor; its ``epoch`` is 0 before the first. Records wait during each of its jobs."""
 
     def __init__(
         self, tasks: HostedTasks, standbys: Standbys, commits: Commits, guarantee: Guarantee, log: BoundLogger
@@ -36,7 +36,7 @@ class Assignment:
         epoch below the current one changes nothing."""
         if epoch < self.epoch:
             done.set_result(None)
-            return (yield from self._begin())  # the order has ended a wait, and no other order will begin the rest
+            return (yield from self._begin())  # this late order ended a wait of _begin; no other continues it
         tasks = self._tasks.by_id
         released = [it for it in tasks.values() if sources.get(it.id) != it.reads]
         try:
@@ -46,7 +46,7 @@ class Assignment:
         for hosted in released:
             self._tasks.drop(tasks.get(hosted.id, hosted))
             yield 0.0
-        yield from self._guarantee.reopening()  # the actor that gets what was released must find no commit in doubt
+        yield from self._guarantee.reopening()  # the next owner of a released task must find no commit in doubt
         self._standbys.close_others(standbys, sources)
         self.epoch = epoch
         self._unopened = {task_id: sources[task_id] for task_id in sorted(sources.keys() - tasks.keys())}
@@ -54,7 +54,7 @@ class Assignment:
         done.set_result(None)
         if self._unopened:
             try:
-                # Records of a task that was dropped may be on their way to a changelog that is restored now.
+                # Records of a dropped task may be on their way to a changelog that is restored now.
                 yield from delivery(self._guarantee)
             except UndeliveredError as error:
                 yield from self._abort(error)
@@ -63,7 +63,8 @@ class Assignment:
         self._standbys.open(standbys)
 
     def suspend(self, epoch: int, done: Future[None]) -> Steps[None]:
-        """Let no task process records until an assignment above ``epoch`` is taken; ``done`` when all is committed."""
+        """Let no task process records until an assignment above ``epoch`` is taken; ``done`` gets None when all is
+        committed."""
         if epoch > self.epoch:
             self._tasks.suspend(epoch)
             try:
@@ -76,7 +77,7 @@ class Assignment:
             yield from self._begin()
 
     def commit(self, tasks: Sequence[HostedTask]) -> Steps[None]:
-        """Commit ``tasks``; those that may not are dropped."""
+        """Commit ``tasks``; those whose commit is refused are dropped."""
         answer = yield from self._commits.run(tasks, self._tasks.running)
         if not answer.accepted:
             yield from self.drop_refused(tasks, answer.reason)
@@ -100,10 +101,10 @@ class Assignment:
         yield from self._tasks.abort(error)
 
     def _begin(self) -> Steps[None]:
-        """Open the tasks of this assignment that no step has opened yet, and begin those that are open.
+        """Open the tasks of this assignment that are not open yet, and begin those that are open.
 
         An order that arrives ends a wait for stores or a broker, even if it is late and changes nothing. So every order
-        comes here, except those that another assignment follows.
+        calls this method, unless another assignment follows it.
         """
         yield from self._tasks.open(self._unopened)
         by_id = self._tasks.by_id

@@ -1,4 +1,4 @@
-"""The tasks of an actor: opened, restored, started, dropped, and taken back to the last commit."""
+"""Opens, restores, starts and drops the tasks of an actor, and takes them back to the last commit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HostedTasks:
         self.by_id: dict[TaskId, HostedTask] = {}
         self.running: list[HostedTask] = []
         self.starting: HostedTask | None = None
-        """The one whose processors are being initialised."""
+        """The task whose processors are being initialised."""
         self._opening = opening
         self._restoration = restoration
         self._standbys = standbys
@@ -56,7 +56,7 @@ class HostedTasks:
         self.aborted = 0
         """Number of transactions that were aborted."""
         self.paused = False
-        """True if no task may process records or punctuate; they are opened, restored and committed all the same."""
+        """True if no task may process records or punctuate. They are opened, restored and committed nevertheless."""
         self._suspended = False
         self._suspended_under = 0  # only an assignment above this epoch ends it
 
@@ -66,12 +66,12 @@ class HostedTasks:
         return bool(self.running) and not self.paused and not self._suspended
 
     def suspend(self, epoch: int) -> None:
-        """Let no task process anything until an assignment above ``epoch`` comes: the group rebalances, and the actor
-        that gets their partitions continues from the last commit. Unlike a pause, no user asks for it."""
+        """Let no task process anything until an assignment above ``epoch`` arrives. The group rebalances, and the actor
+        that gets their partitions continues from the last commit. Unlike a pause, this is not an order of a user."""
         self._suspended, self._suspended_under = True, max(epoch, self._suspended_under)
 
     def assigned(self, epoch: int) -> None:
-        """The assignment of this epoch has come: tasks may continue that were suspended under an earlier epoch."""
+        """Note the assignment of this epoch: tasks that were suspended under an earlier epoch may continue."""
         self._suspended = self._suspended and epoch <= self._suspended_under
 
     def pause(self, paused: bool) -> None:
@@ -92,9 +92,9 @@ class HostedTasks:
         self.meters.tasks_created += len(opened)
 
     def abort(self, error: UndeliveredError) -> Steps[None]:
-        """Take all tasks back to the last commit: what each has done since then is forgotten, what is committed stays
-        in its stores. If Kafka has taken more than they have, it is in the changelogs. :meth:`begin` must follow. If
-        the coordinator has given the tasks to other actors, all are dropped."""
+        """Take all tasks back to the last commit. Their changes since then are forgotten; committed rows remain in
+        their stores. If Kafka has committed more than the stores have, it is in the changelogs. :meth:`begin` must
+        follow. If the coordinator has given the tasks to other actors, all are dropped."""
         self.starting = None
         while True:
             tasks = list(map(str, self.by_id))
@@ -120,20 +120,20 @@ class HostedTasks:
             self._globals.forget(hosted)
             renewing = partial(self._opening.renew, hosted)
             renewed = yield from retry_while_unavailable(renewing, self._clock)
-            assert renewed is not None  # nothing supersedes it
+            assert renewed is not None  # no order supersedes it
             self.by_id[hosted.id] = renewed
 
     def begin(self) -> Steps[CommitAnswer]:
         """Begin the tasks that are open and have done nothing yet: find their positions, restore what their stores
-        lack, start those that lack nothing. Returns the coordinator's answer: after a refusal they must be dropped.
+        lack, and start those that lack nothing. Returns the coordinator's answer; after a refusal they must be dropped.
 
-        Waits for a broker without limit. An order that arrives meanwhile ends the wait, and begins the rest or is
-        followed by an assignment that does.
+        Waits for a broker without limit. A new order ends the wait; it, or an assignment after it, begins the remaining
+        tasks.
         """
         while True:
             try:
                 return (yield from self._begin())
-            except UndeliveredError as error:  # a processor's init has sent something
+            except UndeliveredError as error:  # a processor's init has sent a record
                 yield from self.abort(error)
 
     def _begin(self) -> Steps[CommitAnswer]:
@@ -142,7 +142,7 @@ class HostedTasks:
             return CommitAnswer(True)
         answer = yield from self._find_group_metadata()
         if answer is None or not answer.accepted:
-            return answer or CommitAnswer(True)  # superseded: the order that waits begins them
+            return answer or CommitAnswer(True)  # superseded: the waiting order begins them
         if not (yield from self._opening.find_starts(opened, self._is_superseded)):
             return answer
         for hosted in opened:
@@ -177,7 +177,7 @@ class HostedTasks:
         self._reader.assign(self.running)
 
     def drop(self, hosted: HostedTask) -> None:
-        """Close ``hosted``; what it has not committed is gone. Does nothing if it is dropped already."""
+        """Close ``hosted``; its uncommitted changes are lost. Does nothing if it is dropped already."""
         if self.by_id.pop(hosted.id, None) is None:
             return
         self._restoration.forget(hosted)
@@ -190,16 +190,16 @@ class HostedTasks:
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:
         """Restore, and follow global topics and the changelogs of standbys, for about 2 ms. Returns True if there were
-        records, and the jobs to do before it can continue: read a log from its beginning, or report partitioners."""
+        records, and the jobs to do before it continues: read a log from its beginning, or report partitioners."""
         if self._restoration.active:
             busy, ready = self._restoration.step(alone=not self.running)
-        else:  # tasks wait for the end of a restore, nobody for a standby
+        else:  # tasks wait for the end of a restore, but not for standbys
             busy, ready = self._standbys.step(), []
         followed, admitted = self._globals.step()
         for hosted in [*ready, *admitted]:
             self.start(hosted)
         stale = [it.begin_again for it in (self._restoration, self._globals) if it.overtaken]
-        # One that an order supersedes is still overtaken, and is given out by the next round.
+        # If an order supersedes one, it is still overtaken, and the next round returns it again.
         jobs = [self._begin_again(begin_again) for begin_again in stale]
         if suspects := [hosted for hosted in self.running if hosted.meters.partitioners.suspects]:
             jobs.append(self._opening.report_partitioners(suspects, self._is_superseded))

@@ -1,4 +1,4 @@
-"""The jobs that a loop does beside records, one after the other, and the callers that wait for their ends."""
+"""The jobs of a loop other than records, done one after the other, and the callers that wait for them."""
 
 from __future__ import annotations
 
@@ -52,6 +52,6 @@ class Jobs(deque[Steps[None]]):
 
 
 def reject(done: Future[Any], begun: Future[None]) -> None:
-    """Fails ``done`` if the command that was to resolve it could not begin."""
+    """Fails ``done`` if the job that would resolve it could not be queued."""
     if error := begun.exception():
         done.set_exception(error)

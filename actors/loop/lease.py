@@ -1,4 +1,4 @@
-"""The time for which a stream actor may write without hearing of its coordinator (at least once).
+"""The time for which a stream actor may write without hearing from its coordinator (at least once).
 
 Kafka fences a transactional producer, so exactly once needs no lease. At least once, nothing in Kafka keeps an actor
 from writing that its coordinator has replaced. So an actor writes only while it has a lease, and the coordinator waits
@@ -15,14 +15,14 @@ from penstock.common.config import StreamsConfig
 from penstock.kafka.settings import session_timeout_ms
 
 LONGEST_S = 30.0
-"""No lease is longer. The coordinator counts with this one, whatever an actor has."""
+"""Longest lease, in seconds. The coordinator always assumes this length, even if an actor's lease is shorter."""
 _SHARE = 2 / 3
 
 
 def lease_s(config: StreamsConfig) -> float:
     """Returns the length of an actor's lease in seconds; infinite exactly once.
 
-    It ends before the session in the group does: then the group may give the tasks to another cluster.
+    It ends before the session in the group does, after which the group may give the tasks to another cluster.
     """
     if config.processing_guarantee == "exactly_once_v2":
         return math.inf
@@ -31,9 +31,9 @@ def lease_s(config: StreamsConfig) -> float:
 
 @dataclass(frozen=True)
 class QuestionId:
-    """Goes with each question of a coordinator to a stream actor. ``incarnation`` is larger for each coordinator that
-    is started; ``number`` counts its questions to this actor from 1; ``answered`` is the highest number whose answer
-    had arrived when this question was sent, 0 for none."""
+    """Identifies a question of a coordinator to a stream actor. ``incarnation`` is larger for each coordinator that is
+    started. ``number`` counts its questions to this actor from 1. ``answered`` is the highest number whose answer had
+    arrived when this question was sent, 0 for none."""
 
     incarnation: int
     number: int
@@ -43,10 +43,10 @@ class QuestionId:
 class Lease:
     """The lease of one actor, by ``clock_s``. It has no end before :meth:`begin`: until then the actor has no tasks.
 
-    A question alone does not make it longer, since the answer may be lost. A later question names the answer that has
-    arrived: the lease then ends ``lasts_s`` after the arrival of the question that was answered. The coordinator got
-    that answer later, so it knows a time at which the lease has ended. :meth:`question_arrived` may be called from
-    another thread.
+    A question alone does not extend the lease, because its answer may be lost. When a later question says that the
+    answer arrived, the lease is extended to ``lasts_s`` after the arrival of the question that was answered. The
+    coordinator received that answer later than that, so it knows a time by which the lease has ended.
+    :meth:`question_arrived` may be called from another thread.
 
     ``is_orphaned`` returns True if the process that started the actor, its raylet, has ended: then the lease is over.
     """
@@ -59,12 +59,12 @@ class Lease:
         self._arrived_s: dict[int, float] = {}
 
     def begin(self, lasts_s: float) -> None:
-        """The actor has started, and reports that to the coordinator."""
+        """Begin the lease: the actor has started, and reports that to the coordinator."""
         self._lasts_s = lasts_s
         self._ends_s = self._clock_s() + lasts_s
 
     def question_arrived(self, question_id: QuestionId) -> None:
-        """A question has arrived. One of an earlier coordinator than the last changes nothing."""
+        """Note the arrival of a question. A question of an earlier coordinator than the last changes nothing."""
         if question_id.incarnation < self._incarnation:
             return
         if question_id.incarnation > self._incarnation:
@@ -77,12 +77,12 @@ class Lease:
 
     @classmethod
     def unlimited(cls, clock_s: Callable[[], float]) -> Lease:
-        """Returns a lease without an end, for an actor that has no coordinator which could replace it."""
+        """Returns a lease without an end, for an actor without a coordinator that could replace it."""
         return cls(clock_s)
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation of a coordinator that it has heard of; 0 for none."""
+        """The highest incarnation of a coordinator whose question has arrived; 0 for none."""
         return self._incarnation
 
     @property

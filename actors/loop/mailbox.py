@@ -1,4 +1,4 @@
-"""Lets other threads ask something of a loop: commands in a queue, answers as futures."""
+"""Passes commands of other threads to a loop, and returns their results as futures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 class Mailbox:
     """Commands run in the thread that calls :meth:`serve`; the other methods may be called from any thread.
 
-    ``rejection`` gives the error for commands that come after :meth:`close`.
+    ``rejection`` returns the error for commands that arrive after :meth:`close`.
     """
 
     def __init__(self, rejection: Callable[[], Exception]) -> None:
@@ -22,14 +22,14 @@ class Mailbox:
         self._rejection = rejection
         self._shut = False
         self.idle_s = 0.0
-        """Seconds, in all, that :meth:`serve` has waited because there was nothing to do."""
+        """Total seconds that :meth:`serve` has waited because there was nothing to do."""
 
     def ask(self, function: Callable[[], T]) -> Future[T]:
         """Have the loop call ``function``. Returns a future of its result or its exception."""
         answer: Future[T] = Future()
         self._queue.put((function, answer))
         if self._shut:
-            self.serve(0.0)  # nobody else will
+            self.serve(0.0)  # the loop will not
         return answer
 
     def wake(self) -> None:
@@ -42,7 +42,7 @@ class Mailbox:
         return self._queue.empty()
 
     def serve(self, wait_s: float, idle: bool = False) -> None:
-        """Wait at most ``wait_s`` for a command, then run all that are there. ``idle``: nothing else is under way."""
+        """Wait at most ``wait_s`` for a command, then run all that are queued. ``idle``: nothing else is under way."""
         try:
             if wait_s > 0:
                 self._run(self._next(wait_s, idle))
@@ -60,7 +60,7 @@ class Mailbox:
                 self.idle_s += time.monotonic() - begun_s
 
     def close(self) -> None:
-        """Reject what waits and all that comes."""
+        """Reject all commands, those that wait and later ones."""
         self._shut = True
         self.serve(0.0)
 

@@ -12,11 +12,11 @@ from penstock.actors.messages import CommitAnswer, CommitRequest
 from penstock.common.ids import CommittedOffset, TopicPartition
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]
-"""Carries a request to the coordinator. The future fails only when the coordinator cannot be reached for good."""
+"""Carries a request to the coordinator. The future fails only if the coordinator will not return."""
 
 
 class Questions(Ask):
-    """Numbers the requests of one actor, asked under the assignment of ``epoch``; ``wake`` is called by each answer."""
+    """Numbers the requests of one actor, sent under the assignment of ``epoch``. Each answer calls ``wake``."""
 
     def __init__(self, actor_id: str, committer: Committer, epoch: Callable[[], int], wake: Callable[[], None]) -> None:
         self._actor_id = actor_id

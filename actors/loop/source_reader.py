@@ -1,4 +1,4 @@
-"""Reads the sources of running tasks: decides when to fetch, what to pause, where to continue if records are gone."""
+"""Reads the sources of running tasks: decides when to fetch, what to pause, and where to continue after a loss."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from penstock.common.measures import Meter
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import Admin, RecordConsumer
 
-_PAUSE_FACTOR = 10  # pausing throws away what librdkafka has fetched, so it must be rare
+_PAUSE_FACTOR = 10  # a pause drops the records that librdkafka has fetched, so it must be rare
 _STARVING_S = 0.02
 _Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, int]]
 
 
 class SourceReader:
-    """The consumer of an actor, and which of its tasks reads what. ``limit``: ``buffered.records.per.partition``."""
+    """Reads for the tasks of an actor through one consumer. ``limit``: ``buffered.records.per.partition``."""
 
     def __init__(self, consumer: RecordConsumer, admin: Admin, clock: Clock, limit: int) -> None:
         self.consumer = self._consumer = consumer
         self.polls = Meter()
-        """Time that each poll took."""
+        """Seconds that each poll took."""
         self.polled = Meter()
-        """Number of records that each poll has brought."""
+        """Number of records of each poll."""
         self._admin = admin
         self._clock = clock
         self._limit = limit
@@ -38,7 +38,7 @@ class SourceReader:
     def assign(self, running: Sequence[HostedTask]) -> None:
         """Read the sources of these tasks and no others."""
         owner = {tp: hosted for hosted in running for tp in hosted.sources}
-        # A client may remember that a partition is paused, and the task may come back.
+        # A client may remember that a partition is paused, and the task may return.
         if gone := self._paused - owner.keys():
             self._consumer.resume(gone)
             self._paused -= gone
@@ -47,9 +47,10 @@ class SourceReader:
         self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in owner.items()})
 
     def is_due(self, running: Sequence[HostedTask]) -> bool:
-        """True if it is time to fetch: no task has records left, or one that has none has waited for others.
+        """Returns True if it is time to fetch: no task has records left, or one that has none has waited for others.
 
-        A fetch may bring records of any task. So while others work it is seldom, and a task with enough is paused.
+        A fetch may bring records of any task. So the loop fetches rarely while tasks have records, and pauses
+        partitions that have enough.
         """
         waiting = working = False
         for hosted in running:
@@ -60,7 +61,7 @@ class SourceReader:
         return waiting and (not working or self._clock.monotonic_s() - self._fetched_s >= _STARVING_S)
 
     def fetch(self, running: Sequence[HostedTask]) -> Iterator[tuple[HostedTask, RecordBatch]]:
-        """Yields the records that are there, about as many as the tasks process in 2 ms."""
+        """Yields the available records, about as many as the tasks process in 2 ms."""
         self._fetched_s = self._clock.monotonic_s()
         batches = self._consumer.poll(max(hosted.batch_size for hosted in running), 0)
         self.polls.add(self._clock.monotonic_s() - self._fetched_s)
@@ -77,7 +78,7 @@ class SourceReader:
         return bool(self._paused)
 
     def throttle(self, hosted: HostedTask) -> bool:
-        """Pause partitions of which enough has piled up, resume those with little. Returns True if any was resumed."""
+        """Pause partitions with many queued records, resume those with few. Returns True if any was resumed."""
         resumed = False
         for tp in hosted.sources:
             queued = hosted.task.queued(tp)
@@ -94,7 +95,7 @@ class SourceReader:
         self._paused.discard(tp)
 
     def pass_over_markers(self, running: Sequence[HostedTask]) -> None:
-        """If all records are processed, treat what was fetched behind them as done, too: so a consumer's lag is zero at
+        """If all records are processed, also treat the markers after them as processed. So a consumer's lag is zero at
         the end of a topic that is written in transactions, as in Kafka Streams."""
         for hosted in running:
             for tp in hosted.sources:
@@ -104,21 +105,21 @@ class SourceReader:
     # ---- ends ----
 
     def update_caught_up(self, hosted: HostedTask) -> None:
-        """Report to the task, of each source, if all that the broker has is fetched."""
+        """Report to the task, for each source, if all records of the broker are fetched."""
         for tp in hosted.sources:
             end = self._consumer.end_offset(tp)
             hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
 
-    # ---- positions that are gone ----
+    # ---- lost positions ----
 
     def lost_positions(self) -> dict[TopicPartition, int]:
-        """Positions whose records retention has deleted before they were read: see :meth:`reset`."""
+        """Returns the positions whose records were deleted before they were read: see :meth:`reset`."""
         lost, self._lost = {**self._lost, **self._consumer.lost_positions()}, {}
         return lost
 
     def reset(self, lost: Mapping[TopicPartition, int], is_superseded: Callable[[], bool]) -> Steps[None]:
         """Continue after ``lost`` positions, see :func:`~penstock.actors.task_host.positions.position_after_loss`. If
-        it ``is_superseded`` while no broker answers, these positions are given out as lost again."""
+        it ``is_superseded`` while no broker answers, the next call of :meth:`lost_positions` returns them again."""
         policies = {tp: self._owner[tp].resets[tp] for tp in lost if tp in self._owner}
 
         found = yield from retry_while_unavailable(lambda: self._ask(policies, lost), self._clock, is_superseded)
@@ -136,8 +137,8 @@ class SourceReader:
             self._consumer.seek(tp, to)
 
     def _ask(self, partitions: Iterable[TopicPartition], lost: Mapping[TopicPartition, int]) -> _Ends:
-        """Returns beginnings, ends, and the ends of the logs if positions are behind those of the records that may be
-        read."""
+        """Returns beginnings, ends, and the ends of the logs of partitions whose position is beyond the last record
+        that may be read."""
         beginnings = self._consumer.fetch_beginning_offsets(partitions)
         ends = self._consumer.fetch_end_offsets(partitions)
         beyond = [tp for tp, end in ends.items() if lost[tp] > end]

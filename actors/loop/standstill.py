@@ -1,4 +1,4 @@
-"""Keeps a stream actor without a lease from writing, until its coordinator answers again."""
+"""Prevents a stream actor without a lease from writing, until its coordinator answers again."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.actors.loop.lease import Lease
 
 
 class Standstill:
-    """The stream loop calls :meth:`enforce` once per round. Without a lease it answers queries and takes orders. It
-    processes no record, takes no step of a commit or of an assignment, and writes nothing."""
+    """The stream loop calls :meth:`enforce` once per round. Without a lease the loop answers queries and takes orders.
+    It processes no record, takes no step of a commit or of an assignment, and writes nothing."""
 
     def __init__(self, lease: Lease, guarantee: Guarantee, clock_s: Callable[[], float], log: BoundLogger) -> None:
         self._lease = lease
@@ -22,7 +22,7 @@ class Standstill:
         self._since_s: float | None = None
         self._is_withheld = False
         self.expirations = 0
-        """The number of leases that have ended so far, the present one included."""
+        """Number of leases that have ended so far, including the present one."""
 
     @property
     def lasts(self) -> bool:
@@ -35,7 +35,7 @@ class Standstill:
         for room in the queue of its producer, or for an answer from Kafka."""
         if self._lease.is_over:
             self._guarantee.withhold()
-            # The later of the two: the loop, which runs meanwhile, must not miss a producer that is withheld.
+            # Set it last: the loop, which runs meanwhile, must not miss that the producer is withheld.
             self._is_withheld = True
 
     def enforce(self) -> bool:

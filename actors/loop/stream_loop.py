@@ -1,7 +1,7 @@
 """The stream loop: reads, processes, commits and answers queries for the tasks of one actor, in one thread.
 
-Mirrors ``StreamThread``. Everything it does is cut into pieces of about 2 ms, and between two pieces it looks into its
-command queue: so a query sees the tasks between two records, never within one, and needs no lock.
+Mirrors ``StreamThread``. All work is divided into pieces of about 2 ms, and between two pieces the loop serves its
+command queue. So a query sees the tasks between two records, never during one, and needs no lock.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskPrograms
 
 IDLE_WAIT_S = 0.005
-"""Time that a record may wait for a loop that has had nothing to do for a while; a command wakes it at once."""
-_FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be nothing for a moment
+"""Longest wait, in seconds, of a loop that has had nothing to do for a while; a command wakes it at once."""
+_FIRST_IDLE_WAIT_S = 0.0005  # between two fetches of a busy partition there may be no records for a moment
 _PUNCTUATE_EVERY_MS = 5
 
 
 class StreamLoop:
-    """One per actor. Which methods may be called from any thread is marked below; the rest are called from one.
+    """One per actor. The methods that may be called from any thread are marked below; the others are called from one.
 
-    ``finished`` gets None after a stop, or the text of the error that ended the loop; nothing of a task that failed is
-    committed past its last good commit.
+    ``finished`` gets None after a stop, or the text of the error that ended the loop. No change of a task that failed
+    is committed after its last good commit.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class StreamLoop:
         lease: Lease,
     ) -> None:
         """``slot`` and ``process_id``: exactly once, the parts of the ``transactional.id`` that no other actor in this
-        Ray cluster has, and no other cluster that works for the application. It writes only while ``lease`` lasts."""
+        Ray cluster has, and no other cluster of the application. The loop writes only while ``lease`` lasts."""
         self.finished: Future[str | None] = Future()
         self._actor_id, self._node_id, self._slot = actor_id, node_id, slot
         self._clock: Clock = clock or SystemClock()
@@ -114,7 +114,7 @@ class StreamLoop:
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
-        # Tasks are made over their stores.
+        # Tasks need the global stores.
         self._jobs += [*self._guarantee.opening(), *self._globals.opening(lambda: self._stopped is not None)]
 
     def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
@@ -133,7 +133,7 @@ class StreamLoop:
     # ---- from any thread ----
 
     def take(self, order: Order) -> Future[None]:
-        """Carry it out; may be repeated. Done as the order says."""
+        """Carry out ``order``; may be repeated. The future is done as the order describes."""
         match order:
             case Assign(epoch, sources, standbys):
                 return self.assign(epoch, sources, standbys)
@@ -181,7 +181,7 @@ class StreamLoop:
 
     @property
     def in_doubt(self) -> bool:
-        """True if nobody knows whether the last commit has happened, or will."""
+        """True if the last commit is in doubt (see the glossary)."""
         return self._guarantee.in_doubt
 
     def _ended_error(self) -> ApplicationStateError:
@@ -191,7 +191,7 @@ class StreamLoop:
     # ---- in the loop's thread ----
 
     def run(self) -> None:
-        """Go round until stopped or failed."""
+        """Loop until stopped or failed."""
         wait_s = 0.0
         at_work(self._task_at_work)
         while not self.finished.done():
@@ -202,7 +202,8 @@ class StreamLoop:
         return None if hosted is None else str(hosted.id)
 
     def step(self, wait_s: float = 0.0) -> float:
-        """Wait at most ``wait_s`` for a command, then work about 2 ms. Returns the seconds that the next may wait."""
+        """Wait at most ``wait_s`` for a command, then work about 2 ms. Returns the seconds that the next call may
+        wait."""
         try:
             idle = self._job is None and self._commits.under_way is None
             self._mailbox.serve(0.0 if self._queries.busy else wait_s, idle)
@@ -228,7 +229,7 @@ class StreamLoop:
             self._commits.abandon()
             self._jobs.appendleft(self._assignment.go_back(error))
             return 0.0
-        except BaseException as error:  # whatever it is, it must reach the callers that wait for the loop
+        except BaseException as error:  # the callers that wait for the loop must get it, whatever it is
             self._fail(error)
             return 0.0
 
@@ -247,7 +248,7 @@ class StreamLoop:
         if self._commits.under_way is None and not self._jobs:
             if self._commit_is_due():
                 self._reader.pass_over_markers(self._running)
-                # While it makes room, records would fill what it is to free.
+                # While a commit frees memory, records would fill it again.
                 self._commits.begin(self._running, may_run_beside_records=not self._budget.needs_commit)
                 return 0.0
             if self._cleaner.is_due:
@@ -276,8 +277,8 @@ class StreamLoop:
         for hosted in self._running:
             self._current = hosted
             if hosted.has_several_inputs:
-                # Also of what has records, which may run out of them below: of a partition that has grown since it was
-                # last fetched, what was known then would hold no later record back. A fetch need not bring any of it.
+                # Also for partitions with queued records, which may run out in the call below. If a partition has grown
+                # since the last fetch, the old knowledge would not hold later records back; a fetch need not bring any.
                 self._reader.update_caught_up(hosted)
             done = 0 if hosted in held else hosted.process(now_ms, clock)
             self._current = None
@@ -303,8 +304,8 @@ class StreamLoop:
         return due or any(hosted.task.commit_requested for hosted in self._running)
 
     def _commit_beside_records(self, commit: Commit) -> float:
-        """A step of the commit, and a round if nothing forbids it: records would be in the way of what waits for the
-        commit, or take too much memory."""
+        """Take a step of the commit, and a round unless records would delay a job that waits for the commit, or would
+        take too much memory."""
         free = commit.records_may_run and not self._jobs and not self._budget.is_full
         wait_s, answer = self._commits.step(blocks_records=not free)
         self._waits = wait_s > 0
@@ -358,7 +359,7 @@ class StreamLoop:
     # ---- end ----
 
     def _ending(self, failed: HostedTask | None = None, stopped: Future[None] | None = None) -> Steps[None]:
-        """Commit all tasks but the broken one, as well as that goes, and end."""
+        """Commit all tasks except the failed one (best effort), and end."""
         try:
             yield from self._assignment.commit([hosted for hosted in self._running if hosted is not failed])
         except UndeliveredError as error:
@@ -368,7 +369,7 @@ class StreamLoop:
             stopped.set_result(None)
 
     def _fail(self, error: BaseException) -> None:
-        """End because of ``error``. When it is one task's own fault the others commit first, as well as they can."""
+        """End because of ``error``. If one task has failed, the others commit first (best effort)."""
         if self.finished.done():
             return
         error = with_writer(error, self._running)
@@ -385,7 +386,7 @@ class StreamLoop:
             self._jobs.append(self._ending(failed))
 
     def _finish(self, error: str | None, stopped: Future[None] | None = None) -> None:
-        self._commits.abandon()  # whose steps hold on to stores
+        self._commits.abandon()  # its steps keep references to stores
         closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close]
         closing += [self._consumer.close, self._guarantee.close]

@@ -1,4 +1,4 @@
-"""Opening the tasks that an assignment adds to an actor."""
+"""Opens the tasks that an assignment adds to an actor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK_UP_AGAIN_S = 0.1
 
 
 class TaskOpening:
-    """Makes tasks over their stores, and finds out where their sources begin."""
+    """Makes tasks with their stores, and finds the positions at which their sources begin."""
 
     def __init__(
         self,
@@ -52,8 +52,9 @@ class TaskOpening:
     def open(
         self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]
     ) -> Steps[list[HostedTask]]:
-        """Opens the tasks of these ids; each is in ``tasks`` as soon as it is open. One that has a standby here takes
-        its stores. If ``is_superseded`` while another process has the stores of a task, it leaves the rest unopened."""
+        """Opens the tasks of these ids, and adds each to ``tasks`` as soon as it is open. A task takes the stores of
+        its standby here, if any. If ``is_superseded`` while another process has the stores of a task, the remaining
+        tasks are not opened."""
         opened = []
         for task_id, reads in sources.items():
             program = self._programs.of(task_id.subtopology, reads)
@@ -77,9 +78,9 @@ class TaskOpening:
         return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
-        """Finds out where their sources begin, and what their sinks must know; restoring comes next. Returns False if
-        ``is_superseded`` while no broker answers, or none knows a topic any more."""
-        # The producer remembers them. A record that asked first could not wait for a broker.
+        """Finds the positions at which their sources begin, and looks up the topics of their sinks; next is the
+        restore. Returns False if ``is_superseded`` while no broker answers, or none knows a topic any more."""
+        # The producer remembers them. If the first record looked its topic up, it could not wait for a broker.
         written = {topic for hosted in opened for topic in hosted.state_manager.program.partitioned_topics}
         if not (yield from self._look_up(frozenset(written), is_superseded)):
             return False
@@ -98,8 +99,8 @@ class TaskOpening:
         return True
 
     def report_partitioners(self, suspects: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[None]:
-        """Reports what their watches have found, if the topics still have as many partitions as when the tasks began.
-        Reports nothing if ``is_superseded``. Raises PartitionerMismatchError if the configuration wants that."""
+        """Reports the findings of their partitioner checks, if the topics still have as many partitions as when the
+        tasks began. Reports nothing if ``is_superseded``. Raises PartitionerMismatchError if so configured."""
         counts = yield from self._source_partitions(suspects, is_superseded)
         if counts is not None:
             for hosted in suspects:
@@ -108,7 +109,8 @@ class TaskOpening:
     def _source_partitions(
         self, tasks: Sequence[HostedTask], is_superseded: Callable[[], bool]
     ) -> Steps[Mapping[str, int] | None]:
-        """Returns the numbers of partitions of the topics that they watch; of none whose description Kafka refuses."""
+        """Returns the numbers of partitions of the topics that they check, except those that Kafka does not
+        describe."""
         checked = {topic for hosted in tasks for topic in self._checked_topics(hosted)}
         if not checked:
             return {}
@@ -123,7 +125,7 @@ class TaskOpening:
         return counts
 
     def _listed(self) -> Mapping[str, int]:
-        # Not the producer: credentials of its own may not let it describe what it does not write.
+        # Not with the producer: its credentials may not allow it to describe topics that it does not write.
         try:
             return self._admin.topics()
         except KafkaRefusedError:
@@ -134,8 +136,8 @@ class TaskOpening:
         return hosted.meters.partitioners.topics - self._programs.topics_by_chosen_partitioners
 
     def _look_up(self, topics: frozenset[str], is_superseded: Callable[[], bool]) -> Steps[bool]:
-        """Has the producer ask for ``topics``, and gives the broker CREATED_WITHIN_S to create unknown ones. The record
-        that is to be written to one that stays unknown reports that. Returns False if ``is_superseded`` meanwhile."""
+        """Has the producer look up ``topics``, and gives the broker CREATED_WITHIN_S to create unknown ones. The first
+        record for a topic that remains unknown gets the error. Returns False if ``is_superseded`` meanwhile."""
         unknown, wait_until_s = topics, math.inf
         while True:
             asking = partial(self._guarantee.producer.unknown_topics, unknown)

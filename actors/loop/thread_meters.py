@@ -11,7 +11,7 @@ from penstock.common.measures import Look, Window
 from penstock.common.metric_names import TASK, THREAD, UPDATER, Measured
 from penstock.tasks.task_metrics import TaskMetrics
 
-# Kafka Streams' StreamThread.State, by its place.
+# Kafka Streams' StreamThread.State, by its ordinal.
 PARTITIONS_ASSIGNED, RUNNING, PENDING_SHUTDOWN, DEAD = 3, 4, 5, 6
 
 
@@ -37,7 +37,7 @@ class _Sum:
 
 
 class ThreadMeters:
-    """Meters of an actor. ``started_ms``: when it began."""
+    """Meters of an actor. ``started_ms``: the time of its start."""
 
     def __init__(self, started_ms: int) -> None:
         self.tasks_created = self.tasks_closed = 0
@@ -46,7 +46,7 @@ class ThreadMeters:
         self._windows: dict[str, Window] = {}
 
     def closed(self, meters: TaskMeters, counted: TaskMetrics) -> None:
-        """A task was closed, with these counters."""
+        """Counts a task that was closed, with these counters."""
         self.tasks_closed += 1
         self._closed.add(meters, counted)
 
@@ -111,7 +111,7 @@ def _timed(name: str, seen: Look, rate: float, total: int) -> Measured:
 
 
 def add_shares(tasks: Iterable[Measured]) -> None:
-    """Adds to each task of a thread its share of what all of them spend on records."""
+    """Adds to each task of a thread its share of the time that all of them spend on records."""
     tasks = [task for task in tasks if task]
     ratios = [value for task in tasks if isinstance(value := task[TASK, "process-ratio"], float)]
     busy = sum(ratios)

@@ -1,4 +1,4 @@
 """The process of a stream actor: the Ray actor around the loop, its raylet, its memory, its end.
 
-``stream_actor.py`` is what others call.
+``stream_actor.py`` has the calls for other actors.
 """

@@ -16,8 +16,8 @@ _ANSWER_S = 10.0
 
 
 class Belonging:
-    """Watches one actor. Ray, which would end its process, may not reach it any more, and a process that lives on keeps
-    the directories of its stores locked. ``end`` ends the process at once: nothing that it has may be written."""
+    """Watches one actor. Ray, which would end its process, may not be able to reach it, and a process that survives
+    keeps the directories of its stores locked. ``end`` ends the process at once: it must write nothing more."""
 
     def __init__(self, actor_id: str, log: BoundLogger, end: Callable[[], None] = lambda: os._exit(1)) -> None:
         self._actor_id = actor_id
@@ -26,8 +26,8 @@ class Belonging:
         self._dead_since_s: float | None = None
 
     async def ask(self, coordinator: Any) -> None:
-        """Ask the coordinator once. One that does not answer, or that Ray calls dead for less than GONE_S, ends
-        nothing."""
+        """Ask the coordinator once, and end the process if the actor no longer belongs to the application. Continue if
+        the coordinator does not answer, or if Ray reports it dead for less than GONE_S."""
         now_s = asyncio.get_running_loop().time()
         try:
             asked = coordinator.has_actor.options(max_task_retries=0).remote(self._actor_id)
@@ -45,5 +45,5 @@ class Belonging:
 
     def leave(self, why: str) -> None:
         """End the process."""
-        self._log.warning("no longer part of the application, process ended", why=why)
+        self._log.warning("actor no longer belongs to the application, ending its process", why=why)
         self._end()

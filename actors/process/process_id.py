@@ -1,7 +1,7 @@
 """The id of this Ray cluster among those that work for one application.
 
 Each cluster is a static member of its own in the consumer group, with transactions of its own. As in Kafka Streams the
-id is kept in the state directory: a start after a crash takes the place of the same static member again, at once.
+id is kept in the state directory: a start after a crash takes the place of the same static member at once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ def find_process_id(application_id: str) -> str | None:
 
 
 def process_id(application_id: str, state_dir: Path) -> str:
-    """Returns the id of this Ray cluster for the application. A cluster that has none takes the one that an earlier one
-    has left in ``state_dir`` on this node, else a new one. Raises OSError when it cannot be written there."""
+    """Returns the id of this Ray cluster for the application. A cluster without one takes the id that an earlier
+    cluster has left in ``state_dir`` on this node, or else a new one. Raises OSError when it cannot be written
+    there."""
     if (known := find_process_id(application_id)) is not None:
         return known
     mine = _of_this_node(state_dir / application_id)

@@ -1,7 +1,7 @@
 """Ends the unresponsive process of an actor that Ray restarts.
 
 Ray restarts the coordinator and the HTTP server when their processes end. It does nothing about a process that lives
-and does not respond any more, as after SIGSTOP, and `ray.kill` with a restart only asks the process itself. So stream
+but no longer responds, as after SIGSTOP, and `ray.kill` with a restart only asks the process itself. So stream
 actors watch the coordinator, and the coordinator watches the HTTP server.
 """
 
@@ -19,18 +19,16 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from structlog.stdlib import BoundLogger
 
-from penstock.kafka.settings import SESSION_TIMEOUT_MS
+from penstock.actors.process.process_lost import PROCESS_LOST_S
 
 LOOK_EVERY_S = 10.0
-FROZEN_S = SESSION_TIMEOUT_MS / 1000
-"""Time without an answer after which a process counts as frozen."""
 _ANSWER_S = 10.0
 _END_S = 60.0
 
 
 _SAME_S = 30.0
-"""psutil computes a creation time from the system's clock, which may be corrected meanwhile. A number that was given to
-another process belongs to one that was created FROZEN_S later, or more."""
+"""Seconds by which two creation times of a process may differ: psutil computes them from the system's clock, which may
+be corrected. Another process with the same pid was created at least PROCESS_LOST_S later."""
 
 
 class Process(NamedTuple):
@@ -59,33 +57,33 @@ class ProcessWatch:
         self._answered_s = 0.0
 
     async def look(self, actor: Any) -> None:
-        """Ask ``actor`` once, and end its process if it has not answered for longer than FROZEN_S."""
+        """Ask ``actor`` once, and end its process if it has not answered for longer than PROCESS_LOST_S."""
         clock_s = asyncio.get_running_loop().time
         try:
             self._process = await asyncio.wait_for(asyncio.wrap_future(_ask(actor).future()), _ANSWER_S)
             self._answered_s = clock_s()
         except (TimeoutError, ActorUnavailableError):
-            if self._process is not None and clock_s() - self._answered_s > FROZEN_S:
+            if self._process is not None and clock_s() - self._answered_s > PROCESS_LOST_S:
                 await self._end_process(actor, self._process)
         except RayError:
-            pass  # it is gone for good, or is being restarted: there is no process to end
+            pass  # it has ended, or is being restarted: there is no process to end
 
     async def _end_process(self, actor: Any, process: Process) -> None:
         try:
             ended = await asyncio.to_thread(self._end, actor, process)
-        except RayError as error:  # its node is lost, or cannot be reached: the next look comes
+        except RayError as error:  # its node is lost, or cannot be reached: retried by the next look
             self._log.warning("cannot end an unresponsive process", error=repr(error), **self._named(process))
             return
         if ended:
             self._log.warning("unresponsive process ended; Ray restarts it", **self._named(process))
-        self._process = None  # until it answers from its next one
+        self._process = None  # until the next one answers
 
     def _named(self, process: Process) -> dict[str, Any]:
         return {"what": self._what, "node": process.node_id, "pid": process.pid}
 
 
 def _ask(actor: Any) -> Any:
-    # Ray would repeat it for ever, with a line in the log of the driver each time.
+    # Ray would repeat it without limit, each time with a line in the log of the driver.
     return actor.process.options(max_task_retries=0).remote()
 
 
@@ -110,7 +108,7 @@ def _kill(process: Process) -> bool:
     try:
         found = psutil.Process(process.pid)
         if not found.cmdline()[0].startswith("ray::") or abs(found.create_time() - process.created_s) > _SAME_S:
-            return False  # the number has another process now
+            return False  # another process has the pid now
         os.kill(process.pid, signal.SIGKILL)
     except (psutil.Error, ProcessLookupError, IndexError):
         return False  # it has ended

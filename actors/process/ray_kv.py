@@ -1,4 +1,4 @@
-"""Ray's key-value store: what is kept there lives as long as the Ray cluster, whichever actors and processes end."""
+"""Ray's key-value store, whose values live as long as the Ray cluster, whichever actors and processes end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NAMESPACE = "penstock"
 
 
 def put(key: str, value: str | bytes, *, overwrite: bool = True) -> None:
-    """Keep ``value``; with ``overwrite=False`` only if nothing is kept under ``key``."""
+    """Store ``value``; with ``overwrite=False`` only if ``key`` has no value."""
     internal_kv._internal_kv_put(key, value, overwrite=overwrite, namespace=_NAMESPACE)
 
 
@@ -19,10 +19,10 @@ def get(key: str) -> bytes | None:
 
 
 def delete(key: str) -> None:
-    """Keep it no longer. Idempotent."""
+    """Delete the value of ``key``. Idempotent."""
     internal_kv._internal_kv_del(key, namespace=_NAMESPACE)
 
 
 def delete_all(prefix: str) -> None:
-    """Keep nothing whose key begins with ``prefix`` any longer. Idempotent."""
+    """Delete the values of all keys that begin with ``prefix``. Idempotent."""
     internal_kv._internal_kv_del(prefix, del_by_prefix=True, namespace=_NAMESPACE)

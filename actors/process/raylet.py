@@ -16,9 +16,9 @@ _LOOK_EVERY_S = 0.05
 
 
 class Raylet:
-    """The raylet above this process. It does not take its workers with it when it is killed.
+    """The raylet that started this process. When a raylet is killed, its workers survive.
 
-    ``parents`` return the pid of the parent of this process, and of each process between it and the raylet: with a
+    ``parents`` return the pids of the parents of this process, and of each process between it and the raylet: with a
     runtime environment of ``uv run`` the raylet starts uv, and uv starts the worker.
     """
 
@@ -35,7 +35,7 @@ class Raylet:
         return cls([os.getppid, *_between(os.environ.get(_PID, ""))])
 
     def has_ended(self) -> bool:
-        """True if the system has given one of the processes to another parent. Looks at most each 50 ms: it takes some
+        """Returns True if one of the processes has another parent now. Checks at most every 50 ms, since it takes some
         100 µs, and the loop asks in each step."""
         now_s = self._clock_s()
         if now_s >= self._look_at_s:
@@ -59,7 +59,7 @@ def _between(raylet_pid: str) -> list[Callable[[], int]]:
 
 
 def _parent_of(process: psutil.Process, first: int) -> int:
-    """Returns the pid of its parent, or ``first`` if the system hides it; 0 if the process has ended."""
+    """Returns the pid of the parent, or ``first`` if the system hides it; 0 if the process has ended."""
     try:
         return process.ppid()
     except psutil.NoSuchProcess:

@@ -1,7 +1,7 @@
-"""The Ray shell of a stream loop: an async actor beside the thread in which the loop runs.
+"""The Ray actor of a stream loop: an async actor, and a thread in which the loop runs.
 
 The coordinator creates it (``max_restarts=0``, one CPU) and replaces it when it is lost. Ray runs its workers at
-nice 15 unless ``RAY_worker_niceness=0`` is in the environment of every node: beside a busy broker that costs speed.
+nice 15 unless ``RAY_worker_niceness=0`` is in the environment of every node: next to a busy broker that is slow.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 
-# The loop holds the interpreter while it works: so long does a query wait until it is taken from Ray.
+# The loop holds the interpreter while it works: a query waits this long until it is taken from Ray.
 _SWITCH_INTERVAL_S = 0.001
 _COLLECT_AFTER_OBJECTS = 50_000
 _LOOK_AT_LEASE_EACH_S = 1.0
@@ -77,7 +77,7 @@ class StreamActor:
                 looking = self._loop, belonging
                 threading.Thread(target=self._look_at_lease, args=looking, name="lease", daemon=True).start()
                 threading.Thread(target=self._loop.run, name="stream-loop", daemon=True).start()
-        # What it opens with (exactly once, its transactional id; global stores) no task should have to wait for.
+        # No task should have to wait for the opening (exactly once, the transactional id; global stores).
         await asyncio.wrap_future(self._loop.take(Assign(0, {}, {})))
         self._lease.begin(self._lease_s)
         return str(ray.get_runtime_context().get_node_id())
@@ -88,7 +88,7 @@ class StreamActor:
             try:
                 await watch.look(coordinator)
                 await belonging.ask(coordinator)
-            except Exception as error:  # unforeseen; the next look may be better
+            except Exception as error:  # unexpected; the next look may succeed
                 self._log.error("cannot watch the coordinator", exc_info=error)
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -105,8 +105,8 @@ class StreamActor:
         self._log = logger(__name__)
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         return_large_pieces()
-        # Records make no cycles, but each is some tracked objects: without this the collector would go through all of
-        # Ray's modules again and again.
+        # Records make no cycles, but each has some tracked objects: without this the collector would repeatedly scan
+        # all of Ray's modules.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER_OBJECTS)
@@ -135,7 +135,7 @@ class StreamActor:
         return self._loop
 
     async def tell(self, order: Order) -> bool:
-        """Returns when the order is carried out: whether the last commit is in doubt. A stop raises when that one was
+        """Returns when the order is carried out: True if the last commit is in doubt. A stop raises if its commit was
         not possible."""
         if self._loop is None and isinstance(order, Stop):
             return False
@@ -144,7 +144,7 @@ class StreamActor:
         return loop.in_doubt
 
     async def heartbeat(self, question_id: QuestionId) -> None:
-        """Returns at once, whatever the loop does: the process lives."""
+        """Returns at once, whatever the loop does, to show that the process lives."""
         self._lease.question_arrived(question_id)
 
     async def status(self, question_id: QuestionId) -> ActorStatus:
@@ -154,11 +154,11 @@ class StreamActor:
         return replace(status, generation=self._generation, incarnation=self._lease.incarnation)
 
     async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
-        """The answers, in the order of the questions."""
+        """Returns the answers, in the order of the queries."""
         return await asyncio.wrap_future(self._started().query(queries))
 
     async def wait(self) -> ActorEnd:
-        """Returns when the loop ends: why."""
+        """Waits until the loop has ended. Returns the reason."""
         loop = self._started()
         error = await asyncio.wrap_future(loop.finished)
         disk_of = str(ray.get_runtime_context().get_node_id()) if loop.uncaught.disk_failed else ""

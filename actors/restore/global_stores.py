@@ -1,7 +1,8 @@
 """The global stores of one actor: filled from the first record of their topics to the end before its tasks begin, and
-followed from then on.
+then kept up to date.
 
-All of it in the thread of the tasks, slice by slice between their records: so they read the stores without a lock.
+All of this happens in the thread of the tasks, slice by slice between their records. So tasks read the stores without a
+lock.
 Mirrors ``GlobalStreamThread``.
 """
 
@@ -35,7 +36,7 @@ _SLICE_RECORDS = 500
 class GlobalStores:
     """One per actor; a program without global stores has an empty one, which is ready at once and costs nothing.
 
-    :meth:`opening` comes first, then :meth:`step` again and again. An error that leaves them ends the actor.
+    Call :meth:`opening` first, then :meth:`step` repeatedly. An error that they raise ends the actor.
     """
 
     def __init__(
@@ -66,18 +67,18 @@ class GlobalStores:
         self._restores: dict[TopicPartition, RestoreEvents] = {}
         self.state = TaskState.RUNNING if not self._subtopologies else TaskState.CREATED
         self.given_up = False
-        """True if the actor stops before it has read them: then no task can be opened."""
+        """True if the actor stops before they are filled: then no task can be opened."""
         self.serializers: Mapping[str, Serialize] = {
             name: store.value_serde.serialize
             for name, store in self._program.stores.items()
             if store.value_serde is not None
         }
 
-    # ---- what others see ----
+    # ---- for the other parts of the actor ----
 
     @property
     def ready(self) -> bool:
-        """True if tasks may process records: the stores have all that was in their topics."""
+        """True if tasks may process records, because the stores are filled."""
         return self.state is TaskState.RUNNING
 
     @property
@@ -93,11 +94,12 @@ class GlobalStores:
 
     @property
     def answering(self) -> dict[TaskId, GlobalStores]:
-        """The stores by the task ids under which they are asked, once open: each the only one of its sub-topology."""
+        """The stores by the task ids under which they are queried, once open: each is the only one of its
+        sub-topology."""
         return {TaskId(sub.id, 0): self for sub in self._subtopologies if self._opened is not None}
 
     def position_of(self, store: str, committed: bool) -> Position:
-        """The records of its topic that ``store`` has taken in; as of the last commit the ``committed`` ones."""
+        """Returns the records of its topic that ``store`` has; if ``committed``, as of the last commit."""
         opened = self._open_ones
         task, topic = opened.task, self._topic_of(store)
         if committed:
@@ -107,11 +109,11 @@ class GlobalStores:
         return Position.of((tp, offset - 1) for tp, offset in positions.items() if offset)
 
     def topics_of(self, store: str) -> Collection[str]:
-        """The one that it is kept from."""
+        """Returns the one topic from which ``store`` is filled."""
         return (self._topic_of(store),)
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
-        """True if ``seen`` has not reached ``bound``: a global store has all partitions."""
+        """Returns True if ``seen`` has not reached ``bound``: a global store has all partitions."""
         return not seen.reaches(bound)
 
     def _topic_of(self, store: str) -> str:
@@ -119,11 +121,11 @@ class GlobalStores:
 
     @property
     def dropped_records(self) -> int | None:
-        """Records that the stores could not take; None without stores."""
+        """Number of records that the stores could not take; None without stores."""
         return self._opened.task.dropped_records if self._opened is not None else None
 
     def admits(self, hosted: HostedTask) -> bool:
-        """True if ``hosted`` may begin now; if not, :meth:`step` gives it out when it may."""
+        """Returns True if ``hosted`` may begin now; if not, :meth:`step` returns it when it may."""
         if not self.ready:
             self._waiting.append(hosted)
         return self.ready
@@ -135,8 +137,8 @@ class GlobalStores:
     # ---- beginning ----
 
     def opening(self, is_stopping: Callable[[], bool]) -> list[Steps[None]]:
-        """Returns what is to be done first, if there is anything: open a copy of the stores that no other actor of this
-        node has, and find out what it lacks. Both are given up if ``is_stopping`` while no broker answers."""
+        """Returns the first jobs, if any: open a directory of the stores that no other actor of this node has open, and
+        find out what its stores lack. Both are given up if ``is_stopping`` while no broker answers."""
         return [self._opening(is_stopping)] if self._subtopologies else []
 
     def _opening(self, is_stopping: Callable[[], bool]) -> Steps[None]:
@@ -163,7 +165,8 @@ class GlobalStores:
         raise AssertionError("unreachable")
 
     def _begin(self) -> None:
-        """Read on from the position of the copy, or from the beginning. May be called again after an error."""
+        """Continue from the positions of the local stores, or from the beginning. May be called again after an
+        error."""
         opened = self._open_ones
         partitions = opened.partitions = self._partitions()
         beginnings = opened.consumer.fetch_beginning_offsets(partitions)
@@ -179,11 +182,13 @@ class GlobalStores:
             kept = {tp: offset for tp in own if (offset := found[tp]) is not None}
             wrong = None
             if len(kept) < len(own):
-                wrong = "there is no copy of all partitions"
+                wrong = "the local store lacks a partition"
             elif any(not beginnings[tp] <= offset <= ends[tp] for tp, offset in kept.items()):
-                wrong = "the copy does not belong to the topic, or the topic has deleted records before they were read"
+                wrong = (
+                    "the local store does not belong to the topic, or the topic deleted records before they were read"
+                )
             elif topic in retentions and age_ms is not None and age_ms > retentions[topic]:
-                wrong = "the copy is older than the topic keeps deletions (delete.retention.ms)"
+                wrong = "the local store is older than the topic keeps deletions (delete.retention.ms)"
             if wrong is not None:
                 self._log.info("global store is filled from the beginning", store=store, topic=topic, why=wrong)
                 kept = {tp: beginnings[tp] for tp in own}
@@ -197,7 +202,9 @@ class GlobalStores:
         topics = self._open_ones.task.topics
         for topic in topics:
             if topic not in existing:
-                raise MissingTopicError(f"topic {topic!r} of a global store does not exist (any more)")
+                raise MissingTopicError(
+                    f"topic {topic!r} of a global store does not exist: create it, or stop reading it"
+                )
             if not existing[topic]:
                 raise BrokerUnreachableError(f"Kafka does not report at present which partitions topic {topic!r} has")
         return [TopicPartition(topic, number) for topic in topics for number in range(existing[topic])]
@@ -208,7 +215,7 @@ class GlobalStores:
         return self._opened
 
     def _await(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The stores are ready once they have come to ``ends``."""
+        """Fill the stores up to ``ends``; then they are ready."""
         self._unread.update(ends)
         self.state = TaskState.RESTORING
         opened = self._open_ones
@@ -220,7 +227,7 @@ class GlobalStores:
 
     def _look_for_ends(self) -> None:
         if self._overtaken:
-            return  # positions say nothing: records of a wiped store are skipped
+            return  # positions have no meaning: records of a wiped store are skipped
         position = self._open_ones.consumer.position
         self._unread = {tp: end for tp, end in self._unread.items() if position(tp) < end}
         for tp in self._restores.keys() - self._unread.keys():
@@ -232,10 +239,10 @@ class GlobalStores:
     # ---- following ----
 
     def step(self) -> tuple[bool, list[HostedTask]]:
-        """Take in what has come, or continue a commit. Returns True if there was anything, and the tasks to begin."""
+        """Take new records, or continue a commit. Returns True if there was anything to do, and the tasks to begin."""
         if self._opened is None or self.state is TaskState.CREATED:
             return False, []
-        busy = self._read(self._opened) if self._commit is None else self._go_on_committing()
+        busy = self._read(self._opened) if self._commit is None else self._continue_commit()
         if not self.ready or not self._waiting:
             return busy, []
         admitted, self._waiting = self._waiting, []
@@ -247,7 +254,7 @@ class GlobalStores:
         batches = opened.consumer.poll(_SLICE_RECORDS, 0)
         for batch in batches:
             if batch.partition.topic in self._overtaken:
-                continue  # a client that was replaced reads on at a lost position, if there are records by now
+                continue  # a new client continues at a lost position, if there are records now
             take(batch, now_ms)
             if (events := self._restores.get(batch.partition)) is not None:
                 events.restored(batch.offsets[-1] + 1, events.total + len(batch))
@@ -259,7 +266,7 @@ class GlobalStores:
             self._commit = task.commit()
         return bool(batches)
 
-    def _go_on_committing(self) -> bool:
+    def _continue_commit(self) -> bool:
         assert self._commit is not None
         for _ in self._commit:
             return True
@@ -271,7 +278,7 @@ class GlobalStores:
     def _overtake(self, topics: set[str]) -> None:
         """Wipe the stores of ``topics`` at once, as :class:`Replays` does, and for the same reason."""
         opened = self._open_ones
-        self._commit_all()  # no change may wait in a store that is wiped
+        self._commit_all()  # a store that is wiped must have no uncommitted change
         opened.task.forget([tp for tp in opened.partitions if tp.topic in topics])
         for topic in sorted(topics):
             store = opened.task.store_of[topic]
@@ -295,7 +302,7 @@ class GlobalStores:
         return bool(self._overtaken)
 
     def begin_again(self) -> None:
-        """Fill the wiped stores of such topics again; tasks wait meanwhile. May be called again after an error."""
+        """Fill again the stores that were wiped; tasks wait meanwhile. May be called again after an error."""
         opened = self._open_ones
         again = [tp for tp in self._partitions() if tp.topic in self._overtaken]
         beginnings = opened.consumer.fetch_beginning_offsets(again)
@@ -312,11 +319,10 @@ class GlobalStores:
         self._await(ends)
 
     def close(self) -> None:
-        """Close consumer and stores: what is not committed is read again. Idempotent."""
+        """Close consumer and stores: uncommitted records are read again later. Idempotent."""
         opened, self._opened = self._opened, None
         self.state = TaskState.CLOSED
-        if self._commit is not None:
-            self._commit = None
+        self._commit = None
         if opened is not None:
             restores, self._restores = self._restores, {}
             try:

@@ -1,4 +1,4 @@
-"""Changelogs on their way into stores: read, gathered and written, a slice at a time."""
+"""Restores stores from changelogs: reads, gathers and writes records, a slice at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from penstock.kafka.contracts import RecordConsumer
 from penstock.state.contracts import BulkLoad
 
 _SLICE_S, _SLICE_ALONE_S = 0.002, 0.01
-"""Time of a slice beside running tasks, and when only queries and commands wait for it."""
+"""Seconds of a slice if tasks run, and if only queries and commands wait for it."""
 _FIRST_SLICE, _LARGEST_SLICE = 500, 8000
 _WORTH_A_LOAD = 20_000
-"""Least number of offsets to restore for which records are gathered into a load; fewer are written as they come."""
+"""Least number of offsets for which records are gathered into a load; fewer are written as they arrive."""
 _LARGEST_LOAD, _LARGEST_LOADS = 16 << 20, 48 << 20
 """Bytes of rows that are gathered for one store, and for all, before they are written."""
 _LOG_EVERY_S = 10.0
@@ -35,11 +35,7 @@ EventsOf = Callable[[Stored, str, TopicPartition], RestoreEvents]
 
 @dataclass
 class Replay(Generic[Stored]):
-    """One store of ``task``, read from ``position`` up to ``end``. What ``load`` has gathered is not written yet.
-
-    ``followed``: what comes behind ``end`` is taken, too. ``caught_up``: it has come to its end, and stays. ``waits``:
-    it has come to its end, and is paused until that is moved. ``thrown_away``: the first offset behind ``end`` that was
-    fetched, and must be fetched again when the end is moved."""
+    """One store of ``task``, read from ``position`` up to ``end``."""
 
     task: Stored
     store: str
@@ -49,25 +45,30 @@ class Replay(Generic[Stored]):
     progress: RestoreProgress
     events: RestoreEvents
     load: BulkLoad | None
+    """Records that are gathered and not written yet."""
     followed: bool
+    """True if records after ``end`` are taken, too."""
     caught_up: bool = False
+    """True if the replay has reached its end, and continues."""
     waits: bool = False
+    """True if the replay has reached its end, and is paused until the end is moved."""
     thrown_away: int | None = None
+    """The first fetched offset that was not before ``end``: it must be fetched again when the end is moved."""
 
     @property
     def offsets_left(self) -> int:
-        """Number of offsets that the store is behind."""
+        """Number of offsets that the store lacks."""
         return max(0, self.end - self.position)
 
     @property
     def has_no_end(self) -> bool:
-        """True if there is no end any more that it could reach."""
+        """True if the replay no longer ends, because it follows its changelog."""
         return self.followed and self.caught_up
 
 
 class Replays(Generic[Stored]):
     """All replays that an actor reads through one consumer, which is made when needed. The owner of a replay decides
-    what becomes of it at its end: a restore ends, a standby continues to follow."""
+    its fate at its end: a restore ends, a standby continues to follow."""
 
     def __init__(
         self,
@@ -91,13 +92,13 @@ class Replays(Generic[Stored]):
 
     @property
     def consumer(self) -> RecordConsumer:
-        """The consumer that reads them."""
+        """The consumer that reads all replays."""
         if self._made is None:
             self._made = self._make_consumer()
         return self._made
 
     def has(self, task: Stored) -> bool:
-        """Returns True if any replay is of this task."""
+        """Returns True if ``task`` has a replay."""
         return any(replay.task is task for replay in self.by_partition.values())
 
     def add(
@@ -119,7 +120,7 @@ class Replays(Generic[Stored]):
         self.by_partition[tp] = Replay(task, store, tp, position, end, progress, events, load, followed)
 
     def assign(self) -> None:
-        """Have the consumer read these: new replays from their positions; the others continue at the consumer's."""
+        """Have the consumer read these replays: new ones from their positions; the others continue."""
         if self._made is not None:
             self._made.assign({tp: replay.position for tp, replay in self.by_partition.items()})
 
@@ -145,7 +146,7 @@ class Replays(Generic[Stored]):
     # ---- slices ----
 
     def step(self, alone: bool = False) -> tuple[bool, list[Replay[Stored]]]:
-        """Restore for one slice. Returns True if there were records, and the replays that have come to their ends with
+        """Restore for one slice. Returns True if there were records, and the replays that have reached their ends with
         everything written. ``alone``: no task runs that would wait for it."""
         slice_s = _SLICE_ALONE_S if alone else _SLICE_S
         busy = False
@@ -159,7 +160,7 @@ class Replays(Generic[Stored]):
         batches = consumer.poll(size, 0)
         for batch in batches:
             replay = self.by_partition.get(batch.partition)
-            # A client that was replaced reads on at a lost position, if there are records by now.
+            # A new client continues at a lost position, if there are records now.
             if replay is not None and batch.partition not in self.overtaken:
                 self._take(replay, batch)
         for tp in consumer.lost_positions().keys() & self.by_partition.keys() - self.overtaken:
@@ -171,8 +172,8 @@ class Replays(Generic[Stored]):
         return bool(batches)
 
     def _overtake(self, replay: Replay[Stored]) -> None:
-        """Wipe its store at once. The changelog may be another one by now. If that reaches beyond the offset of the
-        store, nothing would show any more that the store does not belong to it: after a crash, or on another actor."""
+        """Wipe its store at once. The changelog may have been created again. If the new one grows beyond the offset of
+        the store, nothing would show, after a crash or on another actor, that the store does not belong to it."""
         self._log.warning(
             "store wiped, restoring from the beginning",
             why="its changelog has deleted records before they were restored, or was created again",
@@ -183,7 +184,7 @@ class Replays(Generic[Stored]):
         self.overtaken.add(replay.partition)
 
     def _take(self, replay: Replay[Stored], read: RecordBatch) -> None:
-        batch = read if replay.followed else _in_front_of(replay.end, read)
+        batch = read if replay.followed else _before(replay.end, read)
         if len(batch) < len(read) and replay.thrown_away is None:
             replay.thrown_away = read.offsets[len(batch)]
         if not batch.offsets:
@@ -216,8 +217,8 @@ class Replays(Generic[Stored]):
     # ---- loads ----
 
     def _make_room(self) -> bool:
-        """Begin to write the largest load, if it or all together have become too large. False if it must wait: then no
-        more may be read."""
+        """Begin to write the largest load, if it or all together have become too large. Returns False if it must wait:
+        then no more may be read."""
         if self._writing is not None:
             return True
         loads = [(load.resident_bytes, load, replay) for replay in self.by_partition.values() if (load := replay.load)]
@@ -234,7 +235,7 @@ class Replays(Generic[Stored]):
         self._writing = replay, replay.task.state_manager.write_load(replay.store, replay.load, replay.position)
 
     def _write(self, slice_s: float) -> bool:
-        """Continue to write a load. Nothing is read meanwhile, so that its offset remains that of all its records."""
+        """Continue to write a load. Nothing is read meanwhile, so that its offset remains that of its last record."""
         assert self._writing is not None
         clock, (replay, steps) = self._clock.monotonic_s, self._writing
         until_s = clock() + slice_s
@@ -246,7 +247,7 @@ class Replays(Generic[Stored]):
         return True
 
     def _abandon(self, replay: Replay[Stored], reason: SuspendReason = SuspendReason.MIGRATED) -> None:
-        """End the replay early: what its load has gathered is restored again, or nobody needs it."""
+        """End the replay early: the records of its load are restored again later, or are not needed."""
         if self._writing is not None and self._writing[0] is replay:
             self._writing = None
         replay.load = None
@@ -272,7 +273,7 @@ class Replays(Generic[Stored]):
         return True
 
     def log_end(self, replay: Replay[Stored]) -> None:
-        """Report that ``replay`` has come to its end, to its events and in the log."""
+        """Report that ``replay`` has reached its end, to its events and in the log."""
         replay.events.end()
         took_s, total = replay.progress.took_s(self._clock.monotonic_s()), replay.progress.total
         self._log.info(
@@ -282,7 +283,7 @@ class Replays(Generic[Stored]):
         )  # fmt: skip
 
     def progress(self, task: Stored) -> RestoreFigures:
-        """Returns how far the stores of ``task`` have come."""
+        """Returns how far the stores of ``task`` are restored."""
         left = sum(replay.offsets_left for replay in self.by_partition.values() if replay.task is task)
         known = self._progress.get(task.id)
         if known is None:
@@ -292,13 +293,13 @@ class Replays(Generic[Stored]):
     # ---- ends ----
 
     def end(self, replay: Replay[Stored]) -> None:
-        """Stop reading ``replay``: it has come to its end. :meth:`assign` must follow."""
+        """Stop reading ``replay``, which has reached its end. :meth:`assign` must follow."""
         del self.by_partition[replay.partition]
         self.overtaken.discard(replay.partition)
         self.log_end(replay)
 
     def forget(self, task: Stored, reason: SuspendReason = SuspendReason.MIGRATED) -> None:
-        """Read no more for ``task``, which is about to be closed, or promoted; what was written of it is on disk."""
+        """Read no more for ``task``, which is about to be closed, or promoted; the written rows are on disk."""
         self._progress.pop(task.id, None)
         if self.has(task):
             for replay in self.by_partition.values():
@@ -309,7 +310,7 @@ class Replays(Generic[Stored]):
             self.assign()
 
     def close(self) -> None:
-        """Close the consumer; what was restored is on disk."""
+        """Close the consumer; the restored rows are on disk."""
         replays, self.by_partition = self.by_partition, {}
         try:
             for replay in replays.values():
@@ -323,7 +324,7 @@ def _load(task: StoredTask, store: str, position: int, end: int) -> BulkLoad | N
     return task.state_manager.bulk_load(store, position) if end - position >= _WORTH_A_LOAD else None
 
 
-def _in_front_of(end: int, batch: RecordBatch) -> RecordBatch:
+def _before(end: int, batch: RecordBatch) -> RecordBatch:
     if batch.offsets[-1] < end:
         return batch
     count = sum(offset < end for offset in batch.offsets)

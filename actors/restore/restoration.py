@@ -59,7 +59,7 @@ class Restoration:
         return self._replays.has(task)
 
     def step(self, alone: bool = False) -> tuple[bool, list[HostedTask]]:
-        """Restore one slice. Returns True if there were records, and the tasks that now lack nothing. ``alone``: no
+        """Restore for one slice. Returns True if there were records, and the tasks that now lack nothing. ``alone``: no
         task runs that would wait for it."""
         busy, ended = self._replays.step(alone)
         self._replays.log_if_due()
@@ -77,10 +77,10 @@ class Restoration:
         return bool(self._replays.overtaken)
 
     def begin_again(self) -> None:
-        """Restore the wiped stores whose changelogs have deleted records before they were read from the beginning, up
-        to the ends as of now: a changelog that was created again may be shorter. A source topic is restored up to where
-        its task reads on; if it is shorter than that now, the task reads on at its end, as it would after a start. May
-        be called again after an error."""
+        """Restore again, from the beginning, the stores that were wiped because their changelogs had deleted records
+        before they were read. They are restored up to the present ends, since a changelog that was created again may
+        be shorter. A source topic is restored up to the position at which its task continues; if the topic is shorter
+        now, the task continues at its end, as it would after a start. May be called again after an error."""
         replays = self._replays
         ends = self._starts.log_ends(replays.overtaken, replays.consumer)
         for tp, log_end in ends.items():
@@ -96,9 +96,9 @@ class Restoration:
         return self._replays.progress(task)
 
     def forget(self, task: HostedTask) -> None:
-        """Read no more for ``task``, which is about to be closed; what was written of it is on disk."""
+        """Read no more for ``task``, which is about to be closed; the written rows are on disk."""
         self._replays.forget(task)
 
     def close(self) -> None:
-        """Close the consumer; what was restored is on disk."""
+        """Close the consumer; the restored rows are on disk."""
         self._replays.close()

@@ -12,10 +12,10 @@ from penstock.common.standby_listener import SuspendReason
 
 
 class RestoreEvents:
-    """Events of one store. ``total``: the records that the listener knows to be in it. Without a listener nothing
-    is called.
+    """Events of one store. ``total``: the number of restored records that the listener knows of. Without a listener
+    nothing is called.
 
-    What the listener raises is raised as a StreamsError, which ends the actor.
+    An exception of the listener is raised as a StreamsError, which ends the actor.
     """
 
     def __init__(self, listener: StateRestoreListener | None, partition: TopicPartition, store: str) -> None:
@@ -32,7 +32,7 @@ class RestoreEvents:
                 self._listener.on_restore_start(self._partition, self._store, begin, end)
 
     def restored(self, position: int, total: int) -> None:
-        """The store has ``total`` records by now, the last one in front of ``position``."""
+        """The store has ``total`` records now, the last one before ``position``."""
         more, self.total = total - self.total, total
         if more and self._listener is not None:
             with self._calling("on_batch_restored"):
@@ -56,11 +56,11 @@ class RestoreEvents:
 
 @contextmanager
 def calling(listener: object, method: str, partition: TopicPartition, store: str) -> Iterator[None]:
-    """Raise what ``listener`` raises as a StreamsError that names it."""
+    """Raise an exception of ``listener`` as a StreamsError that names the listener."""
     try:
         yield
     except Exception as error:
         raise StreamsError(
-            f"{type(listener).__name__}.{method} has raised, of store {store!r} in partition {partition.partition} of "
-            f"{partition.topic!r}: {error!r}. A listener must catch what it may raise"
+            f"{type(listener).__name__}.{method} raised an exception for store {store!r}, partition "
+            f"{partition.partition} of {partition.topic!r}: {error!r}. A listener must catch what it may raise"
         ) from error

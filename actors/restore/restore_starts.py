@@ -1,4 +1,4 @@
-"""Finds the positions from which stores must be restored, and the stores that cannot continue with what they have."""
+"""Finds the positions from which stores must be restored, and the stores that must be wiped."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 
 class RestoreStart(NamedTuple):
-    """A store lacks what its changelog has from ``position`` up to ``end``. ``logged``: the end of its changelog;
-    of a source topic, of what was processed. ``from_beginning``: the store is empty, and is filled from there."""
+    """A store lacks the records of its changelog from ``position`` up to ``end``. ``logged``: the end of its changelog;
+    for a source topic, the end of the processed records. ``from_beginning``: the store is empty, and is restored from
+    the beginning."""
 
     store: str
     partition: TopicPartition
@@ -36,22 +37,22 @@ class RestoreStarts:
 
     def log_ends(self, changelogs: Collection[TopicPartition], consumer: RecordConsumer) -> dict[TopicPartition, int]:
         """Returns the ends of ``changelogs`` as of now."""
-        # A transaction of the last owner may be committed, and its marker not yet be everywhere. If a changelog lacks
-        # it, the reader waits for the end of the open transaction.
+        # A transaction of the last owner may be committed, although its marker is not yet in all partitions. If a
+        # changelog lacks it, the consumer waits for the end of the transaction.
         ask = self._admin.high_watermarks if self._exactly_once else consumer.fetch_end_offsets
         return dict(ask(changelogs))
 
     def find(self, task: StoredTask, consumer: RecordConsumer) -> list[RestoreStart]:
         """Returns a start for every store of ``task``, also if it lacks nothing. May be called again after an error.
 
-        A store whose remembered offset its changelog (a source topic, too) does not have any more is wiped and restored
-        from the beginning; so is one that is older than its changelog keeps deletions: deleted keys would come back.
+        A store is wiped and restored from the beginning if its changelog (or source topic) no longer has its offset, or
+        if the store is older than its changelog keeps deletions: deleted keys would return.
         """
         partitions = set(task.changelogs.values())
         beginnings = consumer.fetch_beginning_offsets(partitions)
         log_ends = self.log_ends(partitions, consumer)
         ends = log_ends | dict(task.limits)
-        # A store may be older than what its changelog keeps deletions for, also if it is not to have all of that yet.
+        # A store may be older than its changelog keeps deletions, even if it must not have all of the changelog yet.
         of_sources = {tp for store, tp in task.changelogs.items() if store in task.source_changelogs}
         logged = {tp: ends[tp] if tp in of_sources else end for tp, end in log_ends.items()}
         remembered = {store: task.state_manager.changelog_offset(store) for store in task.changelogs}
@@ -80,7 +81,7 @@ class RestoreStarts:
             position = begin if start is None else start
             starts.append(RestoreStart(store, tp, position, end, logged[tp], start is None))
         if not any(start.position < start.logged for start in starts if not start.from_beginning):
-            # No store has a row that is older than now. After a crash its age counts from here, not from a commit long
-            # ago, for which it would be wiped again.
+            # All stores are up to date. After a crash their age counts from now, not from a commit long ago, for which
+            # they would be wiped again.
             task.directory.note_commit(self._clock.wall_ms())
         return starts

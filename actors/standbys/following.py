@@ -1,4 +1,4 @@
-"""Keeping standbys up to their changelogs, as long as they are here."""
+"""Keeps standbys up to date with their changelogs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from penstock.common.standby_listener import StandbyUpdateListener, SuspendReaso
 from penstock.kafka.contracts import Admin, RecordConsumer
 
 _LAG_KNOWN_S = 60.0
-"""A held standby reports its lag for so long after the last question about commits that was answered."""
+"""Seconds after the last answer about commits for which a held standby reports its lag."""
 
 
 class Following:
-    """All standbys of an actor. Their replays continue when the stores have what was there at the beginning, except
-    those that are held: these are followed as far as the active task has committed."""
+    """All standbys of an actor. Their replays continue after the end that the changelogs had at the beginning. Stores
+    that are held are followed only as far as the active task has committed."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Following:
         self._listener = listener
         self._replays = Replays[StandbyTask](make_consumer, clock, log, self._events_of)
         self._starts = RestoreStarts(admin, clock, exactly_once, log)
-        self._last_ends: dict[TopicPartition, int] = {}  # of the changelogs, as far as they were ever known
-        self._ends: dict[TopicPartition, int] = {}  # the same ten seconds ago at most
+        self._last_ends: dict[TopicPartition, int] = {}  # the last known ends of the changelogs
+        self._ends: dict[TopicPartition, int] = {}  # the ends up to ten seconds ago
         self._as_of_ms: dict[TaskId, int] = {}  # the standbys that have these ends have all commits before this time
 
     def _events_of(self, standby: StandbyTask, store: str, tp: TopicPartition) -> RestoreEvents:
@@ -57,15 +57,15 @@ class Following:
         return bool(self._replays.by_partition)
 
     def begin(self, standby: StandbyTask) -> bool:
-        """Follow its changelogs. Returns False if no commit reports yet how far. May be called again, also after an
-        error."""
+        """Follow the changelogs of ``standby``. Returns False if no commit has reported yet how far. May be called
+        again, also after an error."""
         if not standby.changelogs:
             return True
         starts, unreported = self._starts.find(standby, self._replays.consumer), standby.unreported
         if any(start.partition in unreported and start.position < start.logged for start in starts):
             return False
         for store, tp, position, end, _, _ in starts:
-            # What comes behind the first end is fetched once: nobody reads it again.
+            # Records after the first end are taken at once, so that they are not fetched twice.
             self._replays.add(standby, store, tp, position, end, followed=store not in standby.held)
         self._replays.assign()
         return True
@@ -95,13 +95,13 @@ class Following:
     def begin_again(self, changelogs: set[TopicPartition]) -> None:
         """Restore the wiped stores of these changelogs from the beginning: they have deleted records before they were
         read. May be called again after an error."""
-        # Each needs an end that the changelog has: records in front of it may be gathered until they are written at it.
+        # The changelog must have the end: records before it may be gathered until the replay has reached it.
         ends = self._replays.consumer.fetch_end_offsets(changelogs)
         for tp, end in ends.items():
             replay = self._replays.by_partition[tp]
             if not replay.followed:
                 limit = replay.task.limits.get(tp, 0)
-                # A limit of a changelog may be that of the deleted one; of a source topic, it is what was processed.
+                # The limit of a changelog may be that of the deleted one; for a source topic, it is what was processed.
                 ends[tp] = limit if replay.store in replay.task.source_changelogs else min(end, limit)
         self._resume(changelogs)
         self._replays.begin_again(ends)
@@ -109,15 +109,15 @@ class Following:
             self._last_ends.pop(tp, None)
 
     def committed(self, standby: StandbyTask) -> None:
-        """Its active task has committed more, or reported more of it."""
+        """Note that the active task has committed, or that an earlier commit became known."""
         limits = standby.limits
         for tp, replay in self._replays.by_partition.items():
             if replay.task is standby and not replay.followed and (end := limits.get(tp, 0)) > replay.end:
                 replay.end = end
                 if tp in self._replays.overtaken:
-                    continue  # all of it is read again
+                    continue  # the changelog is read again
                 if replay.thrown_away is not None:
-                    # Not to the position of the replay: the log may begin behind it by now, although nothing is lost.
+                    # Not to the position of the replay: the log may begin after it now, although nothing is lost.
                     self._replays.consumer.seek(tp, replay.thrown_away)
                     replay.thrown_away = None
                 self._resume({tp})
@@ -141,20 +141,20 @@ class Following:
         }
         for standby in {replay.task for replay in replays.values()}:
             if standby.id not in lacking:
-                # What is written all the time is never read to its end, but to where that was a while ago.
+                # A changelog that is always written is never read to its end, but to the end it had a while ago.
                 standby.directory.note_commit(self._as_of_ms[standby.id])
         known = {tp: self._end_of(replay) for tp, replay in replays.items()}
         self._ends = {tp: end for tp, end in known.items() if end is not None}
         now_ms = self._clock.wall_ms()
         self._as_of_ms = {}
         for standby in {replay.task for replay in replays.values()}:
-            # The limit of a held standby knows nothing of commits since the last answer: deletions may be among them.
+            # The limit of a held standby does not cover commits since the last answer, which may have deletions.
             heard = standby.heard if standby.held else None
             self._as_of_ms[standby.id] = now_ms if heard is None else min(now_ms, heard.wall_ms)
 
     def knows(self, standby: StandbyTask) -> bool:
-        """Returns False while it is unknown how much ``standby`` lacks: before its changelogs have answered, while it
-        waits to begin again, and while nobody answers how far the active task has committed."""
+        """Returns False while it is unknown how much ``standby`` lacks: before the ends of its changelogs are known,
+        while it waits to begin again, and while no broker answers how far the active task has committed."""
         if standby.held and standby.heard is not None:
             silent_s = self._clock.monotonic_s() - standby.heard.monotonic_s
             if silent_s > _LAG_KNOWN_S:
@@ -165,7 +165,7 @@ class Following:
         return bool(replays) or not standby.changelogs
 
     def status(self, standby: StandbyTask) -> StandbyStatus:
-        """Returns how far the stores of ``standby`` have come."""
+        """Returns how far the stores of ``standby`` are restored."""
         return StandbyStatus(standby.id, self._lag(standby), self._replays.progress(standby).total)
 
     def _lag(self, standby: StandbyTask) -> int:
@@ -175,7 +175,7 @@ class Following:
         return [replay for replay in self._replays.by_partition.values() if replay.task is standby]
 
     def _lacks(self, replay: Replay[StandbyTask]) -> int | None:
-        """Returns the number of offsets that it has not read; None if that is unknown."""
+        """Returns the number of offsets that the replay has not read; None if that is unknown."""
         tp = replay.partition
         if tp in self._replays.overtaken:
             return None
@@ -195,8 +195,8 @@ class Following:
         return end
 
     def forget(self, standby: StandbyTask, reason: SuspendReason) -> None:
-        """Follow it no more; what was written of it is on disk."""
-        # A client remembers that a partition is paused, and the standby may come back.
+        """Stop following ``standby``; the written rows are on disk."""
+        # A client remembers that a partition is paused, and the standby may return.
         replays = self._replays_of(standby)
         self._resume({replay.partition for replay in replays})
         self._replays.forget(standby, reason)
@@ -204,5 +204,5 @@ class Following:
             self._last_ends.pop(replay.partition, None)
 
     def close(self) -> None:
-        """Close the consumer; what was restored is on disk."""
+        """Close the consumer; the restored rows are on disk."""
         self._replays.close()

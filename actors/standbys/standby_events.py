@@ -52,7 +52,7 @@ class StandbyEvents(RestoreEvents):
 
     def _end_offset(self) -> int:
         end = self._end()
-        # The end was asked for a while ago. All that has been read since was there, so the end is at least that far.
+        # This end may be outdated. Records that were read since exist, so the end is at least the position.
         return -1 if end is None else max(end, self._position)
 
     def _calls(self, method: str) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Decides when the loop tries again to open a standby: after a failure, not before the brokers answer."""
+"""Decides when the loop tries again to open a standby: after a failure, only when the brokers answer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TaskId
 
 _AGAIN_S = 3.0
-"""Time between two attempts: with the answer of a broker that has just returned, less than 5 s."""
+"""Seconds between two attempts: less than 5 s with the answer of a broker that has just returned."""
 _AT_ONCE = 4
-"""Each request of a probe takes up to 8 s while a partition has no leader. So of n standbys without a leader that have
-failed, each is probed about every 2 n s (n > 4)."""
+"""Number of probes at a time. Each request of a probe takes up to 8 s while a partition has no leader. So each of n
+failed standbys without a leader is probed about every 2 n s (n > 4)."""
 
 
 @dataclass
 class _Waiting:
-    """``probe``: asks the brokers on which the next attempt depends; None if that needs no broker. ``failed``: an
-    attempt or a probe."""
+    """``probe`` asks the brokers on which the next attempt depends; None if it needs no broker. ``failed``: True if an
+    attempt or a probe has failed."""
 
     probe: Callable[[], object] | None
     again_s: float
@@ -33,15 +33,15 @@ class StandbyRetries:
     """Attempts that have failed and wait to be repeated. Each opens the standby of a task, or has it begin again.
 
     A request to a broker stops the loop for up to 10 s, and with it all active tasks. So a probe asks first, in another
-    thread, and the loop tries again when it has succeeded. The attempt may still fail: it asks by a consumer's own
-    client as well, which only the loop may use, and a leader may go between the two. First probes do not wait for
-    those that are repeated.
+    thread, and the loop tries again when the probe has succeeded. The attempt may still fail: it also asks with the
+    consumer's client, which only the loop may use, and a leader may change in between. First probes do not wait for
+    repeated ones.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: dict[TaskId, _Waiting] = {}
-        self._askers: dict[bool, ThreadPoolExecutor] = {}  # of those that have failed, and of the others
+        self._askers: dict[bool, ThreadPoolExecutor] = {}  # by whether the attempt has failed before
 
     def later(self, what: TaskId, probe: Callable[[], object] | None) -> bool:
         """``what`` failed because no broker answered, or, without a ``probe``, because another process has its stores.
@@ -58,7 +58,7 @@ class StandbyRetries:
         return True
 
     def done(self, what: TaskId) -> None:
-        """``what`` has succeeded, or is no longer wanted."""
+        """Forget ``what``, which has succeeded, or is no longer wanted."""
         self._waiting.pop(what, None)
 
     def keep_only(self, wanted: Collection[TaskId]) -> None:
@@ -66,7 +66,8 @@ class StandbyRetries:
         self._waiting = {what: it for what, it in self._waiting.items() if what in wanted}
 
     def may_try(self, what: TaskId) -> bool:
-        """Returns False until the next attempt of what has failed is due. Begins its probe when that is due."""
+        """Returns False until the next attempt of ``what`` is due, if one has failed. Begins its probe when that is
+        due."""
         it = self._waiting.get(what)
         if it is None or it.may_try:
             return True
@@ -78,12 +79,12 @@ class StandbyRetries:
                 self._askers[it.failed] = ThreadPoolExecutor(_AT_ONCE, "penstock-standby-probes")
             it.asked = self._askers[it.failed].submit(it.probe)
         if it.asked is not None and it.asked.done():
-            # Any other error than this one is the attempt's own, which raises it.
+            # Other errors are left to the attempt, which raises them.
             it.may_try = not isinstance(it.asked.exception(), BrokerUnreachableError)
             it.asked, it.again_s, it.failed = None, self._clock.monotonic_s() + _AGAIN_S, True
         return it.may_try
 
     def close(self) -> None:
-        """Ask no more."""
+        """End all probes."""
         for asker in self._askers.values():
             asker.shutdown(wait=False, cancel_futures=True)

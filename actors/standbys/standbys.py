@@ -1,4 +1,4 @@
-"""The standbys of an actor: opened, followed, promoted to active tasks, closed."""
+"""Opens, follows and closes the standbys of an actor, and hands them out to be promoted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ASK_COMMITTED_EVERY_S = 1.0
 
 
 class Standbys:
-    """One per actor. ``by_id``: all that are open, for queries that take a stale answer."""
+    """One per actor. ``by_id``: all open standbys, for queries that accept a stale answer."""
 
     def __init__(
         self,
@@ -52,18 +52,19 @@ class Standbys:
         self._asked = self._now()
         self._ask_at_s = 0.0
         self._asked_for: list[StandbyTask] = []
-        self._unanswered_s: float | None = None  # when the first of the questions failed that nobody has answered since
+        self._unanswered_s: float | None = None  # time of the first request since the last answer
         self._asker: ThreadPoolExecutor | None = None
 
     def open(self, sources: Sources) -> None:
-        """Have those opened that are not open yet, and follow their changelogs: one after the other, between records.
-        The first attempt asks the brokers in the loop, so active tasks wait for it (up to 10 s if no broker answers).
-        After a failure another thread asks first: :class:`~penstock.actors.standbys.standby_retries.StandbyRetries`."""
+        """Have standbys opened that are not open yet, and follow their changelogs: one after the other, between
+        records. The first attempt asks the brokers in the loop, so active tasks wait for it (up to 10 s if no broker
+        answers). After a failure another thread asks first:
+        :class:`~penstock.actors.standbys.standby_retries.StandbyRetries`."""
         self._to_open = {task_id: reads for task_id, reads in sources.items() if task_id not in self._begun}
         self._retries.keep_only(self._to_open.keys() | self._begun)
 
     def _open_next(self) -> bool:
-        # An actor that was refused has no producer until its next assignment, if there is one.
+        # An actor that was refused has no producer until its next assignment, if any.
         if not self._to_open or not hasattr(self._guarantee, "producer"):
             return False
         task_id = next(filter(self._retries.may_try, self._to_open), None)
@@ -76,24 +77,24 @@ class Standbys:
                 self._to_open[task_id] = reads
                 return False
             if standby.held:
-                # Before that is known it would seem to lack nothing, and the task would move to it.
+                # Without the committed offsets it would seem to lack nothing, and the task would move to it.
                 asked = self._now()
                 standby.take_committed(self._admin.committed(self._application_id, standby.sources), asked)
             if not self._following.begin(standby):
                 self._retries.done(task_id)
-                return False  # :meth:`_take_committed` has it begun when there is news
+                return False  # :meth:`_take_committed` queues it again when more is known
         except (BrokerUnreachableError, StateStoreLockedError) as error:
             opened = self.by_id.get(task_id)
             if self._retries.later(task_id, self._probe_of(opened) if opened else None):
                 self._log.warning("standby not opened yet, retrying", task=str(task_id), error=str(error))
-            self._to_open[task_id] = reads  # behind the others, which may not lack what it lacks
+            self._to_open[task_id] = reads  # after the others, which may not fail
             return False
         self._retries.done(task_id)
         self._begun.add(task_id)
         return True
 
     def _probe_of(self, standby: StandbyTask) -> Callable[[], None]:
-        """Returns what asks the brokers on which the opening of ``standby`` depends; for another thread."""
+        """Returns a function that asks the brokers on which the opening of ``standby`` depends; for another thread."""
         changelogs, sources = frozenset(standby.changelogs.values()), standby.sources if standby.held else None
 
         def probe() -> None:
@@ -112,7 +113,7 @@ class Standbys:
         return standby
 
     def close_others(self, sources: Sources, promoted: Sources) -> None:
-        """Close those that are neither in ``sources`` nor to be ``promoted``, or that are to read something else."""
+        """Close standbys that are neither in ``sources`` nor to be ``promoted``, or that must read other partitions."""
         self._to_open = {}
         for standby in list(self.by_id.values()):
             if standby.reads not in (sources.get(standby.id), promoted.get(standby.id)):
@@ -120,7 +121,7 @@ class Standbys:
                 standby.close()
 
     def detach(self, task_id: TaskId, reason: SuspendReason) -> StandbyTask | None:
-        """Follow the standby of the task no more and hand it out, open; None if there is none."""
+        """Stop following the standby of the task. Returns the standby, still open; None if there is none."""
         standby = self.by_id.pop(task_id, None)
         self._begun.discard(task_id)
         self._retries.done(task_id)
@@ -157,7 +158,7 @@ class Standbys:
         return True
 
     def _find_committed(self) -> None:
-        """Ask what the active tasks have committed, beside the loop, for the standbys that must not pass that."""
+        """Ask, in another thread, what the active tasks have committed, for the standbys that must not pass that."""
         if self._asking is not None and self._asking.done():
             answer, self._asking = self._asking, None
             self._take_committed(answer)
@@ -186,7 +187,8 @@ class Standbys:
             self._log.info("committed offsets known again, standbys follow", away_s=away_s)
             self._unanswered_s = None
         for standby in self._asked_for:
-            # Others, opened meanwhile, would take it that nothing of theirs is committed. One that has left is closed.
+            # A standby opened meanwhile would take it that nothing of its task is committed. One that has left is
+            # closed.
             if self.by_id.get(standby.id) is not standby or not standby.take_committed(committed, self._asked):
                 continue
             if standby.id in self._begun:
@@ -199,7 +201,7 @@ class Standbys:
         return tuple(map(self._following.status, filter(self._following.knows, self.by_id.values())))
 
     def close(self) -> None:
-        """Close all; what was restored is on disk."""
+        """Close all standbys; the restored rows are on disk."""
         if self._asker is not None:
             self._asker.shutdown(wait=False, cancel_futures=True)
         self._retries.close()

@@ -1,1 +1,1 @@
-"""One task on its actor: active or standby, its stores in its directory, its positions, its measurements."""
+"""One task on its actor: active or standby, its stores and their directory, its positions, its measurements."""

@@ -39,7 +39,7 @@ _SLICE_S = 0.002
 
 
 class HostedTask(StoredTask):
-    """An active task with what its actor knows of it."""
+    """An active task with the data that its actor keeps about it."""
 
     def __init__(
         self, task: Task, directory: TaskDirectory, sources: frozenset[TopicPartition], meters: TaskMeters
@@ -59,29 +59,29 @@ class HostedTask(StoredTask):
         self._logged: dict[TopicPartition, int] = {}
         self._own_changelogs = self.changelogs.keys() - self.source_changelogs
         self._covered: Mapping[str, int] = {}
-        """The offset behind the last changelog record of each store that the commit under way covers."""
+        """The offset after the last changelog record of each store that the commit under way covers."""
         self._covered_at_start: Mapping[str, int] = {}
-        """Changelog offsets of the commit from which the task continues, as far as that names them for standbys."""
+        """Changelog offsets of the commit from which the task continues, if it names them for standbys."""
         self._warned_not_covered = False
         self._read_on_at: dict[TopicPartition, int] = {}
 
     @property
     def has_several_inputs(self) -> bool:
-        """True if the task must hear what was fetched of each source partition: it waits for one while it has records
-        of another, or watches for idle ones."""
+        """True if the task must know what was fetched of each source partition: it waits for one while it has records
+        of another, or checks for idle ones."""
         return len(self.sources) > 1 or self.task.checks_idleness
 
     @property
     @override
     def limits(self) -> Mapping[TopicPartition, int]:
-        # What follows in a source topic is still to be processed as input.
+        # Later records of a source topic are still to be processed as input.
         return {tp: self.starts[tp].offset for store, tp in self.changelogs.items() if store in self.source_changelogs}
 
     def position_of(self, store: str, committed: bool) -> Position:
         """Returns the records of its sources that ``store`` has seen; if ``committed``, as of the last commit."""
         if not committed and store not in self.task.written_by_flushes:
             return Position.of(self.task.processed_offsets())
-        # What is behind a cache has seen what the last snapshot flushed.
+        # A store downstream of a cache has seen what the last snapshot flushed.
         offsets = self.committed if committed or not self.snapshot else self.snapshot
         return Position.of((tp, found.offset - 1) for tp, found in offsets.items() if found.offset > 0)
 
@@ -95,18 +95,18 @@ class HostedTask(StoredTask):
         )
 
     def become(self, state: TaskState) -> None:
-        """The next state of the task's life. Raises ValueError for one that may not follow."""
+        """Set the next state of the task. Raises ValueError for one that may not follow."""
         if state not in _MOVES[self.state]:
             raise ValueError(f"task {self.id} cannot go from {self.state.value} to {state.value}")
         self.state = state
 
     def begin(self, starts: Mapping[TopicPartition, Start], exactly_once: bool) -> None:
-        """Set the positions at which its sources begin; restoring comes next. May be called again before that.
+        """Set the positions at which its sources begin; next is the restore. May be called again before that.
 
-        ``exactly_once``: all that a changelog shows is committed, perhaps by an actor of another Ray cluster after
-        these starts were found. So nothing of it may be left out, since the stores outlive this task. The exception is
-        a last commit that was made at least once, which alone records how far changelogs were written: then records
-        behind it come again, as they do at least once."""
+        ``exactly_once``: all records in a changelog are committed, perhaps by an actor of another Ray cluster after
+        these starts were found. So none of them may be left out, since the stores outlive this task. The exception is
+        a last commit that was made at least once: only such a commit records how far changelogs were written. Then
+        records after it come again, as they do at least once."""
         self.starts = starts
         found = {tp: start.committed for tp, start in starts.items() if start.committed is not None}
         self._covered_at_start = covered(found.values(), self._own_changelogs)
@@ -118,8 +118,8 @@ class HostedTask(StoredTask):
             self.state_manager.continue_from(self._resume_from())
 
     def read_on_at(self, partition: TopicPartition, end: int) -> None:
-        """Set the position at which a source begins to the ``end`` of its partition, which has become shorter than
-        that position since the restore began."""
+        """Set the position at which a source begins to the ``end`` of its partition, if the partition has become
+        shorter than that position since the restore began."""
         was = self.starts[partition]
         log_loss("position", partition, was.offset, 0, end, "none", end)
         self.meters.count_lost(partition, was.offset, end - was.offset)
@@ -130,12 +130,12 @@ class HostedTask(StoredTask):
         return {tp: known for tp, start in self.starts.items() if (known := start.resume_from) is not None}
 
     def run(self, wall_ms: int) -> None:
-        """The stores are restored: initialise the processors."""
+        """Initialise the processors, after the stores are restored."""
         self.task.resume(self._resume_from())
         for tp in self.missing:
             self.task.set_caught_up(tp, True)
         self.task.init(wall_ms)
-        # They may have sent or stored something already: left in a transaction, the broker would give that up.
+        # They may have sent or stored something already. If it is not committed, the broker aborts that transaction.
         self.touched = self.task.has_processors or self._knows_what_standbys_do_not
         self.become(TaskState.RUNNING)
 
@@ -149,14 +149,14 @@ class HostedTask(StoredTask):
         return any(end is not None and end != self._covered_at_start.get(store) for store, end in restored.items())
 
     def add(self, batch: RecordBatch) -> None:
-        """Queue records of one of its sources. Raises PartitionerMismatchError if that is wanted."""
+        """Queue records of one of its sources. Raises PartitionerMismatchError if so configured."""
         self.meters.partitioners.look(batch)
         if self._read_on_at:
-            self._read_on_at.pop(batch.partition, None)  # these records leave the lost position behind
+            self._read_on_at.pop(batch.partition, None)  # these records come after the lost position
         self.task.add(batch)
 
     def process(self, wall_ms: int, clock: Callable[[], float]) -> int:
-        """Process about 2 ms' worth of records; returns their number. ``more`` is set if the batch was full."""
+        """Process records for about 2 ms and return their number. ``more`` is set if the batch was full."""
         size = self.batch_size
         begun = clock()
         done = self.task.process(size, wall_ms)
@@ -169,7 +169,7 @@ class HostedTask(StoredTask):
         spent = clock() - begun
         self.meters.process.add(done, spent)
         if done * 2 >= size:
-            # Towards what takes 2 ms, but no jump by one slow record or one lucky batch.
+            # Approaches a batch of 2 ms, but one slow or fast batch changes it by a factor of 2 at most.
             wanted = size * 2 if spent <= 0 else int(done * _SLICE_S / spent)
             self.batch_size = max(1, min(max(wanted, size // 2), size * 2, _LARGEST_BATCH))
         return done
@@ -182,13 +182,13 @@ class HostedTask(StoredTask):
             self.meters.punctuate.add(clock() - begun)
 
     def skip(self, tp: TopicPartition, position: int, to: int) -> None:
-        """The records of ``tp`` from ``position`` on are gone: it is read on at ``to``."""
+        """Continue ``tp`` at ``to``, because its records from ``position`` on are gone."""
         self.meters.count_lost(tp, position, to - position)
         self._read_on_at[tp] = to
         self._leave_lost_positions()
 
     def _leave_lost_positions(self) -> None:
-        # No record may follow soon, and the next start must not find the lost position again.
+        # The next record may be far away, and the next start must not find the lost position again.
         for tp in [tp for tp in self._read_on_at if not self.task.queued(tp)]:
             before = self.task.offsets().get(tp) or self.committed.get(tp)
             to = self._read_on_at.pop(tp)
@@ -204,15 +204,15 @@ class HostedTask(StoredTask):
         return any(self.committed.get(tp) != offset for tp, offset in self.task.offsets().items())
 
     def has_logged(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The broker has the records of the task's changelogs in front of ``ends``; its other partitions are ignored.
+        """Note that the broker has the records of the task's changelogs before ``ends``; other partitions are ignored.
 
-        An end that is in front of an earlier one (:meth:`~penstock.kafka.contracts.Mark.ends`) changes nothing.
+        An end that is lower than an earlier one (:meth:`~penstock.kafka.contracts.Mark.ends`) changes nothing.
         """
         logged = self._logged
         logged.update((tp, max(ends[tp], logged.get(tp, 0))) for tp in self.changelogs.values() if tp in ends)
 
     def take_snapshot(self) -> Iterator[None]:
-        """Begin a commit of all that was done until now. Exhaust it; meanwhile no record may be processed."""
+        """Begin a commit of everything up to now. Exhaust it; meanwhile no record may be processed."""
         yield from self.task.take_snapshot()
         self.snapshot = self.task.offsets()
         if self._exactly_once:
@@ -222,15 +222,16 @@ class HostedTask(StoredTask):
         self.touched = False
 
     def to_commit(self, flushed: Mapping[TopicPartition, int]) -> Offsets:
-        """Returns the offsets of the snapshot, once the broker has all that was sent before; at least once with what
-        they cover of the changelogs. ``flushed``: as for :meth:`has_logged`, of what was sent since the snapshot."""
-        behind = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
-        self._covered = {store: offset for store, offset in behind.items() if offset is not None}
+        """Returns the offsets of the snapshot, once the broker has all records that were sent before. At least once,
+        their metadata has the covered part of the changelogs. ``flushed``: as for :meth:`has_logged`, for records sent
+        since the snapshot."""
+        logged = {store: self._restored_from(store, tp, flushed) for store, tp in self.changelogs.items()}
+        self._covered = {store: offset for store, offset in logged.items() if offset is not None}
         own = {store: offset for store, offset in self._covered.items() if store in self._own_changelogs}
         if self._exactly_once or not own:
             return self.snapshot
         if not self.snapshot:
-            # No record was processed, but a processor has changed its stores: standbys must hear of it.
+            # No record was processed, but a processor has changed its stores: standbys must learn of it.
             self.snapshot = {tp: CommittedOffset(start.offset) for tp, start in self.starts.items()}
         offsets, left_out = covering(self.snapshot, own, self._own_changelogs)
         if left_out and not self._warned_not_covered:
@@ -239,7 +240,7 @@ class HostedTask(StoredTask):
         return offsets
 
     def has_committed(self, wall_ms: int) -> Iterator[None]:
-        """Kafka took the offsets of the snapshot: write it, in the first step. Exhaust it.
+        """Write the snapshot, whose offsets Kafka has taken, in the first step. Exhaust it.
 
         A store whose changelog was not written keeps the offset that it has.
         """
@@ -249,17 +250,17 @@ class HostedTask(StoredTask):
         yield from self.state_manager.release_flushed()
 
     def _restored_from(self, store: str, tp: TopicPartition, flushed: Mapping[TopicPartition, int]) -> int | None:
-        """Returns the offset behind the last record of changelog ``tp`` that is among the rows of this commit."""
+        """Returns the offset after the last record of changelog ``tp`` that is among the rows of this commit."""
         if store in self.source_changelogs:
             return self.snapshot[tp].offset if tp in self.snapshot else None
         ends = [self._logged.get(tp), self.state_manager.changelog_offset(store)]
-        # What else was logged since the snapshot is of the next commit, and so are its rows.
+        # Other records that were logged since the snapshot belong to the next commit, and so do their rows.
         if store in self.state_manager.logged_by_flush:
             ends.append(flushed.get(tp))
         return max((end for end in ends if end is not None), default=None)
 
     def close(self) -> None:
-        """Close; what is not committed is gone."""
+        """Close the task; uncommitted changes are lost."""
         if self.state is not TaskState.CLOSED:
             self.become(TaskState.CLOSED)
             try:
@@ -268,7 +269,7 @@ class HostedTask(StoredTask):
                 self.task.close()
 
     def queued(self) -> dict[str, int]:
-        """Returns the number of records of each topic that wait."""
+        """Returns the number of queued records of each topic."""
         return {tp.topic: self.task.queued(tp) for tp in self.sources}
 
     def counted(self) -> TaskMetrics:
@@ -276,7 +277,7 @@ class HostedTask(StoredTask):
         return self.meters.totals(self.task.metrics())
 
     def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
-        """Returns what the coordinator and people may know of the task."""
+        """Returns the status of the task for the coordinator and users."""
         counted = self.counted()
         positions = {tp: start.offset for tp, start in self.starts.items()}
         positions.update((tp, offset + 1) for tp, offset in self.task.processed_offsets())
@@ -320,8 +321,8 @@ def open_hosted_task(
     """Open the stores of ``task_id`` below the state directory and make the task over them in the thread's budget.
 
     ``sources`` is what the task reads, and it may look into ``global_stores``. Raises StateStoreLockedError when
-    another process holds them, StateStoreCorruptError when they are corrupt and one of them has no changelog. Other
-    corrupt stores are deleted: their changelogs have all of them.
+    another process has them open, StateStoreCorruptError when they are corrupt and one of them has no changelog. Other
+    corrupt stores are deleted: they can be restored from their changelogs.
     """
     config = program.config
     root = config.state_dir / config.application_id
@@ -344,7 +345,7 @@ def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
 def promote(
     standby: StandbyTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
-    """Make the active task over the stores of ``standby``, which is no standby any more."""
+    """Make the active task with the stores of ``standby``, which then is a standby no longer."""
     program, stores = standby.state_manager.program, standby.state_manager.detach()
     meters = _meters_of(program, standby.id)
     try:
@@ -359,7 +360,7 @@ def promote(
 def renew_hosted_task(
     hosted: HostedTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
-    """Close ``hosted``, but not its stores. Returns a new task over them, as they were committed, which has done
+    """Close ``hosted``, but not its stores. Returns a new task with these stores, as of the last commit, which has done
     nothing yet. May be called again after an error."""
     stores, program = hosted.state_manager.detach(), hosted.state_manager.program
     hosted.close()

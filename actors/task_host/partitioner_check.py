@@ -1,8 +1,8 @@
-"""Detects that a task's keys do not lie where Kafka's default partitioner puts them.
+"""Detects that a task's keys are not in the partitions where Kafka's default partitioner puts them.
 
-Records of a key meet in a join only if all topics that are joined give the key to the same partition. Kafka Streams
-checks the number of partitions alone, so results are missing without a word where one topic comes from a Java program
-and the other from one that uses librdkafka's default partitioner.
+Records of a key meet in a join only if all joined topics have the key in the same partition. Kafka Streams checks only
+the number of partitions. So results are missing, without an error, if one topic was written by a Java program and the
+other by one that uses librdkafka's default partitioner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOKS_LIKE = {
 }
 _CURE = (
     "let all producers use murmur2 (librdkafka: partitioner=murmur2_random) and write the topic again, or call "
-    "repartition() in front of the join"
+    "repartition() before the join"
 )
 
 
@@ -31,8 +31,8 @@ class PartitionerCheck:
     """Looks at a few keys of each source topic whose keys matter to a task. :meth:`report` warns once for each topic
     and for each join, or raises if ``fails``.
 
-    ``meetings``: topics whose records meet by their keys. ``suspects``: True if there is something to report. It may
-    also be that a topic has got partitions since: ask for their number before :meth:`report`.
+    ``meetings``: sets of topics whose records meet by their keys. ``suspects``: True if there is something to report.
+    The reason may be that partitions were added to a topic since: ask for their number before :meth:`report`.
     """
 
     def __init__(self, task_id: TaskId, meetings: Sequence[frozenset[str]], *, fails: bool) -> None:
@@ -45,7 +45,7 @@ class PartitionerCheck:
         self._warned: set[str | frozenset[str]] = set()
 
     def begin(self, partitions: Mapping[str, int]) -> None:
-        """The number of partitions of each topic that is to be watched. A topic of one partition has no wrong one."""
+        """Begin to check topics, given with their numbers of partitions. A topic of one partition needs no check."""
         number = self._task_id.partition
         self._counts, self.suspects = partitions, False
         checked = frozenset[str]().union(*self._meetings)
@@ -71,8 +71,8 @@ class PartitionerCheck:
             self.suspects = bool(self._unreported_topics() or self._unreported_joins())
 
     def report(self, partitions: Mapping[str, int]) -> None:
-        """Warn of what was found, or raise PartitionerMismatchError. ``partitions``: the numbers of the present. A
-        topic that has another one than in the beginning is not watched any more: keys of both numbers are in it."""
+        """Warn of the findings, or raise PartitionerMismatchError. ``partitions``: the present numbers. A topic whose
+        number has changed is not checked any more, because its keys were placed by both numbers."""
         self.suspects = False
         self._samples = {
             topic: sample for topic, sample in self._samples.items() if partitions.get(topic) == self._counts[topic]
@@ -84,7 +84,7 @@ class PartitionerCheck:
 
     @property
     def misplaced(self) -> dict[str, int]:
-        """By topic, the number of keys, among those that were looked at, that murmur2 places elsewhere."""
+        """By topic, the number of inspected keys that murmur2 places elsewhere."""
         return {topic: sample.misplaced for topic, sample in self._samples.items()}
 
     @property
@@ -111,8 +111,8 @@ class PartitionerCheck:
     def _warn_of_topic(self, topic: str, sample: KeySample, partitioner: Partitioner) -> None:
         self._warned.add(topic)
         self._warn(
-            f"topic {topic!r}, partition {self._task_id.partition}: keys such as {shown(sample.misplaced_key)} do not "
-            f"lie where Kafka's default partitioner puts them. This topic was written by {_LOOKS_LIKE[partitioner]}. "
+            f"topic {topic!r}, partition {self._task_id.partition}: keys such as {shown(sample.misplaced_key)} are not "
+            f"where Kafka's default partitioner puts them. This topic was written by {_LOOKS_LIKE[partitioner]}. "
             "Look-ups by key may have to ask several tasks; a join with a topic of another partitioner loses results",
             topic=topic, partition=self._task_id.partition, partitioner=partitioner.value,
         )  # fmt: skip
@@ -127,7 +127,7 @@ class PartitionerCheck:
         each = "; ".join(f"{topic!r} by {_LOOKS_LIKE[partitioner]}" for topic, partitioner in written.items())
         self._warn(
             "RESULTS ARE MISSING: topics that are joined, or merged, were written by different partitioners, so "
-            f"records of the same key are in different tasks and never meet: {each}. To mend it, {_CURE}",
+            f"records of the same key are in different tasks and never meet: {each}. To fix it, {_CURE}",
             topics=list(written), partition=self._task_id.partition,
             partitioners=[partitioner.value for partitioner in written.values()],
         )  # fmt: skip

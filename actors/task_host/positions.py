@@ -12,10 +12,10 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 @dataclass(frozen=True)
 class Start:
-    """The first offset to read, the partition's end when that was decided, what was committed if it still holds.
+    """The first offset to read, the partition's end at that time, and the committed offset if it is still valid.
 
-    ``lost``: what was committed, if the log does not have that offset any more, so that reading begins at ``offset``
-    instead. The times in its metadata still hold.
+    ``lost``: the committed offset, if the log no longer has it, so that reading begins at ``offset`` instead. The times
+    in its metadata are still valid.
     """
 
     offset: int
@@ -25,22 +25,22 @@ class Start:
 
     @property
     def resume_from(self) -> CommittedOffset | None:
-        """The first offset, with the times known of the records before it; None if nothing was committed."""
+        """The first offset, with the known times of the records before it; None if nothing was committed."""
         return self.committed if self.lost is None else CommittedOffset(self.offset, self.lost.metadata)
 
 
 def start_positions(
     consumer: RecordConsumer, admin: Admin, resets: Mapping[TopicPartition, str]
 ) -> dict[TopicPartition, Start]:
-    """Returns the committed offsets; where there are none, or the records there are gone, the reset policy decides.
+    """Returns the committed offsets. If there is none, or its records are gone, the reset policy decides.
 
     ``resets`` gives ``earliest`` or ``latest`` for each partition.
     """
     committed = consumer.committed(resets)
     beginnings = consumer.fetch_beginning_offsets(resets)
     ends = consumer.fetch_end_offsets(resets)
-    # At least once, what open transactions of others have written is read, and committed, too. Exactly once, which the
-    # application may have been changed to, their records are behind the end.
+    # At least once, records of open transactions of other producers are read, and committed, too. If the application
+    # was changed to exactly once, such records are after the end.
     beyond = [tp for tp, found in committed.items() if found.offset > ends[tp]]
     logged = admin.high_watermarks(beyond) if beyond else {}
     starts = {}
@@ -62,9 +62,10 @@ def start_positions(
 def position_after_loss(was: int, beginning: int, end: int, log_end: int, policy: str) -> int:
     """Returns where to continue after the position ``was``, which the log does not have.
 
-    In front of ``beginning`` retention has deleted records before they were read: the reset policy decides. Behind
-    ``log_end`` the log has become shorter, and all that is left was read: its end, as Kafka's consumer continues where
-    the logs part (KIP-320). ``end`` is that of the records that may be read, in front of transactions that are open.
+    If it is before ``beginning``, retention has deleted records before they were read: the reset policy decides. If it
+    is after ``log_end``, the log has become shorter, and all remaining records were read: continue at its end, as
+    Kafka's consumer continues where the logs diverge (KIP-320). ``end``: the end of the records that may be read,
+    before open transactions.
     """
     if was > log_end:
         return log_end
@@ -74,8 +75,8 @@ def position_after_loss(was: int, beginning: int, end: int, log_end: int, policy
 
 
 def log_loss(what: str, partition: TopicPartition, was: int, beginning: int, end: int, policy: str, to: int) -> None:
-    """Logs that a position, or a committed offset, is not in the log any more: ``offsets_lost`` were not read before,
-    ``offsets_gone`` were."""
+    """Logs that a position, or a committed offset, is not in the log any more. ``offsets_lost``: those that were never
+    read; ``offsets_gone``: those that were read."""
     if was > to:
         why = (
             f"{what} beyond the end of the partition, continuing at its end: a leader without the last records was "

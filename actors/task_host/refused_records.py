@@ -1,4 +1,4 @@
-"""Names the writer of a record that the broker refuses long after its operator was done with it."""
+"""Names the writer of a record that the broker refuses long after its operator sent it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.tasks.program import TaskProgram
 
 
 def with_writer(error: BaseException, tasks: Iterable[HostedTask]) -> BaseException:
-    """Returns ``error``; for such a refusal, an error that names the operator or store that writes to the topic, and
-    the committed offsets of the input: the record that it was made of is at one of them or later."""
+    """Returns ``error``, or, for such a refusal, an error that names the operator or store that writes to the topic,
+    and the committed offsets of the input: the record came from one of these offsets or a later one."""
     if not isinstance(error, ProductionError) or error.operator is not None or error.topic is None:
         return error
     writing = {hosted: name for hosted in tasks if (name := _writer(hosted.state_manager.program, error.topic))}
@@ -20,7 +20,7 @@ def with_writer(error: BaseException, tasks: Iterable[HostedTask]) -> BaseExcept
     since = sorted(
         f"{tp} from offset {committed.offset} on" for it in writing for tp, committed in it.committed.items()
     )
-    made_of = f"; it was made of a record behind the last commit: {', '.join(since)}" if since else ""
+    made_of = f"; it came from an input record after the last commit: {', '.join(since)}" if since else ""
     operator = " or ".join(sorted(set(writing.values())))
     raised = ProductionError(
         error.what + made_of, operator=operator, topic=error.topic, partition=error.partition, key=error.key

@@ -1,4 +1,4 @@
-"""A standby: the stores of a task whose records another actor processes, kept up to their changelogs."""
+"""A standby: the stores of a task whose records another actor processes, kept up to date with their changelogs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from penstock.tasks.state_manager import StateManager
 
 
 class Asked(NamedTuple):
-    """The time of a question, by the clocks of its actor."""
+    """The time of a request, by the clocks of its actor."""
 
     wall_ms: int
     monotonic_s: float
 
 
 class StandbyTask(StoredTask):
-    """Mirrors ``StandbyTask``. Its stores have no more than what the last commit of the active task covers: of a source
-    topic what was processed, and at least once of a changelog what belongs to that commit. Exactly once a changelog
-    shows nothing else (docs/decisions/0026-standbys-behind-commits.md)."""
+    """Mirrors ``StandbyTask``. Its stores have no more than the last commit of the active task covers: the processed
+    records of a source topic, and at least once the records of a changelog that belong to that commit. Exactly once a
+    changelog shows no others (docs/decisions/0026-standbys-behind-commits.md)."""
 
     state = TaskState.RUNNING
     """It answers queries that accept a stale answer."""
@@ -44,7 +44,7 @@ class StandbyTask(StoredTask):
         """The stores that are followed only as far as commits report."""
         self._reported_by_metadata = self.held & own
         self.heard: Asked | None = None
-        """The time of the last question about commits that was answered."""
+        """The time of the last answered request about commits."""
         self._committed: Offsets = {}
         self._limits: dict[TopicPartition, int] = {}
 
@@ -60,10 +60,10 @@ class StandbyTask(StoredTask):
         return {self.changelogs[store] for store in self._reported_by_metadata} - self._limits.keys()
 
     def take_committed(self, committed: Offsets, asked: Asked) -> bool:
-        """Take the answer to a question that was ``asked`` then: the active task has committed these offsets, beside
-        others of its group. Returns False if that is no news."""
+        """Take the answer to a request that was ``asked`` then: the offsets that the group, and so the active task, has
+        committed. Returns False if nothing is new."""
         if self.heard is not None and asked.monotonic_s < self.heard.monotonic_s:
-            return False  # the loop has asked once more, and was answered first
+            return False  # a later request of the loop was answered first
         self.heard = asked
         own = {tp: committed[tp] for tp in self.sources if tp in committed}
         if own == self._committed:
@@ -76,12 +76,13 @@ class StandbyTask(StoredTask):
         reported = covered(own.values(), self._reported_by_metadata)
         self._limits.update((self.changelogs[store], end) for store, end in reported.items())
         if self._reported_by_metadata:
-            # What a crashed attempt has logged behind the commit before may be part of this one, and be of later times.
+            # Records that a crashed attempt has logged after the last commit may be part of this one, and have later
+            # times.
             self.state_manager.continue_from(own)
         return True
 
     def position_of(self, store: str, committed: bool) -> Position:
-        """Returns NOWHERE: changelogs do not name the records that their own were made of."""
+        """Returns NOWHERE: changelog records do not name the input records from which they were made."""
         return NOWHERE
 
     def lacks(self, store: str, bound: Position, seen: Position) -> bool:
@@ -89,7 +90,7 @@ class StandbyTask(StoredTask):
         return True
 
     def close(self) -> None:
-        """Close the stores; what was restored is in them."""
+        """Close the stores, with all restored rows."""
         try:
             self.directory.note_close()
         finally:
@@ -103,7 +104,7 @@ def open_standby_task(
     budget: MemoryBudget,
     sources: frozenset[TopicPartition],
 ) -> StandbyTask:
-    """Open a standby of ``task_id``, with its stores below the state directory. ``producer`` gets nothing. Raises as
+    """Open a standby of ``task_id``, with its stores below the state directory. ``producer`` gets no records. Raises as
     :func:`~penstock.actors.task_host.task_directory.open_task_directory`."""
     root = program.config.state_dir / program.config.application_id
     directory, stores = open_task_directory(root, task_id, tuple(program.stores.values()), standby=True)

@@ -23,15 +23,14 @@ _CLEANUP_AT_MOST_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class LocalState:
-    """Number of the directories of tasks, and copies of global stores, that an application has on a node, and their
-    bytes."""
+    """Number of the directories of tasks, and of global stores, that an application has on a node, and their bytes."""
 
     directories: int
     size: int
 
 
 class StateCleaner:
-    """Removes what was left on this node, every ``state.cleanup.delay.ms``."""
+    """Removes unused directories on this node, every ``state.cleanup.delay.ms``."""
 
     def __init__(self, root: Path, delay_ms: int, clock: Clock) -> None:
         self._root = root
@@ -44,18 +43,18 @@ class StateCleaner:
 
     @property
     def is_due(self) -> bool:
-        """True if the time has come."""
+        """True if a clean-up is due."""
         return self._clock.monotonic_s() >= self._due_s
 
     def clean(self, mine: set[Path]) -> Steps[None]:
-        """Remove what is none of these directories."""
+        """Remove unused directories, except ``mine``."""
         yield from remove_unused(self._root, mine, self._delay_ms)
         self._wait()
 
 
 def remove_unused(root: Path, mine: set[Path], delay_ms: int) -> Steps[None]:
-    """Remove the directories of tasks, and copies of global stores, that were left on this node ``delay_ms`` ago or
-    earlier, and that nobody has open."""
+    """Remove the directories of tasks, and of global stores, that have not been used on this node for ``delay_ms``, and
+    that no process has open."""
     log = logger(__name__)
     for path in (it for it in _paths(root) if it not in mine):
         directory = TaskDirectory(path)
@@ -74,7 +73,7 @@ def remove_unused(root: Path, mine: set[Path], delay_ms: int) -> Steps[None]:
 
 
 def local_state(root: Path) -> LocalState:
-    """Returns what an application has below its directory ``root`` on this node."""
+    """Returns the state of an application below its directory ``root`` on this node."""
     paths = list(_paths(root))
     return LocalState(len(paths), sum(map(_size, paths)))
 
@@ -82,7 +81,7 @@ def local_state(root: Path) -> LocalState:
 def remove_local_state(root: Path) -> LocalState:
     """Remove all that :func:`local_state` counts, and ``root`` unless it holds something else.
 
-    Raises StateStoreLockedError when anybody has stores open; what was removed before stays removed.
+    Raises StateStoreLockedError if a process has stores open; directories removed before that remain removed.
     """
     found = local_state(root)
     for path in list(_paths(root)):
@@ -93,7 +92,7 @@ def remove_local_state(root: Path) -> LocalState:
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{LOCK}"):
             DirectoryLock(lock.with_name(lock.name.removesuffix(LOCK))).remove()
-        with suppress(OSError):  # there never was one, or it holds what is not ours
+        with suppress(OSError):  # it does not exist, or has other files
             folder.rmdir()
     return found
 
@@ -108,9 +107,9 @@ def _size(path: Path) -> int:
 
 
 def _paths(root: Path) -> Iterator[Path]:
-    """The directories of all tasks, and the copies of global stores."""
+    """Yields the directories of all tasks, and of global stores."""
     for path in sorted(root.iterdir()) if root.exists() else ():
         if _NAME.fullmatch(path.name):
             yield path
         elif path.name == GLOBAL:
-            yield from (copy for copy in sorted(path.iterdir()) if GLOBAL_STORES_DIRECTORY.fullmatch(copy.name))
+            yield from (each for each in sorted(path.iterdir()) if GLOBAL_STORES_DIRECTORY.fullmatch(each.name))

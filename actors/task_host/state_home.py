@@ -1,7 +1,7 @@
-"""Notes in a file whose local state is below ``state.dir/<application.id>``, and in which form.
+"""Notes in a file to which application the local state below ``state.dir/<application.id>`` belongs, and its format.
 
-Kafka Streams keeps ``kafka-streams-process-metadata`` there. A directory that was copied to another application's name
-would be taken for state of that one, and one that a newer version has written could not be read.
+Kafka Streams keeps ``kafka-streams-process-metadata`` there. Without the note, a directory that was copied to another
+application's name would be taken for the state of that application, and one of a newer version could not be read.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from penstock.common.files import write_whole
 
 OWNER_FILE = "penstock-state.json"
 PROCESS_ID_FILE = "process-id"
-"""Beside it: see :mod:`penstock.actors.process.process_id`."""
+"""A file in the same directory: see :mod:`penstock.actors.process.process_id`."""
 RUNS_IN_FILE = "coordinator.runs-in"
-"""Names the Ray cluster whose coordinator holds the lock beside it."""
+"""A file that names the Ray cluster whose coordinator holds the lock in the same directory."""
 _FORMAT = 1
-"""Format of the directory's content. A version that changes it so that an older one cannot read it adds 1."""
+"""Format of the directory's content. A version whose changes an older version cannot read adds 1."""
 
 
 def claim(home: Path) -> None:
-    """Note that ``home`` is its application's, unless that is noted already. Raises StateStoreError if it is another's,
-    or of a newer version; nothing is changed then."""
+    """Note that ``home`` belongs to its application, unless that is noted already. Raises StateStoreError if it belongs
+    to another application, or to a newer version; then nothing is changed."""
     file = home / OWNER_FILE
     try:
         text = file.read_text()
@@ -36,8 +36,9 @@ def claim(home: Path) -> None:
         owner, version = str(record["application.id"]), int(record["format"])
     except (ValueError, KeyError, TypeError) as error:
         raise StateStoreError(
-            f"the state directory {home} cannot be used: {file} does not say whose it is [{text[:200]!r}]. If the "
-            f"directory is of application {home.name!r}, delete that file; else move it away. Nothing was deleted"
+            f"the state directory {home} cannot be used: {file} does not name its application [{text[:200]!r}]. If the "
+            f"directory belongs to application {home.name!r}, delete that file; else move the directory away. Nothing "
+            "was deleted"
         ) from error
     if owner != home.name:
         raise StateStoreError(

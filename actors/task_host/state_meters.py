@@ -1,4 +1,4 @@
-"""Measurements of the stores of one task: taken when somebody asks, and not more often than each 5 s."""
+"""Measurements of the stores of one task: taken on request, but at most every 5 s."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.tasks.state_manager import StateManager
 
 _ASK_EVERY_S = 5.0
 _SAMPLED = ("suppression-buffer-count", "suppression-buffer-size")
-"""Figures of which Kafka Streams has average and maximum: here those of the moments at which somebody asked."""
+"""Figures with an average and a maximum in Kafka Streams: here over the moments of the requests."""
 
 
 class StateMeters:

@@ -14,7 +14,7 @@ Serialize = Callable[[Any], bytes]
 
 
 class StoredTask(ABC):
-    """The stores of one task on this actor. ``sources`` is what the task reads of the topics of its program."""
+    """The stores of one task on this actor. ``sources``: the partitions that the task reads."""
 
     def __init__(
         self, state_manager: StateManager, directory: TaskDirectory, sources: frozenset[TopicPartition]
@@ -24,7 +24,7 @@ class StoredTask(ABC):
         self.id = state_manager.task_id
         self.directory = directory
         resets = {TopicPartition(topic, partition): source.offset_reset for topic, source in program.sources.items()}
-        # Topics that are merged may differ in their number of partitions: the task reads those that have its own.
+        # Merged topics may differ in their number of partitions: the task reads those that have its partition.
         self.missing = frozenset(resets.keys() - sources)
         self.resets = {tp: reset for tp, reset in resets.items() if tp not in self.missing}
         self.sources = tuple(self.resets)
@@ -32,7 +32,7 @@ class StoredTask(ABC):
             name: store.value_serde.serialize for name, store in program.stores.items() if store.value_serde is not None
         }
         logs = {store: TopicPartition(log.topic, partition) for store, log in program.changelogs.items()}
-        # The source topic of a table may be narrower than another that the task reads: then nothing is to be restored.
+        # The source topic of a table may have fewer partitions than another topic: then there is nothing to restore.
         self.changelogs = {store: tp for store, tp in logs.items() if tp not in self.missing}
         self.source_changelogs = {store for store, log in program.changelogs.items() if log.is_source_topic}
 

@@ -8,7 +8,7 @@ from penstock.tasks.contracts import Send
 
 
 class TaskCollector:
-    """Passes the records of a task straight to the producer.
+    """Passes the records of a task directly to the producer.
 
     An outage must end no task. Most topics are looked up before a task begins, and the look-up is repeated until a
     broker answers. A topic that a function chooses is looked up with its first record: if no broker answers then, the
@@ -20,7 +20,7 @@ class TaskCollector:
         self._producer = producer
 
     def partitions(self, topic: str) -> int:
-        """The number of partitions of ``topic``. Raises MissingTopicError, and UndeliveredError if no broker
+        """Returns the number of partitions of ``topic``. Raises MissingTopicError, and UndeliveredError if no broker
         answers."""
         try:
             return self._producer.partitions(topic)

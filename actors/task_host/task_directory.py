@@ -1,4 +1,4 @@
-"""The directory of one task's stores below ``state.dir``: opening it, how old it is, removing it."""
+"""The directory of one task's stores below ``state.dir``: opens it, knows its age, removes it."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from penstock.state.disk.directory_lock import DirectoryLock
 from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
 
 GLOBAL = "global"
-"""Below the application's directory: a copy of all global stores for each actor that ran on the node at a time."""
+"""A directory below the application's. It has a numbered directory of all global stores for each actor of the node."""
 GLOBAL_STORES_DIRECTORY = re.compile(r"\d+")
-"""The names of these copies."""
+"""The names of these numbered directories."""
 _STANDBY = "standby"
 _WHOSE = "task"
-"""The file that names the task: a directory that was copied to another's name would be taken for state of that one."""
+"""The file that names the task: a directory copied to the name of another task must not be taken for its state."""
 _MOST_DIRECTORIES = 100
 _NOTE_EVERY_MS = 60_000
 
 
 class TaskDirectory:
-    """The files of one task on this node. A file in it has the time of its last commit: unlike the time of a file, that
-    stays when the directory is copied.
+    """The files of one task on this node. A file in it has the time of its last commit, which, unlike the time of a
+    file, does not change when the directory is copied.
 
-    A process changes nothing in it before it has the lock beside it, which it holds as long as the stores are open, or
-    are being removed.
+    A process changes nothing in it before it has the lock, a file next to it. It holds the lock as long as the stores
+    are open, or are being removed.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._note = path / "last-commit"
-        # The global stores of all actors are alike.
+        # The global stores of all actors are the same.
         self._owner_name = GLOBAL if GLOBAL_STORES_DIRECTORY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0
@@ -82,8 +82,8 @@ class TaskDirectory:
             lost = [builder.name for builder in builders if builder.persistent and not is_restorable(builder)]
             if lost:
                 raise StateStoreCorruptError(
-                    f"{error}. Nothing was deleted, for there is no changelog to restore {', '.join(lost)} from: "
-                    f"bring {self.path} back from a copy, or delete it, and begin with empty stores"
+                    f"{error}. Nothing was deleted, because {', '.join(lost)} cannot be restored from a changelog: "
+                    f"restore {self.path} from a backup, or delete it and begin with empty stores"
                 ) from error
             log = logger(__name__)
             what = "corrupt stores are deleted and restored from their changelogs"
@@ -122,16 +122,16 @@ class TaskDirectory:
                 write_whole(self._note, f"{now_ms}\n")
 
     def note_close(self) -> None:
-        """The task leaves: ``state.cleanup.delay.ms`` counts from now."""
+        """Note that the task leaves: ``state.cleanup.delay.ms`` counts from now."""
         if self._note.exists():
             os.utime(self._note)
 
     def unused_ms(self) -> float:
-        """Returns the time since anything in it was written, by the files' times."""
+        """Returns the ms since any of its files was written, by their times."""
         return time.time() * 1000 - (self._newest_ms() or 0)
 
     def remove(self) -> None:
-        """Delete it. Raises StateStoreLockedError when somebody has its stores open."""
+        """Delete the directory. Raises StateStoreLockedError if a process has its stores open."""
         lock = DirectoryLock(self.path)
         try:
             destroy_task_stores(self.path)
@@ -140,10 +140,10 @@ class TaskDirectory:
             lock.release()
 
     def _claim(self) -> None:
-        """Note whose stores these are, unless that is noted already."""
+        """Note to which task the stores belong, unless that is noted already."""
         file = self.path / _WHOSE
         owner = file.read_text().strip() if file.exists() else ""
-        if not owner:  # nor does a file that was just written when the machine lost its power
+        if not owner:  # the file may also be empty, after a loss of power
             self.path.mkdir(parents=True, exist_ok=True)
             write_whole(file, f"{self._owner_name}\n")
             return
@@ -173,8 +173,8 @@ class TaskDirectory:
         except OSError as error:
             kind = StateStoreDiskError if is_of_the_disk(error) else StateStoreError
             raise kind(
-                f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. See that the "
-                f"disk of {host_name()} has room and that the directory belongs to this user, then start again"
+                f"the state directory {self.path} cannot be written, and nothing was deleted: {error}. Check that the "
+                f"disk of {host_name()} has space and that this user owns the directory, then start again"
             ) from error
 
 
@@ -183,11 +183,11 @@ def open_task_directory(
 ) -> tuple[TaskDirectory, TaskStores]:
     """Open the stores of ``task`` below ``root``, the directory of the application on this node.
 
-    Where several actors of the node have the task, one active and the others as standbys, each has a directory of
-    its own: this is the one that nobody has open and that has come furthest, else a new one. But what has no
-    changelog is only where the active task was: then that continues there, and no standby takes it. Raises as
-    :meth:`TaskDirectory.open`; StateStoreLockedError when an active task that is to be closed has its directory
-    open still.
+    If several actors of a node have the task (one active, the others as standbys), each has a directory of its own.
+    Returns the most advanced directory that no process has open, else a new one. Stores without a changelog exist only
+    where the active task was: an active task continues there, and no standby uses that directory. Raises as
+    :meth:`TaskDirectory.open`, and StateStoreLockedError while an active task that must close still has its directory
+    open.
     """
     if not any(builder.persistent for builder in builders):
         directory = TaskDirectory(root / str(task))

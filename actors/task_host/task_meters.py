@@ -1,7 +1,7 @@
 """Measurements of one task on its actor. They outlive the task's renewal after an aborted transaction.
 
-Processing records costs one call per batch here; rates, averages and maxima are computed when somebody asks. What
-sinks send is counted by the producer (:class:`~penstock.kafka.contracts.CountingSender`).
+Processing records costs one call per batch here; rates, averages and maxima are computed on request. The producer
+counts the records that sinks send (:class:`~penstock.kafka.contracts.CountingSender`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.tasks.task_metrics import TaskMetrics
 
 
 class ProcessMeter:
-    """Batches that were processed: how many, of how many records, and how long they took."""
+    """Number of processed batches, of their records, and their times."""
 
     __slots__ = ("batches", "largest", "records", "slowest_s", "spent_s")
 
@@ -43,7 +43,7 @@ class ProcessMeter:
 
 
 class _Consumed:
-    """Records that came in from one topic."""
+    """Records that were fetched from one topic."""
 
     def __init__(self) -> None:
         self.records = self.bytes = self.given_up = 0
@@ -51,7 +51,7 @@ class _Consumed:
 
 
 class TaskMeters:
-    """``sources``: the node that reads each topic. ``partitioners``: what is found out of the topics' keys."""
+    """``sources``: the node that reads each topic. ``partitioners``: the check of the topics' keys."""
 
     def __init__(self, sources: Mapping[str, str], partitioners: PartitionerCheck) -> None:
         self.partitioners = partitioners
@@ -71,7 +71,7 @@ class TaskMeters:
     # ---- while it works ----
 
     def consumed(self, batch: RecordBatch, now_ms: int) -> None:
-        """Counts the records of ``batch``, which came in."""
+        """Counts the records of ``batch``, which was fetched."""
         topic = batch.partition.topic
         consumed = self._consumed.get(topic)
         if consumed is None:
@@ -90,7 +90,7 @@ class TaskMeters:
             self.lost_records += records
 
     def sender_of(self, producer: RecordProducer) -> SenderOf:
-        """Returns the factory of the sinks' senders, which send by ``producer``."""
+        """Returns the factory of the sinks' senders, which send through ``producer``."""
 
         def make(node: str, topic: str) -> Send:
             self._fold(node, topic)
@@ -104,12 +104,12 @@ class TaskMeters:
             self._sent[node, topic] = self._sent.get((node, topic), Sent()) + sender.take()
 
     def renewed(self, counted: TaskMetrics, queued: Mapping[str, int]) -> None:
-        """The task was made again, after it had come to ``counted``; its ``queued`` records per topic come again."""
+        """Note that the task was made again, after it had ``counted`` this much. Its ``queued`` records come again."""
         self._before = self.totals(counted)
         for topic, consumed in self._consumed.items():
             consumed.given_up += queued.get(topic, 0)
 
-    # ---- when somebody asks ----
+    # ---- on request ----
 
     def totals(self, counted: TaskMetrics) -> TaskMetrics:
         """Returns the counters of all instances of the task, with those of the current one."""
@@ -124,14 +124,14 @@ class TaskMeters:
         )
 
     def restored(self, total: int) -> int:
-        """Returns the records restored in all; ``total`` of them since the last renewal."""
+        """Returns the number of all restored records; ``total``: those since the last renewal."""
         if total < self._restored:
             self._restored_before += self._restored
         self._restored = total
         return self._restored_before + total
 
     def measured(self, counted: TaskMetrics, stores: StateManager, queued: Mapping[str, int], now_s: float) -> Measured:
-        """Returns all measurements. ``counted``: totals; ``queued``: records per topic that wait."""
+        """Returns all measurements. ``counted``: totals; ``queued``: queued records per topic."""
         return {
             **self._of_task(counted, stores, sum(queued.values()), now_s),
             **self._of_sources(queued, now_s),

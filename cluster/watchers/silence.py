@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from penstock.actors.process.process_lost import PROCESS_LOST_S
 from penstock.cluster.environment import NodeAnswer
 from penstock.common.ids import TaskId
-from penstock.kafka.settings import SESSION_TIMEOUT_MS
 
 SHOWN_AFTER_S = 3.0
 """Time without a heartbeat after which an actor is shown as silent; nothing else follows yet."""
 BUSY_AFTER_S = 30.0
 """Time after which the status names an actor that gives heartbeats and no status: no request takes as long."""
-DEAD_S = SESSION_TIMEOUT_MS / 1000
-"""Time without a heartbeat after which an actor is replaced."""
 HUNG_S = 300.0
 """Time without a status after which an actor is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
 REFUSED_FENCED_S = 0.4
@@ -32,7 +30,7 @@ _BUSY = (
     "a function of the program has not returned from a record; the actor is replaced after "
     f"{HUNG_S:.0f} s, and the record is processed again"
 )
-_UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {DEAD_S:.0f} s"
+_UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {PROCESS_LOST_S:.0f} s"
 
 
 @dataclass
@@ -84,8 +82,8 @@ class Silence:
             return reason
         if now - heard.status_s > HUNG_S:
             return f"it has given no status for {HUNG_S:.0f} s"
-        if now - heard.heartbeat_s > DEAD_S:
-            return f"its process has not answered for {DEAD_S:.0f} s"
+        if now - heard.heartbeat_s > PROCESS_LOST_S:
+            return f"its process has not answered for {PROCESS_LOST_S:.0f} s"
         return None
 
     def _lost_with_node(self, heard: _Heard, now: float, node: NodeAnswer, elsewhere: Iterable[str]) -> str | None:

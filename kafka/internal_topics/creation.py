@@ -10,7 +10,7 @@ from penstock.common.topics import NewTopic
 
 
 class TopicAdmin(Protocol):
-    """The part of :class:`~penstock.kafka.contracts.Admin` that is needed here."""
+    """The part of :class:`~penstock.kafka.contracts.Admin` that creates topics."""
 
     def topics(self) -> dict[str, int]:
         """Returns every topic with its number of partitions."""
@@ -36,10 +36,9 @@ Plan = TypeVar("Plan", bound=NeedsTopics)
 def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) -> Plan:
     """Create the internal topics that do not exist yet and return the plan. Idempotent.
 
-    One that exists is left as it is, as in Kafka Streams; a warning shows how to change settings by which it would lose
-    what is needed.
-    ``plan`` makes the plan from the topics there are (name to number of partitions). Raises what it raises, and
-    BrokerUnreachableError.
+    A topic that exists is not changed, as in Kafka Streams. If its settings would lose data that the application needs,
+    a warning shows how to change them. ``plan`` makes the plan from the existing topics (name to number of partitions).
+    Raises what ``plan`` raises, and BrokerUnreachableError.
     """
     existing = admin.topics()
     planned = plan(existing)
@@ -53,24 +52,24 @@ def ensure_topics(admin: TopicAdmin, plan: Callable[[Mapping[str, int]], Plan]) 
 
 
 def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
-    """Warn of settings that do not fit: a store may need more, such as retention, than its changelog was made with."""
+    """Warn of wrong settings: a store may need more, such as retention, than its changelog was created with."""
     needed = {topic.name: topic.config for topic in topics}
     for name, there in sorted(admin.topic_configs(needed).items()):
         wrong = _wrong_settings(needed[name], there)
         if wrong:
             entries = ",".join(f"{key}=[{value}]" if "," in value else f"{key}={value}" for key, value in wrong.items())
             logger(__name__).warning(
-                "internal topic has other settings than the application needs",
+                "settings of an internal topic differ from what the application needs",
                 topic=name,
                 needed=wrong,
                 found={key: there[key] for key in wrong},
-                what_to_do="kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics "
+                fix="kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics "
                 f"--entity-name {name} --add-config '{entries}'",
             )
 
 
 def _wrong_settings(needed: Mapping[str, str], there: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings to change: the cleanup policy, and how long a topic keeps what it deletes (-1: for ever)."""
+    """Returns the settings to change: the cleanup policy, and the retention of a topic that deletes (-1: for ever)."""
     wrong = {}
     policy = needed.get("cleanup.policy", "")
     if "cleanup.policy" in there and _items(policy) != _items(there["cleanup.policy"]):

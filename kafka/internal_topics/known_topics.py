@@ -1,13 +1,13 @@
 """Remembers which internal topics an application has had, and refuses a start without one of them.
 
-A start creates the internal topics that do not exist. That is right for the first start, and for a store that the
-program has got since. But an application that has committed offsets and has *lost* a changelog would begin with an
-empty store behind its offsets, and wipe the last local copy, which does not fit the new changelog.
+A start creates the internal topics that do not exist. That is right for the first start, and for a store that was added
+to the program since. But an application that has committed offsets and has *lost* a changelog would begin with an empty
+store although its offsets are committed. It would also wipe its last local stores, which do not fit the new changelog.
 
-A note distinguishes the two: after each start, and each hour, the coordinator commits the names of the internal
+A note distinguishes the two cases. After each start, and each hour, the coordinator commits the names of the internal
 topics, in a group of its own, as metadata of offsets of source topics. So the note is in Kafka, and lives as long as
-the application's own offsets. Kafka deletes offsets with their topic: a program that reads a pattern may lose one of
-its source topics, so each source topic holds the whole note.
+the application's own offsets. Kafka deletes offsets with their topic, and a program that reads a pattern may lose one
+of its source topics. So each source topic holds the whole note.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from penstock.common.log import logger
 from penstock.kafka.internal_topics.creation import NeedsTopics
 
 _MOST_CHARACTERS = 3000
-"""A broker takes 4096 bytes of metadata (``offset.metadata.max.bytes``)."""
+"""Characters of metadata of an offset. A broker allows 4096 bytes (``offset.metadata.max.bytes``)."""
 _MOST_IN_ALL = 300_000
-"""Kafka writes a commit as one batch of records, of 1 MiB at most (``max.message.bytes``)."""
+"""Characters of metadata in a commit, which Kafka writes as one batch of at most 1 MiB (``max.message.bytes``)."""
 
 
 class NoteAdmin(Protocol):
-    """The part of :class:`~penstock.kafka.contracts.Admin` that is needed here."""
+    """The part of :class:`~penstock.kafka.contracts.Admin` that keeps a note."""
 
     def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """All committed offsets of a group."""
+        """Returns all committed offsets of a group."""
 
     def commit(self, group: str, offsets: Offsets) -> None:
         """Commit offsets of a group without members."""
@@ -58,27 +58,29 @@ def topics_group(application_id: str) -> str:
 def note_topics(
     admin: NoteAdmin, application_id: str, internal: Iterable[str], sources: Iterable[TopicPartition]
 ) -> None:
-    """Note that the application has these internal topics, and no others. ``sources``: its source partitions that are
-    of no internal topic. Without any of them the note stays as it is. If all of them together are too few for all
-    names, the note has some."""
+    """Note that the application has these internal topics, and no others. ``sources``: its source partitions, except
+    those of internal topics. Without any, the note does not change. If they are too few for all names, the note has
+    some of the names."""
     names, partitions = sorted(map(_short, internal)), sorted(sources)
     if names and not partitions:
         return
-    notes = _beside(partitions, names)
+    notes = _pieces_by_partition(partitions, names)
     group = topics_group(application_id)
     try:
         before = admin.committed(group)
         if names or before:
-            # An earlier version of the program may have had other sources, and its names beside them.
+            # An earlier version of the program may have had other sources, which still hold its names.
             admin.commit(group, {at: CommittedOffset(0) for at in before} | notes)
     except KafkaRefusedError as error:
         if names:
             _not_allowed(application_id, error)
 
 
-def _beside(partitions: Iterable[TopicPartition], names: Sequence[str]) -> dict[TopicPartition, CommittedOffset]:
-    """Returns the note for each of the partitions that take a piece of it. A topic has all pieces if it has a partition
-    for each; a smaller one has those that follow the pieces of the topic before it."""
+def _pieces_by_partition(
+    partitions: Iterable[TopicPartition], names: Sequence[str]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Returns a piece of the note for each partition that holds one. A topic with enough partitions holds all pieces; a
+    smaller one continues with the pieces after those of the topic before it."""
     per_piece = _MOST_CHARACTERS // 9
     pieces = [" ".join(names[begin : begin + per_piece]) for begin in range(0, len(names), per_piece)]
     if not pieces:
@@ -91,8 +93,8 @@ def _beside(partitions: Iterable[TopicPartition], names: Sequence[str]) -> dict[
 def without_lost_topics(
     admin: NoteAdmin, application_id: str, plan: Callable[[Mapping[str, int]], Plan]
 ) -> Callable[[Mapping[str, int]], Plan]:
-    """Returns ``plan``, which makes the plan from the topics there are, so that it also raises what
-    :func:`refuse_lost_topics` does."""
+    """Returns a function like ``plan``, which makes the plan from the existing topics, that also raises what
+    :func:`refuse_lost_topics` raises."""
 
     def checked(existing: Mapping[str, int]) -> Plan:
         planned = plan(existing)
@@ -132,17 +134,17 @@ def lost_topics(application_id: str, lost: Collection[str]) -> str:
     named = ", ".join(map(repr, lost))
     what = f"internal topics {named} are" if len(lost) > 1 else f"internal topic {named} is"
     changelogs = any(topic.endswith("-changelog") for topic in lost)
-    held = "the state of its stores" if changelogs else "records that were sent to it and are not processed yet"
+    held = "the state of its stores" if changelogs else "records that were not processed yet"
     return (
-        f"application {application_id!r}: {what} gone, which held {held}. The records that it came from count as "
-        "processed, for their offsets are committed: without it results would be wrong. No local state was deleted. "
+        f"application {application_id!r}: {what} gone, with {held}. The records it was computed from will not be read "
+        "again, because their offsets are committed: results would be wrong. No local state was deleted. "
         f"Either {WAYS_OUT}"
     )
 
 
 def _not_allowed(application_id: str, error: KafkaRefusedError) -> None:
     logger(__name__).warning(
-        "a lost internal topic would not be noticed at the next start: allow the application to read, and commit in, "
+        "a lost internal topic would not be detected at the next start: allow the application to read, and commit in, "
         "the consumer group of the note",
         group=topics_group(application_id),
         error=str(error),

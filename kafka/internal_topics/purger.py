@@ -1,4 +1,4 @@
-"""Repartition topics hold records only until they are processed: this drops what is committed."""
+"""Deletes the records of repartition topics that are processed and committed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.kafka.contracts import Admin
 
 
 class Purger:
-    """Remembers what was committed of repartition topics, and deletes it from Kafka when asked to."""
+    """Remembers the committed offsets of repartition topics, and deletes the records before them when asked to."""
 
     def __init__(self, repartition_topics: Set[str], admin: Callable[[], Admin]) -> None:
         self._topics = repartition_topics
@@ -23,13 +23,14 @@ class Purger:
         self._log = logger(__name__)
 
     def committed(self, offsets: Offsets) -> None:
-        """Note that Kafka has these offsets: records before them, in repartition topics, are purged next time."""
+        """Note committed offsets: the next purge deletes the records before them, in repartition topics."""
         for partition, committed in offsets.items():
             if partition.topic in self._topics:
                 self._due[partition] = committed.offset
 
     async def purge(self) -> None:
-        """Delete what was committed since the last time; what fails is tried again the next time."""
+        """Delete the records that were committed since the last purge. A deletion that fails is repeated by the
+        next."""
         due, self._due = self._due, {}
         if not due:
             return
@@ -41,7 +42,7 @@ class Purger:
 
     def _delete(self, before: Mapping[TopicPartition, int]) -> None:
         if self._client is None or not self._answered:
-            # The one that was not answered may be what is stuck (``kafka/fetch_watch.py``).
+            # A client that got no answer may itself be stuck (``kafka/fetch_watch.py``).
             self._client = self._admin()
         self._answered = False
         self._client.delete_records(before)

@@ -14,7 +14,7 @@ from penstock.kafka.clients import KafkaClients
 from penstock.kafka.internal_topics.known_topics import note_topics
 
 _AGAIN_AFTER_S = 3600.0
-"""Offsets of a group without members expire (``offsets.retention.minutes``, a week by default)."""
+"""Seconds between two notes: offsets of a group without members expire (``offsets.retention.minutes``: a week)."""
 
 
 class ReadTopics(Protocol):
@@ -30,7 +30,7 @@ class ReadTopics(Protocol):
 
 
 def write_note(application_id: str, internal: Iterable[NewTopic], tasks: ReadTopics, clients: KafkaClients) -> None:
-    """Note the ``internal`` topics beside the source topics that ``tasks`` read. Raises StreamsError."""
+    """Note the ``internal`` topics, as metadata of the source topics that ``tasks`` read. Raises StreamsError."""
     sources = {tp for tp in tasks.reads if tp.topic not in tasks.repartition_topics}
     note_topics(clients.admin(), application_id, {topic.name for topic in internal}, sources)
 
@@ -38,7 +38,7 @@ def write_note(application_id: str, internal: Iterable[NewTopic], tasks: ReadTop
 class TopicNote:
     """Writes the note again after an hour, and as soon as the application reads other source topics.
 
-    The start has written the first one.
+    The start writes the first one.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TopicNote:
         clients: KafkaClients,
         clock_s: Callable[[], float],
     ) -> None:
-        """``tasks``: the present ones; at the start they are those by which the first note was written."""
+        """``tasks`` returns the present tasks; at first they are those for which the start wrote the note."""
         self._application_id = application_id
         self._internal = tuple(internal)
         self._tasks = tasks
@@ -61,7 +61,7 @@ class TopicNote:
         self._failed = False
 
     async def look(self) -> None:
-        """Write the note if it is due. What fails is done by the next call."""
+        """Write the note if it is due. The next call repeats one that fails."""
         tasks = self._tasks()
         if tasks is self._noted and self._clock_s() < self._due_s:
             return

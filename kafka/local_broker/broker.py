@@ -1,7 +1,7 @@
 """A real Apache Kafka on this machine, for development, demonstrations and tests: one KRaft node, or three.
 
-Everything it has lies in one directory: ``broker.json`` (which nodes there are, their ports and process ids), ``lock``,
-and per node ``node-<id>/`` with configuration, data and logs. It listens on the loopback address only.
+All its files are in one directory: ``broker.json`` (the nodes, their ports and process ids), ``lock``, and per node
+``node-<id>/`` with configuration, data and logs. It listens only on the loopback address.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HEAP_MB = {1: 512, 3: 256}
 
 @dataclass(frozen=True)
 class Node:
-    """One node as ``broker.json`` knows it; ``pid`` is None when it was stopped."""
+    """One node as ``broker.json`` has it; ``pid`` is None if it was stopped."""
 
     address: NodeAddress
     pid: int | None = None
@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """The state of the broker of a directory. ``notes``: what ``start`` found and put in order."""
+    """The state of the broker of a directory. ``notes``: messages about what ``start`` found and repaired."""
 
     directory: Path
     bootstrap_servers: str
@@ -69,12 +69,12 @@ class BrokerStatus:
 
 
 class LocalBroker:
-    """The broker of a directory. Several may run side by side in directories of their own.
+    """The broker of a directory. Several may run at the same time, in directories of their own.
 
-    ``port`` is where clients connect (the nodes of three take the two after it as well); 0 takes a free one. ``nodes``
-    is 1 or 3. ``listeners`` are more addresses where each node listens, such as one where clients must authenticate, or
-    one behind a proxy. ``properties`` are Kafka's, instead of what it is started with otherwise. All of them matter to
-    ``start`` alone. As a context manager it is started, and stopped at the end.
+    ``port`` is where clients connect (three nodes also take the two ports after it); 0 takes a free one. ``nodes`` is 1
+    or 3. ``listeners`` are more addresses where each node listens, such as one where clients must authenticate, or one
+    behind a proxy. ``properties`` are settings of Kafka that replace the usual ones. Only ``start`` uses all of these.
+    As a context manager it is started, and stopped at the end.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class LocalBroker:
         self._node_count = nodes
         self._listeners = tuple(listeners)
         self._properties = dict(properties or {})
-        # Kept so that nodes we started are reaped when they end while we live.
+        # Kept so that the nodes are reaped if they end before this process.
         self._children: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> BrokerStatus:
@@ -104,7 +104,7 @@ class LocalBroker:
         self.stop()
 
     def status(self) -> BrokerStatus:
-        """Returns the nodes of the directory, and those that live; asks no broker."""
+        """Returns the nodes of the directory, and the ids of those whose processes live. Asks no broker."""
         nodes = self._read()
         alive = frozenset(
             n.address.node_id for n in nodes if n.pid is not None and is_node(n.pid, self._files(n.address))
@@ -113,10 +113,10 @@ class LocalBroker:
         return BrokerStatus(self.directory, bootstrap_servers, nodes, alive)
 
     def start(self) -> BrokerStatus:
-        """Start what does not run yet and return when every node answers. The first time, jars are fetched as needed.
+        """Start the nodes that do not run and return when every node answers. The first start fetches missing jars.
 
-        Of three nodes, those that died are started again beside the living. Raises LocalBrokerError when all of it runs
-        already, a port is in use, Java is missing, or Kafka does not come up: then nothing that was started stays.
+        Raises LocalBrokerError when all nodes run already, a port is in use, Java is missing, or Kafka does not start:
+        then all that was started is stopped again.
         """
         with self._lock():
             before = self.status()
@@ -131,7 +131,8 @@ class LocalBroker:
             return replace(self.status(), notes=_stale_notes(before))
 
     def stop(self) -> bool:
-        """Stop every node: ask it, and after 20 s make it. False when none was running. The data stays."""
+        """Stop every node; kill those that have not ended after 20 s. Returns False if none was running. The data
+        remains."""
         with self._lock():
             before = self.status()
             self._stop([n for n in before.nodes if n.address.node_id in before.alive])
@@ -140,7 +141,7 @@ class LocalBroker:
             return bool(before.alive)
 
     def _launch(self, nodes: tuple[Node, ...], missing: Sequence[NodeAddress]) -> None:
-        """Prepare and start the missing nodes and wait for an answer of all; on failure, stop what was started."""
+        """Prepare and start the missing nodes and wait until all answer; on failure, stop those that were started."""
         java = find_java()
         jars = broker_jars()
         cluster_id = self._cluster_id()
@@ -171,10 +172,10 @@ class LocalBroker:
         immortal = await_end(running, _KILL_TIMEOUT_S)
         self._children = [child for child in self._children if child.poll() is None]
         if immortal:
-            raise LocalBrokerError(f"The broker's processes {sorted(immortal)} do not end, not even when killed.")
+            raise LocalBrokerError(f"The broker's processes {sorted(immortal)} did not end, although they were killed.")
 
     def _lay_out(self, known: tuple[Node, ...]) -> tuple[Node, ...]:
-        """Returns the nodes to start when none lives: ports chosen again, as many nodes as the directory has."""
+        """Returns the nodes to start when none lives: with new ports, and as many as the directory has."""
         if known and len(known) != self._node_count:
             raise LocalBrokerError(
                 f"{self.directory} holds a broker of {len(known)} node(s), not {self._node_count}: "
@@ -184,7 +185,7 @@ class LocalBroker:
         if known and not self._port and all(_is_free(n.address.port) for n in known):
             first = known[0].address.port
         ports = range(first, first + self._node_count)
-        # The controllers' ports concern nobody outside: always free ones.
+        # No client uses the controllers' ports: always free ones.
         return tuple(
             Node(NodeAddress(number, port, free_port(avoid=ports))) for number, port in enumerate(ports, start=1)
         )
@@ -214,7 +215,7 @@ class LocalBroker:
             yield
 
     def _cluster_id(self) -> str:
-        """Returns the cluster's id, made the first time."""
+        """Returns the cluster's id, which the first call makes."""
         file = self.directory / "cluster-id"
         if not file.exists():
             write_whole(file, new_cluster_id())
@@ -231,7 +232,8 @@ class LocalBroker:
 
 
 def new_cluster_id() -> str:
-    """Returns 16 random bytes in base64 without padding, never a dash in front: Kafka's tools would see an option."""
+    """Returns 16 random bytes in base64 without padding and without a leading dash, which Kafka's tools take for an
+    option."""
     while True:
         drawn = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not drawn.startswith("-"):
@@ -239,9 +241,9 @@ def new_cluster_id() -> str:
 
 
 def free_port(count: int = 1, avoid: Sequence[int] = ()) -> int:
-    """Returns a port on the loopback address that nothing uses, the first of ``count`` in a row.
+    """Returns the first of ``count`` consecutive unused ports on the loopback address.
 
-    Taken from below the range that the system gives to outgoing connections, so it stays free until it is used.
+    They are below the range that the system uses for outgoing connections, so they remain free until they are used.
     """
     chooser = random.SystemRandom()
     while True:

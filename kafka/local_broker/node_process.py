@@ -1,4 +1,4 @@
-"""One node's Java process: started in a session of its own, found again by its process id *and* its command line."""
+"""One node's Java process: started in a session of its own, and identified by its process id *and* command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SETTLE_S = 5.0
 
 
 def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: str) -> None:
-    """Prepare the node's data folder for this cluster; one that is prepared already stays as it is.
+    """Prepare the node's data folder for this cluster; one that is prepared already is not changed.
 
     Raises LocalBrokerError if Kafka refuses, or takes longer than two minutes.
     """
@@ -33,7 +33,7 @@ def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: 
     except subprocess.TimeoutExpired:
         raise LocalBrokerError(
             f"Kafka did not prepare its folder {files.data} within {FORMAT_TIMEOUT_S:.0f} s: this machine is too busy. "
-            "Start the broker again when it is less so."
+            "Start the broker again when it is less busy."
         ) from None
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or ["it gave no reason"]
@@ -41,7 +41,7 @@ def format_node(java: Java, jars: Sequence[Path], files: NodeFiles, cluster_id: 
 
 
 def start_node(java: Java, jars: Sequence[Path], files: NodeFiles, heap_mb: int) -> subprocess.Popen[bytes]:
-    """Start the node and return at once. It outlives this process and hears none of its terminal's signals."""
+    """Start the node and return at once. It outlives this process and does not get its terminal's signals."""
     flags = (f"-Xms{heap_mb // 2}m", f"-Xmx{heap_mb}m", *_SERVER_FLAGS)
     command = [*_java_command(java, jars, files, flags), "kafka.Kafka", str(files.properties)]
     with files.console.open("wb") as console:
@@ -62,9 +62,10 @@ def _java_command(java: Java, jars: Sequence[Path], files: NodeFiles, flags: Seq
 
 
 def is_node(pid: int, files: NodeFiles) -> bool:
-    """Returns True if ``pid`` is this node, alive; another process that was given the id of a dead node is not.
+    """Returns True if ``pid`` is a process of this node, and not another process with the id of a dead node.
 
-    A node is known by the file it was started with: that, unlike its start time, does not move when the clock is set.
+    A node is identified by the file with which it was started: unlike its start time, that does not depend on the
+    clock.
     """
     try:
         return str(files.properties) in _command_line(psutil.Process(pid))
@@ -75,8 +76,8 @@ def is_node(pid: int, files: NodeFiles) -> bool:
 def _command_line(process: psutil.Process) -> list[str]:
     """Returns the command line; empty for a process that has ended and was not reaped yet.
 
-    It is also empty for an instant while a process is being started or is ending, longer on a busy machine: then this
-    waits for one or the other. Threads of the kernel have none at all, so the wait has an end.
+    It is also empty for an instant while a process starts or ends, longer on a busy machine: then this waits. The wait
+    is limited, because threads of the kernel never have a command line.
     """
     deadline = time.monotonic() + _SETTLE_S
     while process.status() != psutil.STATUS_ZOMBIE:
@@ -88,7 +89,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 
 def stop_node(pid: int, files: NodeFiles, *, gracefully: bool) -> None:
-    """Ask the node to end, or make it. Returns at once; nothing happens when ``pid`` is not this node."""
+    """Ask the node to end, or kill it. Returns at once. Does nothing if ``pid`` is not this node."""
     if not is_node(pid, files):
         return
     try:
@@ -104,7 +105,7 @@ def stop_node(pid: int, files: NodeFiles, *, gracefully: bool) -> None:
 
 
 def await_end(pids: dict[int, NodeFiles], timeout_s: float) -> dict[int, NodeFiles]:
-    """Wait until none of these nodes lives; returns those that still do when time is up."""
+    """Wait until none of these nodes lives. Returns those that still live when time is up."""
     deadline = time.monotonic() + timeout_s
     while True:
         alive = {pid: files for pid, files in pids.items() if is_node(pid, files)}

@@ -1,8 +1,8 @@
-"""The system's certificate authorities, in a form that a JRE from outside of the system reads.
+"""Gives the system's certificate authorities to a JRE that does not belong to the system.
 
-Behind a private certificate authority a JRE that brings its own list of authorities reaches nothing. Where the system
-has a list for Java it is used; else the one that Python's ``ssl`` trusts is written out as a Java key store (JKS):
-magic, version and count, per certificate its tag, alias, time and bytes, and at the end a keyed digest.
+In a network with a private certificate authority, a JRE with its own list of authorities can connect to no server. If
+the system has a list for Java, it is used. Otherwise the list that Python's ``ssl`` trusts is written as a Java key
+store (JKS): magic, version and count, per certificate its tag, alias, time and bytes, and at the end a keyed digest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PASSWORD = "changeit"
 
 
 def system_trust_store() -> Path | None:
-    """A key store with the system's authorities; None when it keeps no such list, and the JRE's own must do."""
+    """Returns a key store with the system's authorities; None if it has no such list, so that the JRE uses its own."""
     if SYSTEM_JAVA_STORE.is_file():
         return SYSTEM_JAVA_STORE
     bundle: str | None = ssl.get_default_verify_paths().cafile
@@ -42,7 +42,7 @@ def system_trust_store() -> Path | None:
 
 
 def java_key_store(certificates: list[bytes]) -> bytes:
-    """DER certificates as a JKS key store of trusted entries."""
+    """Returns DER certificates as a JKS key store of trusted entries."""
     body = bytearray(struct.pack(">III", 0xFEEDFEED, 2, len(certificates)))
     for number, certificate in enumerate(certificates):
         body += struct.pack(">I", 2) + _utf(f"authority-{number}") + struct.pack(">q", 0)

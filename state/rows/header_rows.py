@@ -13,32 +13,10 @@ from typing import Any
 from typing_extensions import override
 
 from penstock.common.records import NO_HEADERS, Header, Headers
+from penstock.common.varints import read_varint, varint
 from penstock.state.rows.row_formats import TIMESTAMPED_VALUE, VALUE, Entry, RowFormat
 
 _NO_BLOCK = b"\0"
-
-
-def varint(number: int) -> bytes:
-    """``number`` as a zigzag varint: 0 is ``00``, -1 is ``01``, 1 is ``02``, 300 is ``d804``."""
-    rest = number << 1 if number >= 0 else ((-number) << 1) - 1
-    written = bytearray()
-    while rest > 0x7F:
-        written.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    written.append(rest)
-    return bytes(written)
-
-
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Returns the number that begins at ``at``, and the index after it. Raises IndexError if it does not end."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
 
 
 def header_block(headers: Headers | None) -> bytes:

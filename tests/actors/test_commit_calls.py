@@ -51,7 +51,7 @@ def test_a_coordinator_that_is_away_for_any_time_ends_no_actor(error: Callable[[
 
 def test_a_coordinator_that_is_dead_for_good_ends_the_actor() -> None:
     assert committed(GONE_S - 2, ActorDiedError).accepted
-    with pytest.raises(ApplicationStateError, match="Ray calls the coordinator dead for 300 s"):
+    with pytest.raises(ApplicationStateError, match="Ray reports the coordinator dead for 300 s"):
         committed(DAY_S, ActorDiedError)
 
 

@@ -16,7 +16,8 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, NodeDiedError
 from structlog.testing import capture_logs
 
-from penstock.actors.process.process_watch import FROZEN_S, LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
+from penstock.actors.process.process_lost import PROCESS_LOST_S
+from penstock.actors.process.process_watch import LOOK_EVERY_S, Process, ProcessWatch, end_if_silent
 from penstock.common.log import logger
 from tests.cluster.virtual_time import run
 from tests.waiting import eventually
@@ -80,7 +81,7 @@ def test_an_unresponsive_actor_is_ended_once_and_watched_again_when_it_has_anoth
         it = Watched()
         await it.watch_for(60)
         it.actor.lives = None
-        await it.watch_for(FROZEN_S - LOOK_EVERY_S)
+        await it.watch_for(PROCESS_LOST_S - LOOK_EVERY_S)
         assert it.ended == [], "a short silence is forgiven"
         with capture_logs() as logged:
             await it.watch_for(300)
@@ -174,5 +175,5 @@ def test_another_process_of_ray_that_was_given_the_number_is_left_alone(monkeypa
         has_title = lambda: psutil.Process(other.pid).cmdline()[:1] == ["ray::StreamActor"]  # noqa: E731
         eventually(has_title, "it has its title")
         watched = known(other)
-        assert not end_if_silent(Actor(), watched._replace(created_s=watched.created_s - FROZEN_S))
+        assert not end_if_silent(Actor(), watched._replace(created_s=watched.created_s - PROCESS_LOST_S))
         assert other.poll() is None

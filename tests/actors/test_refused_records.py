@@ -53,5 +53,5 @@ def test_a_record_that_the_broker_refuses_is_reported_with_its_writer_and_offset
     rig.commit(loop)
     reported = loop.finished.result() or ""
     assert f"the record cannot be written to topic '{topic}'" in reported
-    assert "it was made of a record behind the last commit: in-0 from offset 1 on" in reported
+    assert "it came from an input record after the last commit: in-0 from offset 1 on" in reported
     assert writer in reported

@@ -391,4 +391,4 @@ def test_an_error_of_a_restore_listener_ends_the_actor_and_names_the_listener(tm
     error = loop.finished.result()
     assert error is not None
     assert "HeardRestores.on_" in error
-    assert f"has raised, of store 'counts' in partition 0 of '{CHANGELOG}': KeyError('no such board')" in error
+    assert f"raised an exception for store 'counts', partition 0 of '{CHANGELOG}': KeyError('no such board')" in error

@@ -119,4 +119,4 @@ def test_an_error_of_a_standby_update_listener_ends_the_actor_and_names_the_list
     loop = rig.loop(2)
     loop.assign(1, {}, READS)
     settle(loop)
-    assert "HeardUpdates.on_batch_loaded has raised, of store 'counts'" in (loop.finished.result(0) or "")
+    assert "HeardUpdates.on_batch_loaded raised an exception for store 'counts'" in (loop.finished.result(0) or "")

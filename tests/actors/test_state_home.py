@@ -70,7 +70,7 @@ def test_state_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
 def test_an_owner_file_without_an_owner_is_named_in_the_error(tmp_path: Path, text: str) -> None:
     rig = with_state(tmp_path)
     (tmp_path / APPLICATION / OWNER_FILE).write_text(text)
-    assert f"{tmp_path / APPLICATION / OWNER_FILE} does not say whose it is" in ended(rig)
+    assert f"{tmp_path / APPLICATION / OWNER_FILE} does not name its application" in ended(rig)
 
 
 def test_state_that_was_left_by_a_version_without_the_file_is_used(tmp_path: Path) -> None:

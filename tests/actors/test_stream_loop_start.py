@@ -216,7 +216,7 @@ def test_corrupt_stores_without_a_changelog_are_never_deleted(tmp_path: Path) ->
     rig.assign(loop, 1, TaskId(0, 0))
     settle(loop)
     error = loop.finished.result() or ""
-    assert "Nothing was deleted, for there is no changelog to restore counts from" in error
+    assert "Nothing was deleted, because counts cannot be restored from a changelog" in error
     (directory / "CURRENT").write_text(current)
     assert count_of(rig.running(), "a") == 1
 

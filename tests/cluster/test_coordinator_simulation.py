@@ -8,9 +8,10 @@ import math
 import pytest
 
 from penstock.actors.messages import ApplicationState
+from penstock.actors.process.process_lost import PROCESS_LOST_S
 from penstock.cluster.scaling.elasticity import LEAVE_S
 from penstock.cluster.watchers import leases
-from penstock.cluster.watchers.silence import DEAD_S, HUNG_S
+from penstock.cluster.watchers.silence import HUNG_S
 from tests.cluster.simulated_world import World
 from tests.cluster.virtual_time import run
 from tests.tiers import sampled
@@ -218,7 +219,7 @@ def test_when_kafka_takes_no_commit_any_more_every_actor_ends_at_once_and_the_ap
     run(play())
 
 
-@pytest.mark.parametrize(("how", "after_s"), [("busy", HUNG_S), ("frozen", DEAD_S)])
+@pytest.mark.parametrize(("how", "after_s"), [("busy", HUNG_S), ("frozen", PROCESS_LOST_S)])
 @pytest.mark.parametrize("seed", range(6))
 def test_an_actor_that_stays_silent_is_ended_and_others_take_its_tasks(seed: int, how: str, after_s: float) -> None:
     print(f"seed {seed}")

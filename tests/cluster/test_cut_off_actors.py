@@ -18,9 +18,10 @@ from penstock.actors.loop.lease import LONGEST_S, QuestionId
 from penstock.actors.loop.standstill import Standstill
 from penstock.actors.messages import ActorEnd, ActorStatus, CommitAnswer, CommitRequest
 from penstock.actors.orders import Order
+from penstock.actors.process.process_lost import PROCESS_LOST_S
 from penstock.cluster.environment import ActorHandle, ActorLostError, NodeAnswer
 from penstock.cluster.watchers.leases import MARGIN_S, ORPHANED_S, Leases
-from penstock.cluster.watchers.silence import DEAD_S, SHOWN_AFTER_S
+from penstock.cluster.watchers.silence import SHOWN_AFTER_S
 from tests.cluster.outage_actor import LivingActor
 from tests.cluster.outage_world import OutageWorld
 from tests.cluster.virtual_time import run
@@ -148,7 +149,7 @@ async def cut_off(world: CutWorld, **how: Any) -> float:
         setattr(world.first, name, value)
     loop = asyncio.get_running_loop()
     begun_s, moved_s = loop.time(), 0.0
-    while loop.time() - begun_s < DEAD_S + 60:
+    while loop.time() - begun_s < PROCESS_LOST_S + 60:
         world.write(1)
         await asyncio.sleep(_WRITE_EACH_S)
         if not moved_s and its <= machine.placement.keys() and "stream/1" not in machine.placement.values():
@@ -169,7 +170,7 @@ def played(directory: Path, story: Callable[[CutWorld], Coroutine[Any, Any, None
 
 async def silent(world: CutWorld) -> None:
     moved_s = await cut_off(world)
-    assert DEAD_S <= moved_s <= DEAD_S + 10
+    assert PROCESS_LOST_S <= moved_s <= PROCESS_LOST_S + 10
 
 
 async def answers_are_lost(world: CutWorld) -> None:

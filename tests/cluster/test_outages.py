@@ -10,17 +10,18 @@ import pytest
 
 from penstock.actors.commits.commit_calls import CALL_S, GONE_S
 from penstock.actors.messages import ApplicationState, TaskState
+from penstock.actors.process.process_lost import PROCESS_LOST_S
 from penstock.actors.steps import PATIENCE_S
 from penstock.cluster.coordinator_shell.suspending import SUSPEND_S
 from penstock.cluster.environment import RELEASE_S
-from penstock.cluster.watchers.silence import DEAD_S, HUNG_S
+from penstock.cluster.watchers.silence import HUNG_S
 from tests.cluster.outage_clients import INIT_S, MESSAGE_TIMEOUT_S
 from tests.cluster.outage_world import SESSION_S, OutageWorld
 from tests.cluster.virtual_time import run
 from tests.tiers import sampled
 
 TIME_OUTS = sorted(
-    {CALL_S, GONE_S, PATIENCE_S, SUSPEND_S, RELEASE_S, DEAD_S, HUNG_S, INIT_S, MESSAGE_TIMEOUT_S, SESSION_S}
+    {CALL_S, GONE_S, PATIENCE_S, SUSPEND_S, RELEASE_S, PROCESS_LOST_S, HUNG_S, INIT_S, MESSAGE_TIMEOUT_S, SESSION_S}
 )
 """Those of the code, and of the clients."""
 LENGTHS = [limit_s + more_s for limit_s in TIME_OUTS for more_s in (-1, 0, 1)]

@@ -13,12 +13,12 @@ from typing_extensions import override
 
 from penstock.actors.loop.lease import QuestionId
 from penstock.actors.messages import ActorStatus, ApplicationState
+from penstock.actors.process.process_lost import PROCESS_LOST_S
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.watchers.silence import (
     BUSY_AFTER_S,
-    DEAD_S,
     HUNG_S,
     REFUSED_FENCED_S,
     REFUSED_S,
@@ -142,7 +142,7 @@ def test_a_frozen_process_shows_in_the_state_within_five_seconds_and_keeps_its_t
         assert machine.silent == {"stream/1"}
         assert machine.state is ApplicationState.REBALANCING
         assert STANDS_STILL in (it.app.dispatcher.silent or "")
-        assert DEAD_S <= took_s + await it.until(lambda: it.actor(1).killed) < DEAD_S + 10
+        assert PROCESS_LOST_S <= took_s + await it.until(lambda: it.actor(1).killed) < PROCESS_LOST_S + 10
 
     watched(story)
 
@@ -296,13 +296,13 @@ def test_a_coordinator_that_was_unresponsive_itself_blames_no_actor() -> None:
     clock = [0.0]
     silence = Silence(lambda: clock[0], fenced=True)
     silence.status_received("stream/1")
-    clock[0] += 10 * DEAD_S
+    clock[0] += 10 * PROCESS_LOST_S
     assert silence.continues("stream/1", heartbeat=False) is None
     assert not silence.is_silent("stream/1")
     woke_s = clock[0]
     while silence.continues("stream/1", heartbeat=False) is None:
         clock[0] += 1
-    assert clock[0] - woke_s > DEAD_S
+    assert clock[0] - woke_s > PROCESS_LOST_S
 
 
 def test_the_status_names_the_silent_actor_as_the_reason_that_the_application_waits(

@@ -131,7 +131,7 @@ def test_a_session_time_out_within_the_limits_passes_and_so_does_one_whose_limit
         check_session_timeout(config(**{"consumer.session.timeout.ms": allowed}), Limits(FakeBroker()))
     check_session_timeout(config(), Limits(FakeBroker()))
     check_session_timeout(config(**{"consumer.session.timeout.ms": 1}), FakeAdmin(FakeBroker()))
-    with pytest.raises(ConfigError, match=r"'consumer\.session\.timeout\.ms': 'soon' is no number of ms"):
+    with pytest.raises(ConfigError, match=r"'consumer\.session\.timeout\.ms': 'soon' is not a whole number of ms"):
         check_session_timeout(config(**{"consumer.session.timeout.ms": "soon"}), Limits(FakeBroker()))
     with pytest.raises(ConfigError, match=r"6000 to 1800000 ms .*not 1800001"):
         check_session_timeout(config(**{"consumer.session.timeout.ms": 1_800_001}), Limits(FakeBroker()))

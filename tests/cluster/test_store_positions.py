@@ -55,7 +55,7 @@ def test_an_answer_that_must_not_be_older_than_a_record_waits_for_it(
         assert refused.headers["retry-after"] == "1"
         assert refused.json()["type"] == "urn:penstock:problem:not-up-to-bound"
         assert refused.json()["position"] == {"in": {partition: offset}}
-        assert "has not come to the position that was demanded, within 0.03 s" in refused.json()["detail"]
+        assert "has not reached the demanded position, within 0.03 s" in refused.json()["detail"]
     body = {"keys": ["a"]}
     assert client.post("all/keys:batch", json=body, params={"not_older_than": ahead, "wait_ms": 0}).status_code == 503
 

@@ -109,13 +109,13 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
 @pytest.mark.parametrize(
     ("key", "advice"),
     [
-        ("client.id", ": Kafka's clients take it as 'consumer.client.id', 'producer.client.id', 'admin.client.id'"),
-        ("fetch.max.bytes", ": Kafka's clients take it as 'consumer.fetch.max.bytes'"),
-        ("linger.ms", ": Kafka's clients take it as 'producer.linger.ms'"),
+        ("client.id", ": for Kafka's clients it is 'consumer.client.id', 'producer.client.id', 'admin.client.id'"),
+        ("fetch.max.bytes", ": for Kafka's clients it is 'consumer.fetch.max.bytes'"),
+        ("linger.ms", ": for Kafka's clients it is 'producer.linger.ms'"),
         ("socket.timeout.ms", "'admin.socket.timeout.ms'"),
         ("auto.offset.reset", "Consumed.with_(..., offset_reset='latest')"),
         ("num.stream.threads", "'tasks.per.actor'"),
-        ("metrics.recording.level", "all metrics are always there"),
+        ("metrics.recording.level", "all metrics are always recorded"),
         ("metric.reporters", "/metrics"),
         ("rack.aware.assignment.strategy", "'rack.aware.assignment.tags'"),
         ("client.tag.zone", "'rack.aware.assignment.tags'"),
@@ -195,11 +195,11 @@ def test_a_value_within_the_limits_is_taken_as_it_is(key: str, value: object) ->
         ("application.id", "app\n", "should match pattern"),
         ("application.id", "größe", "should match pattern"),
         ("application.id", "a/b", "should match pattern"),
-        ("application.id", 7, "text is expected"),
-        ("application.id", None, "text is expected"),
+        ("application.id", 7, "string is expected"),
+        ("application.id", None, "string is expected"),
         ("bootstrap.servers", "", "at least 1 character"),
         ("commit.interval.ms", 1 << 63, "too large: Kafka's numbers have 63 bits"),
-        ("bootstrap.servers", ["a:1"], "text is expected"),
+        ("bootstrap.servers", ["a:1"], "string is expected"),
         ("processing.guarantee", "exactly_twice", "'at_least_once' or 'exactly_once_v2'"),
         ("processing.guarantee", "exactly_once", "removed this name: write 'exactly_once_v2' (got 'exactly_once')"),
         ("processing.guarantee", "exactly_once_beta", "removed this name: write 'exactly_once_v2'"),
@@ -220,7 +220,7 @@ def test_a_value_within_the_limits_is_taken_as_it_is(key: str, value: object) ->
         ("replication.factor", -2, "greater than or equal to -1"),
         ("repartition.purge.interval.ms", 0, "greater than or equal to 1"),
         ("tasks.per.actor", 0, "greater than or equal to 1"),
-        ("application.server", 8080, "text is expected"),
+        ("application.server", 8080, "string is expected"),
     ],
 )
 def test_a_value_that_is_wrong_is_named_with_its_key_and_the_reason(key: str, value: object, why: str) -> None:
@@ -242,7 +242,7 @@ def test_a_time_of_a_client_may_be_a_timedelta_too_and_none_leaves_the_clients_d
     assert config({"topic.segment.ms": timedelta(hours=1)}).client_entries("topic.") == {"segment.ms": 3_600_000}
     with pytest.raises(ConfigError, match=r"'consumer\.fetch\.wait\.max\.ms': the duration has a fraction"):
         config({"consumer.fetch.wait.max.ms": timedelta(microseconds=1500)})
-    with pytest.raises(ConfigError, match=r"'producer\.batch\.size': only keys that end in '\.ms' take a timedelta"):
+    with pytest.raises(ConfigError, match=r"'producer\.batch\.size': only keys that end in '\.ms' accept a timedelta"):
         config({"producer.batch.size": timedelta(seconds=1)})
 
 
@@ -280,7 +280,7 @@ def test_a_class_in_place_of_its_object_is_refused_before_the_first_bad_record(k
 @pytest.mark.parametrize("key", CALLED_PER_RECORD)
 @pytest.mark.parametrize("value", [None, "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler", 1])
 def test_an_object_that_cannot_be_called_is_no_handler(key: str, value: object) -> None:
-    assert refusal(key, value) == f"configuration key {key!r}: something to call is expected (got {value!r})"
+    assert refusal(key, value) == f"configuration key {key!r}: a callable is expected (got {value!r})"
 
 
 @pytest.mark.parametrize(

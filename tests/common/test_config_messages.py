@@ -17,10 +17,10 @@ from penstock.common.records import Record
 @pytest.mark.parametrize(
     ("key", "value", "reported"),
     [
-        ("bootstrap.servers", ["a:1", "b:1"], "one text is expected, with commas: 'host:port,host:port' .got "),
-        ("bootstrap.servers", 9092, "one text is expected, with commas: 'host:port,host:port' .got 9092."),
-        ("application.server", 8080, "one text is expected, 'host:port' .got 8080."),
-        ("application.id", 5, "a text is expected .got 5."),
+        ("bootstrap.servers", ["a:1", "b:1"], "one string is expected, with commas: 'host:port,host:port' .got "),
+        ("bootstrap.servers", 9092, "one string is expected, with commas: 'host:port,host:port' .got 9092."),
+        ("application.server", 8080, "one string is expected, 'host:port' .got 8080."),
+        ("application.id", 5, "a string is expected .got 5."),
         ("default.key.serde", ps.Serde, r"an object is expected, not its class: write Serde\(\)"),
     ],
 )

@@ -61,5 +61,6 @@ def test_a_position_is_read_from_the_json_of_an_answer() -> None:
     ],
 )  # fmt: skip
 def test_any_other_object_is_no_position(wrong: object) -> None:
-    with pytest.raises(ValueError, match=r"a position is|offsets stand by|is no partition|is no offset|has no name"):
+    reasons = "a position is|offsets must be keyed by|is not a partition|is not an offset|has no name"
+    with pytest.raises(ValueError, match=reasons):
         Position.from_json(wrong)

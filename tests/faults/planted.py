@@ -36,7 +36,7 @@ class Impatient:
     def __call__(self) -> None:
         from penstock.cluster.watchers import silence
 
-        silence.DEAD_S = self._silent_s
+        vars(silence)["PROCESS_LOST_S"] = self._silent_s
 
 
 class Watchful:
@@ -48,7 +48,7 @@ class Watchful:
     def __call__(self) -> None:
         from penstock.actors.process import process_watch
 
-        process_watch.FROZEN_S = self._silent_s
+        vars(process_watch)["PROCESS_LOST_S"] = self._silent_s
 
 
 class CrashesAfterSaving:

@@ -257,7 +257,7 @@ def test_a_stalled_partition_is_fetched_again_without_loss_or_repetition(
     with capture_logs() as message:
         read = poll_until(consumer, {stuck: 7, busy: 7})
     assert read == {stuck: [3, 4, 5, 6], busy: [3, 4, 5, 6]}
-    [line] = [line for line in message if line["event"] == "partition gave nothing, fetching again"]
+    [line] = [line for line in message if line["event"] == "partition stalled, restarting the fetch"]
     assert line["log_level"] == "warning"
     assert (line["topic"], line["partition"], line["position"], line["end"]) == (topic, 0, 3, 7)
     assert line["silent_s"] >= 1.0

@@ -40,7 +40,7 @@ def commit(broker: FakeBroker, offset: int) -> None:
 
 @pytest.mark.parametrize(
     ("lost", "held"),
-    [("app-counts-changelog", "the state of its stores"), ("app-words-repartition", "are not processed yet")],
+    [("app-counts-changelog", "the state of its stores"), ("app-words-repartition", "were not processed yet")],
 )
 def test_a_topic_that_the_application_had_is_missed_once_offsets_are_committed(
     broker: FakeBroker, lost: str, held: str

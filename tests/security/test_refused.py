@@ -42,7 +42,7 @@ def test_wrong_credentials_are_an_error_within_seconds_that_names_the_remedy(
         clients(demands.config(**wrong)).admin().topics()
     assert time.monotonic() - begun < QUICKLY_S
     message = str(refused.value)
-    assert f"the broker at {demands.address} does not let this client in: " in message
+    assert f"the broker at {demands.address} refuses this client: " in message
     assert advice in message
     assert PASSWORD not in message
     assert "wrong-secret" not in message
@@ -64,7 +64,7 @@ def test_a_client_without_security_learns_that_the_port_is_open_and_may_expect_a
     with pytest.raises(BrokerUnreachableError) as refused:
         clients(config).admin().reach()
     message = str(refused.value)
-    assert f"Something listens at {secured.scram.address}" in message
+    assert f"A process listens at {secured.scram.address}" in message
     assert "another security.protocol than PLAINTEXT" in message
 
 

@@ -12,9 +12,10 @@ from typing_extensions import override
 
 import penstock as ps
 from penstock.common.errors import RecordError
+from penstock.common.varints import read_varint, varint
 from penstock.common.windows import Window, Windowed
 from penstock.state.disk.task_stores import open_task_stores
-from penstock.state.rows.header_rows import header_block, read_headers, read_varint, varint
+from penstock.state.rows.header_rows import header_block, read_headers
 from tests.tasks.bench import STRINGS, Bench, Row, Sent
 
 SERDES = (ps.Serdes.string(), ps.Serdes.string())
