@@ -24,7 +24,7 @@ def to_json(value: Any) -> bytes:
     null.
 
     msgspec writes some values that orjson refuses: integers of more than 64 bits, its own structs, nesting beyond 254
-    levels. A named tuple beside such a part becomes an array. Raises SerializationError when there is no JSON form.
+    levels. A named tuple in such a value becomes an array. Raises SerializationError when there is no JSON form.
     """
     try:
         return orjson.dumps(value, _other, orjson.OPT_NON_STR_KEYS)

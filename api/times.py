@@ -14,8 +14,8 @@ WRITTEN = "ms since 1970, or ISO 8601 with its offset from UTC"
 
 
 def ms_of_text(text: str) -> int:
-    """A time in ms since 1970, written as that or in ISO 8601 with its offset from UTC. Raises ValueError, which says
-    what is expected."""
+    """Reads a time written as ms since 1970, or in ISO 8601 with its offset from UTC. Raises ValueError with the
+    expected form."""
     if text.isascii() and text.isdigit():
         if len(text) > len(str(LARGEST_TIMESTAMP)) or int(text) > LARGEST_TIMESTAMP:
             raise ValueError(f"At most {LARGEST_TIMESTAMP} ms")

@@ -39,7 +39,7 @@ class ActorNameTakenError(StreamsError):
 
 
 class CommitRefusedError(StreamsError):
-    """Kafka will never take these offsets: the membership in the group is lost for good, or something must be fixed."""
+    """Kafka will never take these offsets: the membership in the group is lost permanently, or a user must act."""
 
 
 class ActorSilentError(StreamsError):

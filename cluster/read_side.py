@@ -215,6 +215,6 @@ def swapped_range_hint(serde: Serde[Any], first: str, last: str) -> str:
     """Returns the error for a range that ends before it begins; its ends as they were written there."""
     negative = ", where a negative number is greater than any that is not" if serde.name in _NUMBERS else ""
     return (
-        f"{first} comes behind {last}: entries are in the order of the serialised keys' bytes (serde {serde.name!r})"
+        f"{first} comes after {last}: entries are in the order of the serialised keys' bytes (serde {serde.name!r})"
         f"{negative}; ask for two ranges, one with each end alone, or swap the ends"
     )

@@ -64,8 +64,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         TaskProgram.of(topology.every_subtopology, checked)
         if not topology.subtopologies:
             raise TopologyError(
-                "the topology reads nothing but global topics: stream actors read these for their tasks, and there "
-                "would be none"
+                "the topology has only global tables or stores, so it has no tasks: add a stream or a table"
             )
         super().__init__(ApplicationSpec(topology, checked))
         self._clients = ConfluentClients.of(checked)
@@ -170,7 +169,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return None
 
     def _start_actors(self, server: Serve | None, settings: ServerSettings | None) -> Any:
-        """The HTTP server first: a port in use is an error before anything has joined the group."""
+        """Start the HTTP server first: a port in use is an error before anything has joined the group."""
         if server is None or settings is None:
             return starting.start_coordinator(self._spec)
         http, address = start_http(self.application_id, settings, server)
@@ -195,7 +194,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         if self._coordinator is None:
             return self._without_actors(ApplicationState.CREATED)
         status = control.status_of(self._coordinator)
-        if status is None:  # someone else has stopped it and ended its coordinator
+        if status is None:  # another process has stopped it and ended its coordinator
             return self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         if status.state.has_ended:
             self._last = status
@@ -298,7 +297,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         self._end_views()
         drained, ours = True, find_coordinator(self.application_id) == self._coordinator
         if not ours:
-            # Someone else has ended it, and may have started it again: that one is not ours to end.
+            # Another process has ended it, and may have started it again: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
             control.end_actors(self.application_id, self._coordinator)

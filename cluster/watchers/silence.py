@@ -14,7 +14,8 @@ SHOWN_AFTER_S = 3.0
 BUSY_AFTER_S = 30.0
 """Time after which the status names an actor that gives heartbeats and no status: no request takes as long."""
 DEAD_S = SESSION_TIMEOUT_MS / 1000
-"""Time without a heartbeat after which an actor is replaced."""
+"""Seconds without a heartbeat after which an actor is replaced: as long as the session, like ``FROZEN_S`` of
+``actors/process/process_watch.py``, by which actors judge the coordinator's process."""
 HUNG_S = 300.0
 """Time without a status after which an actor is replaced (Kafka Streams: ``max.poll.interval.ms``)."""
 REFUSED_FENCED_S = 0.4
@@ -26,10 +27,11 @@ no sign of life for SHOWN_AFTER_S, too."""
 UNREACHABLE_AFTER_S = 3.0
 """Time without a connection after which a node is lost, if Kafka fences its actors and another node answers."""
 STALLED_S = 5.0
-"""The coordinator looks at silence about each second. A longer pause is its own: then no actor can be blamed."""
+"""The coordinator judges silence about once a second. If more time has passed, the coordinator itself has paused, and
+no actor counts as silent."""
 
 _BUSY = (
-    "a function of the program has not returned from a record; the actor is replaced after "
+    "a function of the program has been processing one record for long; the actor is replaced after "
     f"{HUNG_S:.0f} s, and the record is processed again"
 )
 _UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {DEAD_S:.0f} s"
@@ -37,7 +39,7 @@ _UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {DEAD
 
 @dataclass
 class _Heard:
-    """The last signs of life of one actor, and since when its node gives none."""
+    """The last signs of life of one actor, and the times since which its node gives none."""
 
     status_s: float
     heartbeat_s: float

@@ -371,7 +371,7 @@ def test_what_waits_between_the_replacements_of_a_crash_loop_is_reported(play: P
     play(ActorFailed("stream/1", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
     play(ActorFailed("stream/2", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
     (why,) = set(play.machine.unhosted.values())
-    assert why == "stream actors fail one after another, the next one is started after a while: ValueError: bad"
+    assert why == "stream actors keep failing; the next one is started after a pause: ValueError: bad"
 
 
 def test_a_task_that_another_actor_must_release_first_is_reported(play: Play) -> None:
