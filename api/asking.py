@@ -21,7 +21,6 @@ from penstock.api.encoding import members, page_json, to_json
 from penstock.api.guard import HEALTH
 from penstock.api.limits import RANGES, Bodies, Body, Places, Rate, one_more_range
 from penstock.api.problems import ProblemError, documented, invalid_request
-from penstock.api.times import ms_of_text
 from penstock.cluster.read_side import (
     DEFAULT_WAIT_S,
     LONGEST_WAIT_S,
@@ -36,6 +35,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.common.written_times import ms_of_text
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"

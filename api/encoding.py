@@ -12,10 +12,10 @@ import msgspec
 import orjson
 from pydantic import BaseModel
 
-from penstock.api.times import iso_time
 from penstock.cluster.read_side import Reading, StoreEntries, StoreEntry
 from penstock.common.errors import SerializationError
 from penstock.common.windows import Window
+from penstock.common.written_times import iso_time
 
 
 def to_json(value: Any) -> bytes:

@@ -22,7 +22,7 @@ _FORMS = {
 
 
 class Fate(Enum):
-    """Fates of topics, stores and tasks. The last three need a user's attention."""
+    """Fates of topics, stores and tasks. The last three mean a loss: see :attr:`is_loss`."""
 
     KEPT = "kept"
     MOVED = "moved"
@@ -36,22 +36,26 @@ class Fate(Enum):
 
     @property
     def is_loss(self) -> bool:
-        """True if something would be lost, left behind, or not start."""
+        """True if something would be lost, or would not start."""
         return self in (Fate.ORPHANED, Fate.REBUILT, Fate.REFUSED)
 
 
 @dataclass(frozen=True)
 class InKafka:
-    """Facts from a broker: the partitions that exist, and those that the new program needs (``wanted``, of internal
-    topics; ``tasks`` by sub-topology), the number of records of internal topics, and of those in repartition topics
-    that are not processed. ``refused`` is the reason why the new program could not start, whatever ran before."""
+    """Facts from a broker that a comparison needs."""
 
     partitions: Mapping[str, int] = field(default_factory=dict)
+    """Number of partitions of each existing topic."""
     wanted: Mapping[str, int] = field(default_factory=dict)
+    """Number of partitions that the new program needs, of each internal topic."""
     tasks: Mapping[int, int] = field(default_factory=dict)
+    """Number of tasks of the new program, of each sub-topology."""
     records: Mapping[str, int] = field(default_factory=dict)
+    """Number of records of each internal topic."""
     unread: Mapping[str, int] = field(default_factory=dict)
+    """Number of records that are not processed yet, of each repartition topic."""
     refused: str | None = None
+    """The reason why the new program could not start in any case; None if it could."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +142,9 @@ def _topics(old: Description, new: Description, there: InKafka) -> Iterable[Topi
     same = old.application_id == new.application_id
     for name in sorted(old.reads | new.reads):
         if name not in new.reads:
-            yield TopicFate(name, "input", Fate.GONE, note="not read any more; what is committed of it stays")
+            yield TopicFate(name, "input", Fate.GONE, note="no longer read; its committed offsets stay")
         elif name not in old.reads or not same:
-            yield TopicFate(name, "input", Fate.NEW, note="nothing is committed: read as its offset_reset says")
+            yield TopicFate(name, "input", Fate.NEW, note="no committed offsets: read from where its offset_reset says")
         else:
             yield TopicFate(name, "input", Fate.KEPT)
     for name in sorted(old.writes | new.writes):
@@ -152,7 +156,7 @@ def _internal(name: str, use: str, was: bool, now: bool, there: InKafka) -> Topi
     records = there.records.get(name)
     if not now:
         unread = there.unread.get(name, 0)
-        note = f"{unread:,} records that are not processed yet never will be" if unread else ""
+        note = f"{unread:,} unprocessed records will be lost" if unread else ""
         return TopicFate(name, use, Fate.ORPHANED, records, note)
     has, wants = there.partitions.get(name), there.wanted.get(name)
     if has is not None and wants is not None and has != wants:
@@ -160,7 +164,7 @@ def _internal(name: str, use: str, was: bool, now: bool, there: InKafka) -> Topi
         return TopicFate(name, use, Fate.REFUSED, records, note)
     if was:
         return TopicFate(name, use, Fate.KEPT, records)
-    note = "" if has is None else "it is there already, from another time: what it holds is taken in"
+    note = "" if has is None else "the topic exists already; its records will be read"
     return TopicFate(name, use, Fate.NEW, records, note)
 
 
@@ -203,7 +207,7 @@ def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, rea
     if was.changelog != now.changelog:
         if now.changelog in reads:
             return Fate.RESTORED, f"from its source topic {now.changelog}, which is its changelog now"
-        return Fate.REBUILT, f"its changelog is another, {now.changelog}, in which there is nothing of it"
+        return Fate.REBUILT, f"its changelog is now {now.changelog}, which does not have its rows"
     if moved:
         return Fate.MOVED, f"its tasks were {there.id}_*: restored from {now.changelog}"
     if not now.persistent:
@@ -240,7 +244,7 @@ def _origin(
     if like := [old.name for was, old in gone if (was.id, old.kind) == (sub.id, store.kind)]:
         return f"begins empty; is it {like[0]} under another name?"
     if read_before:
-        return f"begins empty: what was processed of {', '.join(sorted(read_before))} before is not in it"
+        return f"begins empty: records of {', '.join(sorted(read_before))} that were processed before are not in it"
     return "begins empty"
 
 

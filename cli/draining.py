@@ -38,6 +38,6 @@ def reported_while_draining(
 def drain_line(waiting: str | None, until: datetime) -> str:
     """One line. ``waiting``: the condition that the application waits for, if it is a special one."""
     return (
-        f"Still draining, until {until:%H:%M:%S} at the latest. It waits for {_ACTORS}"
-        f"{f' ({waiting})' if waiting else ''}. Ctrl-C again ends it without a commit"
+        f"Draining: waiting for {_ACTORS}{f' ({waiting})' if waiting else ''}, until {until:%H:%M:%S} at the latest. "
+        "Press Ctrl-C again to end it without a commit"
     )

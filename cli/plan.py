@@ -1,4 +1,4 @@
-"""``penstock plan``: what a deploy keeps, moves, restores or leaves behind, before it happens."""
+"""``penstock plan``: shows, before a deploy, the topics, stores and tasks that it keeps, moves, restores or loses."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what becomes of topics, stores and tasks when NEW takes the place of OLD.
+    """Show the fates of topics, stores and tasks if NEW replaces OLD.
 
     Exit code 0 if all is kept, moved or restored; 3 if something is orphaned, must be rebuilt, or would not start.
     """
@@ -107,7 +107,7 @@ def in_kafka(old: Description, new: Description, topology: Topology, config: Str
     return InKafka(existing, wanted, tasks, records, unread, refused)
 
 
-# ---- what is shown ----
+# ---- output ----
 
 
 def _body(found: DeployPlan) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _row(table: Table, *cells: str) -> None:
-    table.add_row(*map(Text, cells))  # as they are: Rich would take [a-z] of a pattern for markup
+    table.add_row(*map(Text, cells))  # literal: Rich would take [a-z] of a pattern for markup
 
 
 def _tasks(number: int | None) -> str:
@@ -164,7 +164,7 @@ def _conclusion(found: DeployPlan, unasked: str | None) -> Iterable[str]:
     if found.records:
         yield f"Restored: {found.records:,} records at most, about {_seconds(found):.1f} s by one stream actor"
     elif unasked is not None:
-        yield f"Kafka was not asked how many tasks and records there are: the program's own is -b {unasked}"
+        yield f"Tasks and records are not counted; to count them in the program's own Kafka, add -b {unasked}"
     fates = [each.fate for each in found.topics] + [each.fate for each in found.stores]
     if found.loses:
         counts = [f"{fates.count(fate)} {fate.value}" for fate in Fate if fate.is_loss and fate in fates]

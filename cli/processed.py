@@ -9,8 +9,8 @@ from penstock.common.ids import TaskId
 
 
 class Processed:
-    """Counts that never decrease. A task counts from zero again after it has moved, or has gone back to its last
-    commit. So its earlier counts, as last reported, are added."""
+    """Counts that never decrease. A task starts again at zero when it moves or returns to its last commit; the counts
+    before are added."""
 
     def __init__(self) -> None:
         self._before: dict[TaskId, int] = {}

@@ -113,8 +113,8 @@ def _phase(rollout: Rollout, tasks: int) -> Iterator[str]:
     match rollout.phase:
         case RolloutPhase.STARTING:
             yield (
-                "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old "
-                "one makes room"
+                "stream actors of the new version start; if no CPU is free for them within 10 s, the old actors are "
+                "stopped one by one"
             )
         case RolloutPhase.WATCHING if tasks:
             yield f"all {tasks} tasks run the new version; watching it for {rollout.watch_s:g} s"

@@ -116,7 +116,7 @@ def _run_to_the_end(app: KafkaStreams, take_over: bool, end: CloseOptions) -> No
 
 def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: CloseOptions) -> None:
     with ExitStack() as connected:
-        # Signals only behind the connection: ray.init() installs a handler of its own, which ends the interpreter
+        # Signals only after the connection: ray.init() installs a handler of its own, which ends the interpreter
         # without a commit.
         with _awaiting(console) as awaits:
             _check(app, awaits)

@@ -27,7 +27,10 @@ def scale(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Change nothing: show what is measured, how many actors that needs, and why"),
+        typer.Option(
+            "--dry-run",
+            help="Change nothing: show the measured load, the number of actors that it needs, and the reason",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,14 +41,14 @@ def scale(
     from penstock.cluster.ray_cluster.named_actors import require_coordinator
 
     if actors is not None and dry_run:
-        raise ConfigError("--dry-run takes no number: it shows what each number would do. Leave out one of the two")
+        raise ConfigError("--dry-run takes no number: it shows the effect of each. Leave out one of the two")
     if actors is None and not dry_run:
         raise ConfigError("give the number of stream actors, or --dry-run to see how many the load needs")
     connections.connect_to(application)
     scaling = control.require_status(application).scaling
     if dry_run:
         if scaling is None:
-            raise ApplicationStateError(f"application {application!r} has no tasks yet: nothing is known of its load")
+            raise ApplicationStateError(f"application {application!r} has no tasks yet, so its load is not known")
         if as_json:
             print_json(scaling_body(scaling))
         else:
@@ -67,14 +70,16 @@ def scale(
 def _headline(scaling: ScalingStatus) -> Text:
     now = f"{_actors(scaling.wanted)} wanted; "
     if scaling.advised == scaling.wanted:
-        advice = f"it stays so: {scaling.reason}"
+        advice = f"no change advised: {scaling.reason}"
     elif scaling.automatic:
         advice = f"{scaling.advised} from now on: {scaling.reason}"
     else:
         advice = f"{scaling.advised} advised: {scaling.reason}"
     line = Text(f"{now}{advice}\n")
     bounds = f"{scaling.minimum} to {scaling.maximum}"
-    how = "follows the load" if scaling.automatic else "stays until somebody changes it (no min. or max.stream.actors)"
+    how = (
+        "follows the load" if scaling.automatic else "is fixed (neither min.stream.actors nor max.stream.actors is set)"
+    )
     return line.append(f"The number {how}; possible: {bounds}", style="dim")
 
 

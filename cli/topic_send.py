@@ -63,7 +63,7 @@ class LineFormat:
             return Outgoing(None, bytes_of_line(self.value, line, f"{where}: value"), self.headers)
         key, found, value = line.partition(self.separator.encode())
         if not found:
-            raise ConfigError(f"{where}: {_shown(line)} has no key, as {self.separator!r} does not occur in it")
+            raise ConfigError(f"{where}: {_shown(line)} has no separator {self.separator!r}, so no key")
         return Outgoing(
             bytes_of_line(self.key, key, f"{where}: key"), bytes_of_line(self.value, value, f"{where}: value"),
             self.headers,

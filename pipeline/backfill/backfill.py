@@ -67,7 +67,8 @@ def backfill(
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
     is called at the beginning of each step, and each second if Spark has advanced. Raises ApplicationStateError
     (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
-    ConfigError for a security setting that Spark's reader does not have, and StreamsError with the cause when a task fails.
+    ConfigError for a security setting that Spark's reader does not have, and StreamsError with the cause when a task
+    fails.
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)

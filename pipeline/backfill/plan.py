@@ -31,8 +31,8 @@ class Stage:
     ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by
     which the sub-topologies of a cycle write to each other. ``tasks``: the largest number that one of them has.
 
-    ``changelogs`` maps each store to the rows that make its state as of the committed offsets, and ``unfinished`` to the
-    rows after them, which an unfinished backfill wrote.
+    ``changelogs`` maps each store to the rows that make its state as of the committed offsets, and ``unfinished`` to
+    the rows after them, which an unfinished backfill wrote.
     """
 
     subtopologies: tuple[Subtopology, ...]

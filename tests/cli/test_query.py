@@ -79,7 +79,7 @@ def test_a_range_that_ends_before_it_begins_is_refused_and_says_what_to_ask_inst
 ) -> None:
     for number in range(-3, 4):
         side.fakes["by-number"].put(number, str(number))
-    with pytest.raises(ConfigError, match=rf"--from {first} comes behind --to {last}: .*negative.* ask for two ranges"):
+    with pytest.raises(ConfigError, match=rf"--from {first} comes after --to {last}: .*negative.* ask for two ranges"):
         query(side, "by-number", first=first, last=last)
     assert capsys.readouterr().out == ""
     assert query(side, "by-number", last="2")
@@ -88,7 +88,7 @@ def test_a_range_that_ends_before_it_begins_is_refused_and_says_what_to_ask_inst
 
 
 def test_negative_numbers_are_spoken_of_only_where_keys_are_numbers(side: FakeReadSide) -> None:
-    with pytest.raises(ConfigError, match="--from z comes behind --to a") as refused:
+    with pytest.raises(ConfigError, match="--from z comes after --to a") as refused:
         query(side, "counts", first="z", last="a")
     assert "negative" not in str(refused.value)
 

@@ -195,8 +195,8 @@ def test_an_input_topic_with_the_name_of_an_internal_one_is_not_deleted() -> Non
         (ToEarliest(), [10, 10], ""),
         (ToLatest(), [100, 100], ""),
         (ToOffset(50), [50, 50], ""),
-        (ToOffset(3), [10, 10], "3 is not there: the nearest"),
-        (ToOffset(1000), [100, 100], "1000 is not there: the nearest"),
+        (ToOffset(3), [10, 10], "offset 3 does not exist: the nearest one is used"),
+        (ToOffset(1000), [100, 100], "offset 1000 does not exist: the nearest one is used"),
         (ToTime(70), [70, 70], ""),
         (ToTime(7000), [100, 100], ""),
         (ShiftBy(-5), [35, 45], ""),
@@ -214,7 +214,7 @@ def test_every_target_of_kafkas_tool_and_what_is_not_there_becomes_the_nearest(
 
 
 def test_what_was_never_committed_cannot_be_shifted() -> None:
-    with pytest.raises(ConfigError, match="nothing is committed of partition lines-1"):
+    with pytest.raises(ConfigError, match="partition lines-1 has no committed offset"):
         reset_target.changes(ShiftBy(-5), LINES, {LINES[0]: 40}, Log())
 
 

@@ -95,8 +95,8 @@ def test_each_task_is_reported_once_with_the_actors_it_moves_between() -> None:
     lines = [line for each in (STARTING, STARTING, MOVING, MOVING, WATCHING, DONE) for line in progress.lines(each)]
     assert lines == [
         (
-            "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old one "
-            "makes room"
+            "stream actors of the new version start; if no CPU is free for them within 10 s, the old actors are "
+            "stopped one by one"
         ),
         "task 0_0: stream/1 -> stream/2, 1 of 2 tasks run the new version",
         "task 0_1: stream/1 -> stream/2, 2 of 2 tasks run the new version",

@@ -316,7 +316,7 @@ def test_a_line_becomes_a_record(form: LineFormat, line: str, record: Outgoing) 
 @pytest.mark.parametrize(
     ("form", "line", "says"),
     [
-        (LineFormat(separator=":"), "a=b", "file, line 3: 'a=b' has no key, as ':' does not occur in it"),
+        (LineFormat(separator=":"), "a=b", "file, line 3: 'a=b' has no separator ':', so no key"),
         (LineFormat(value=SerdeName.LONG), "one", "file, line 3: value 'one' is no long"),
         (LineFormat(as_json=True), "{", "file, line 3: not JSON"),
         (LineFormat(as_json=True), '{"values": 1}', "file, line 3: a record is an object"),

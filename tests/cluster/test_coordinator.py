@@ -32,7 +32,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.coordinator_play import ALL, MORE, PLAN, TASKS, Play, epoch_of
 
-IF_THAT_LASTS = ": should that last, 'ray status' says whether a CPU is lacking"
+IF_THAT_LASTS = ": if that lasts, 'ray status' shows if a CPU is lacking"
 
 
 @pytest.fixture
