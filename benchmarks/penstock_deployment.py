@@ -53,7 +53,7 @@ class PenstockDeployment(Deployment):
     actor leaves there is removed; None where it stays."""
 
     name = NAME
-    mends_itself = True
+    recovers_itself = True
 
     def __init__(self, app: ps.KafkaStreams, output: str, setting: Setting, lost_disk: Path | None) -> None:
         self.output = output
@@ -97,7 +97,7 @@ class PenstockDeployment(Deployment):
                 shutil.rmtree(self._lost_disk / f"0_{partition}", ignore_errors=True)
 
     @override
-    def mend(self) -> None:
+    def recover(self) -> None:
         """The coordinator does."""
 
     def roll_out(self) -> None:

@@ -1,4 +1,4 @@
-"""Measures how fast a store is restored from its changelog, beside Kafka Streams: ``python -m benchmarks.recovery``.
+"""Measures how fast a store is restored from its changelog, by both sides: ``python -m benchmarks.recovery``.
 
 Each side has a changelog of its own with the same records: those that ``count`` wrote, had it counted as many payments.
 Every run begins without local state and ends when all tasks run again.

@@ -288,6 +288,11 @@ def _named_by(store: Store) -> str:
 # ---- tasks ----
 
 
+def tasks_of(subtopology: int | None) -> str:
+    """Returns the tasks of a sub-topology as a pattern for users; ``-`` for none."""
+    return "-" if subtopology is None else f"{subtopology}_*"
+
+
 def _tasks(old: Description, new: Description, there: InKafka) -> Iterable[TaskFate]:
     before = [sub for sub in old.subtopologies if not sub.is_global]
     after = [sub for sub in new.subtopologies if not sub.is_global]

@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy
+from penstock.cli.client_options import servers_option
+from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy, tasks_of
 from penstock.cli.description import Description, description_of, read_description
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, console, print_json
@@ -41,13 +42,7 @@ def plan(
     ],
     new: Annotated[str, typer.Argument(metavar="NEW", help="MODULE:APP")],
     bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="The addresses of Kafka, to show tasks and records",
-        ),
+        str | None, servers_option(description="The addresses of Kafka, to show tasks and records")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -130,11 +125,11 @@ def _shown(found: DeployPlan, unasked: str | None) -> RenderableType:
         parts += [Text(""), Text(f"The new program would not start: {found.refused}")]
     tasks = _table("Tasks", "was", "now", "tasks")
     for task in found.tasks:
-        _row(tasks, task.fate.value, _tasks(task.was), _tasks(task.now), _count(task.tasks), task.note)
+        _row(tasks, task.fate.value, tasks_of(task.was), tasks_of(task.now), _count(task.tasks), task.note)
     stores = _table("Stores", "store", "was", "now", "records to restore", "seconds")
     for store in found.stores:
         figures = _count(store.records), "" if store.seconds is None else f"{store.seconds:.1f}"
-        _row(stores, store.fate.value, store.name, _tasks(store.was), _tasks(store.now), *figures, store.note)
+        _row(stores, store.fate.value, store.name, tasks_of(store.was), tasks_of(store.now), *figures, store.note)
     topics = _table("Topics", "topic", "use", "records")
     for topic in found.topics:
         _row(topics, topic.fate.value, topic.name, topic.use, _count(topic.records), topic.note)
@@ -150,10 +145,6 @@ def _table(title: str, *columns: str) -> Table:
 
 def _row(table: Table, *cells: str) -> None:
     table.add_row(*map(Text, cells))  # literal: Rich would take [a-z] of a pattern for markup
-
-
-def _tasks(number: int | None) -> str:
-    return "-" if number is None else f"{number}_*"
 
 
 def _count(number: int | None) -> str:

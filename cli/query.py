@@ -85,7 +85,7 @@ def query(
         typer.Option(
             "--stale",
             help="If a task moves, restores or does not respond, accept an answer from a standby, or from its rows "
-                "so far",
+            "so far",
         ),
     ] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of rows")] = None,

@@ -14,12 +14,14 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import reset_target
+from penstock.cli.client_options import servers_option
 from penstock.cli.loading import load_application
 from penstock.cli.output import console
 from penstock.cli.reset_plan import KafkaNow, OwnTopics, ResetPlan, Wanted, plan_reset
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset
+from penstock.common.shown import counted
 from penstock.common.written_times import moment
 
 if TYPE_CHECKING:
@@ -64,13 +66,7 @@ def reset(
     shift_by: Annotated[int | None, typer.Option(help="Number of records to move forward, or back if negative")] = None,
     from_file: Annotated[Path | None, typer.Option(help="CSV: topic,partition,offset")] = None,
     bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="The addresses of Kafka, instead of the program's",
-        ),
+        str | None, servers_option(description="The addresses of Kafka, instead of the program's")
     ] = None,
     state_dir: Annotated[Path | None, typer.Option(help="state.dir, instead of the program's")] = None,
     force: Annotated[bool, typer.Option("--force", help="Remove members that are left in the group")] = False,
@@ -168,7 +164,7 @@ def _plan(it: _Subject, wanted: Wanted) -> ResetPlan:
 
 
 def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateError:
-    named = f"{len(members)} member{'s'[: len(members) > 1]} ({', '.join(map(str, members))})"
+    named = f"{counted(len(members), 'member')} ({', '.join(map(str, members))})"
     return ApplicationStateError(
         f"group {it.application_id!r} has {named}: stop the application first. One that has stopped stays a member "
         f"until its consumer.session.timeout.ms has passed ({_session(it)}): wait, or remove it now by --force"

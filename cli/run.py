@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.draining import reported_while_draining
+from penstock.cli.draining import REPEATED, STOPPED, not_drained, reported_while_draining
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
@@ -81,8 +81,7 @@ def run_application(app: KafkaStreams, take_over: bool = False, leave_group: boo
         sys.exit(1)
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            f"Application {app.application_id} was interrupted: what it did since its last commit is done again at the "
-            "next start",
+            f"Application {app.application_id} was interrupted: {REPEATED}",
             soft_wrap=True,
             markup=False,
         )
@@ -136,11 +135,8 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: Cl
     if last.state is ApplicationState.ERROR or last.error:
         raise ApplicationStateError(f"application {app.application_id!r} ended in ERROR: {last.error}")
     if not drained:
-        raise ApplicationStateError(
-            f"application {app.application_id!r} did not stop within {_DRAIN_S:.0f} s and was ended: what it did since "
-            "its last commit is done again at the next start"
-        )
-    console.print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
+        raise not_drained(app.application_id, _DRAIN_S)
+    console.print(f"Application {app.application_id} {STOPPED}.", soft_wrap=True)
 
 
 def _waiting(app: KafkaStreams) -> str | None:

@@ -13,6 +13,7 @@ from penstock.api.status import scaling_body
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cluster.read_side import ActorCount, ScalingStatus
 from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.shown import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -61,14 +62,14 @@ def scale(
     audit(coordinator, f"scale to {actors}", "done" if refused is None else f"refused: {refused}")
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
-    text = f"Application {application} is to have {_actors(actors or 0)}"
+    text = f"Application {application} is to have {counted(actors or 0, 'stream actor')}"
     if scaling is not None and actors is not None and actors > scaling.maximum:
         text += f"; no more than {scaling.maximum} while it has no more tasks than now"
     Console(soft_wrap=True).print(text, markup=False, highlight=False)
 
 
 def _headline(scaling: ScalingStatus) -> Text:
-    now = f"{_actors(scaling.wanted)} wanted; "
+    now = f"{counted(scaling.wanted, 'stream actor')} wanted; "
     if scaling.advised == scaling.wanted:
         advice = f"no change advised: {scaling.reason}"
     elif scaling.automatic:
@@ -99,7 +100,3 @@ def _table(scaling: ScalingStatus) -> Table:
 
 def _time(count: ActorCount) -> str:
     return "never" if count.catch_up_s is None else f"{count.catch_up_s:,.0f} s"
-
-
-def _actors(count: int) -> str:
-    return f"{count} stream actor" if count == 1 else f"{count} stream actors"

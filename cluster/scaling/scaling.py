@@ -23,6 +23,7 @@ from penstock.actors.scaling_status import ActorCount
 from penstock.cluster.placement.assignor import assign
 from penstock.cluster.scaling.load import TaskLoad
 from penstock.common.ids import TaskId
+from penstock.common.shown import counted
 
 CATCH_UP_WINDOWS = 2
 DOWN_WINDOWS = 5
@@ -230,7 +231,7 @@ def _catch_up(loads: list[TaskLoad]) -> float | None:
 
 
 def _actors(count: int) -> str:
-    return f"{count} actor" if count == 1 else f"{count} actors"
+    return counted(count, "actor")
 
 
 def _trouble(now: ActorCount, lag: int) -> str:

@@ -10,6 +10,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
+from penstock.common.shown import counted
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
@@ -92,8 +93,8 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
     """Raise ApplicationStateError while the application's group has members."""
     if members := admin.group_members(config.application_id):
         raise ApplicationStateError(
-            f"application {config.application_id!r} runs, or was stopped a short while ago: its group has {members} "
-            f"member{'s'[: members > 1]}. One that runs is stopped by 'penstock stop {config.application_id} "
+            f"application {config.application_id!r} runs, or was stopped a short while ago: its group has "
+            f"{counted(members, 'member')}. One that runs is stopped by 'penstock stop {config.application_id} "
             "--leave-group', after which a backfill can begin at once. Otherwise the members of a stopped application "
             "leave when their session.timeout.ms (45 s by default) has passed: then run the backfill again"
         )

@@ -97,8 +97,8 @@ def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str
 
 
 def results(what: str, found: Counter[T], must: Set[T], may: Set[T], once: bool) -> list[str]:
-    """Each result in ``must`` is there, and no result that is neither in it nor in ``may``. If results come ``once``, none
-    is there twice."""
+    """Each result in ``must`` is there, and none that is neither in it nor in ``may``. With ``once``, none is there
+    twice."""
     lost = [str(result) for result in sorted(must - found.keys(), key=str)]
     made_up = [str(result) for result in sorted(found.keys() - must - may, key=str)]
     again = [f"{result} {count} times" for result, count in found.items() if count > 1] if once else []

@@ -65,8 +65,8 @@ def run(
     """Run ``program`` on a Kafka and a Ray of its own, of so many ``nodes``, strike it for ``seconds`` with faults that
     ``seed`` decides, and check what its ``guarantee`` promises. Such a run takes a minute more than ``seconds``.
 
-    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``show`` gets a line
-    about each step. In the main thread of a process that uses no Ray otherwise.
+    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``show`` gets a
+    line about each step. In the main thread of a process that uses no Ray otherwise.
     """
     if lacking := [name for name in ("topics", "rounds") if not hasattr(program, name)]:
         raise ConfigError(f"{type(program).__name__} has no {' and no '.join(lacking)}: docs/CHAOS.md has an example")

@@ -141,5 +141,5 @@ def test_a_key_that_cannot_be_read_names_the_serde(side: FakeReadSide) -> None:
     with pytest.raises(ConfigError, match="integer cannot read 'seven'"):
         query(side, "by-number", "seven")
     side.fakes["pairs"] = FakeStore(Serde("pair", lambda pair: bytes(pair), tuple))
-    with pytest.raises(ConfigError, match="pair cannot read text"):
+    with pytest.raises(ConfigError, match="pair has no from_text"):
         query(side, "pairs", "(1, 2)")

@@ -159,6 +159,14 @@ def test_the_last_line_reports_what_the_new_version_has_processed_and_dropped(
     assert last == f"app: version 2 runs every task; since it began it has {reported}"
 
 
+def test_a_task_that_returns_to_its_last_commit_on_its_actor_does_not_count_down(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    follow("app", 2, iter([counting(WATCHING, 50, 3), counting(WATCHING, 2, 1), counting(DONE, 4, 1)]))
+    tasks = len([each for each in DONE.actors if each.generation == 2])
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"processed {54 * tasks} records and dropped {4 * tasks}")
+
+
 def test_dropped_records_are_shown_in_yellow(monkeypatch: pytest.MonkeyPatch) -> None:
     styled: list[Any] = []
     monkeypatch.setattr(typer, "secho", lambda line, fg: styled.append(fg))
