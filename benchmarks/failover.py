@@ -1,6 +1,6 @@
 """Measures how long an application is silent when its busiest process is killed: ``python -m benchmarks.failover``.
 
-Two processes or more that host tasks (penstock: actors on a Ray of as many nodes), with a store of so many bytes.
+Two processes or more that host tasks (penstock: actors on a Ray of as many nodes), with a store of a given size.
 Before, between and after the kills, records are sent at an even pace; how late each result comes is its latency.
 """
 

@@ -111,7 +111,7 @@ class PenstockDeployment(Deployment):
 def penstock_deployment(
     work: Path, address: str, setting: Setting, output: str, lose_disk: bool = False, cpus: int = 1
 ) -> Iterator[PenstockDeployment]:
-    """penstock with a stream actor on each node, which has so many ``cpus``; all ends with the block."""
+    """penstock with a stream actor on each node, which has ``cpus`` CPUs; all ends with the block."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     os.environ.update(ENVIRONMENT)
     settings: dict[str, Any] = {"num_cpus": cpus, "object_store_memory": 100_000_000, "include_dashboard": False}

@@ -189,5 +189,5 @@ WORKLOADS: dict[str, Workload] = {
 """``count-large`` is ``count`` of so many users that their counts fit into no cache.
 
 Some exist in a hard shape and an easy one. ``session-dense`` has sessions of several records, ``window-1s`` many
-windows of each key, and in ``window-late`` some records are late as well. In ``count-hot`` few keys have most of the records,
-and ``json-wide`` has values of about 2 kB."""
+windows of each key, and in ``window-late`` some records are late as well. In ``count-hot`` few keys have most of the
+records, and ``json-wide`` has values of about 2 kB."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.cli.description import Description, Store, Subtopology
+from penstock.cli.description import DescribedStore, DescribedSubtopology, Description
 from penstock.common.serdes import format_of
 
 RESTORED_PER_S = 400_000
@@ -194,7 +194,13 @@ def _stores(old: Description, new: Description, kafka: InKafka | None) -> Iterab
         yield StoreFate(store.name, Fate.ORPHANED, was.id, None, note=_renamed(store, old.generated_names))
 
 
-def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, reads: frozenset[str]) -> tuple[Fate, str]:
+def _compared(
+    was: DescribedStore,
+    now: DescribedStore,
+    there: DescribedSubtopology,
+    here: DescribedSubtopology,
+    reads: frozenset[str],
+) -> tuple[Fate, str]:
     if wrong := _unreadable(was, now):
         return Fate.REBUILT, f"{wrong}: reset the application, or give the store another name"
     if here.is_global:
@@ -219,7 +225,7 @@ def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, rea
     return Fate.KEPT, ""
 
 
-def _unreadable(was: Store, now: Store) -> str | None:
+def _unreadable(was: DescribedStore, now: DescribedStore) -> str | None:
     """Returns why the new store could not read what the old one wrote."""
     if was.kind != now.kind and _FORMS.get(was.kind, was.kind) != _FORMS.get(now.kind, now.kind):
         return f"was a {was.kind} store, is a {now.kind} store, whose changelog has another form"
@@ -229,7 +235,7 @@ def _unreadable(was: Store, now: Store) -> str | None:
     return None
 
 
-def _with_figures(found: StoreFate, store: Store, kafka: InKafka | None) -> StoreFate:
+def _with_figures(found: StoreFate, store: DescribedStore, kafka: InKafka | None) -> StoreFate:
     if kafka is None or found.fate not in (Fate.MOVED, Fate.RESTORED) or store.changelog is None:
         return found
     records = kafka.records.get(store.changelog, 0)
@@ -239,7 +245,10 @@ def _with_figures(found: StoreFate, store: Store, kafka: InKafka | None) -> Stor
 
 
 def _origin(
-    store: Store, sub: Subtopology, gone: Iterable[tuple[Subtopology, Store]], read_before: frozenset[str]
+    store: DescribedStore,
+    sub: DescribedSubtopology,
+    gone: Iterable[tuple[DescribedSubtopology, DescribedStore]],
+    read_before: frozenset[str],
 ) -> str:
     if like := [old.name for was, old in gone if (was.id, old.kind) == (sub.id, store.kind)]:
         return f"begins empty; is it {like[0]} under another name?"
@@ -248,7 +257,7 @@ def _origin(
     return "begins empty"
 
 
-def _inputs(sub: Subtopology, program: Description) -> frozenset[str]:
+def _inputs(sub: DescribedSubtopology, program: Description) -> frozenset[str]:
     """Returns the user's topics from which its records come, directly or through repartition topics."""
     found, asked = set(sub.reads), [sub]
     inner = set(program.repartition_topics)
@@ -260,7 +269,7 @@ def _inputs(sub: Subtopology, program: Description) -> frozenset[str]:
     return frozenset(found - inner)
 
 
-def _renamed(store: Store, generated: frozenset[str]) -> str:
+def _renamed(store: DescribedStore, generated: frozenset[str]) -> str:
     if store.name in generated:
         return f"its name was generated, and changes with the operators before it: name it by {_named_by(store)}"
     return ""
@@ -279,7 +288,7 @@ _NAMED_BY_PREFIX = {
 }
 
 
-def _named_by(store: Store) -> str:
+def _named_by(store: DescribedStore) -> str:
     """The option that gives a store of the DSL its name."""
     by_prefix = (option for prefix, option in _NAMED_BY_PREFIX.items() if store.name.startswith(prefix))
     return _NAMED_BY_KIND.get(store.kind) or next(by_prefix, "Materialized.as_")
@@ -313,29 +322,31 @@ def _tasks(old: Description, new: Description, there: InKafka) -> Iterable[TaskF
     yield from (TaskFate(Fate.GONE, sub.id, None) for sub in before if sub.id not in matched)
 
 
-def _partners(before: Iterable[Subtopology], after: Iterable[Subtopology]) -> dict[int, Subtopology]:
+def _partners(
+    before: Iterable[DescribedSubtopology], after: Iterable[DescribedSubtopology]
+) -> dict[int, DescribedSubtopology]:
     """Returns, for each new sub-topology, the old one with which it has most in common; each old one only once."""
     likeness = sorted(
         ((_common(was, now), was.id == now.id, -now.id, was, now) for was in before for now in after),
         key=lambda each: each[:3],
         reverse=True,
     )
-    found: dict[int, Subtopology] = {}
+    found: dict[int, DescribedSubtopology] = {}
     for common, _, _, was, now in likeness:
         if common > (0, 0) and now.id not in found and was.id not in {each.id for each in found.values()}:
             found[now.id] = was
     return found
 
 
-def _common(was: Subtopology, now: Subtopology) -> tuple[int, int]:
+def _common(was: DescribedSubtopology, now: DescribedSubtopology) -> tuple[int, int]:
     return len(_names(was) & _names(now)), len(was.reads & now.reads)
 
 
-def _names(sub: Subtopology) -> set[str]:
+def _names(sub: DescribedSubtopology) -> set[str]:
     return {store.name for store in sub.stores}
 
 
-def _difference(was: Subtopology, now: Subtopology) -> str:
+def _difference(was: DescribedSubtopology, now: DescribedSubtopology) -> str:
     parts = []
     for what, before, after in (("reads", was.reads, now.reads), ("stores", _names(was), _names(now))):
         changed = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]
