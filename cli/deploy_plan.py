@@ -144,7 +144,7 @@ def _topics(old: Description, new: Description, there: InKafka) -> Iterable[Topi
         if name not in new.reads:
             yield TopicFate(name, "input", Fate.GONE, note="no longer read; its committed offsets stay")
         elif name not in old.reads or not same:
-            yield TopicFate(name, "input", Fate.NEW, note="no committed offsets: read from where its offset_reset says")
+            yield TopicFate(name, "input", Fate.NEW, note="no committed offsets: read as its offset_reset demands")
         else:
             yield TopicFate(name, "input", Fate.KEPT)
     for name in sorted(old.writes | new.writes):

@@ -95,7 +95,7 @@ def query(
 
     Of a window or session store: windows, of KEY or of all keys, as lines of key, start, end, value. Of a versioned
     store the latest version of KEY, or the one --as-of a time, or its --history as lines of from, until, value. With
-    --json each row is a line of JSON. If --stale gives an answer that may lack the newest updates, stderr says so.
+    --json each row is a line of JSON. If an answer of --stale may lack the newest updates, a line on stderr warns.
     """
     from penstock.cluster.queries.queries import StateQueries
     from penstock.cluster.ray_cluster import connections

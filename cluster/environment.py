@@ -27,7 +27,7 @@ class ActorLostError(StreamsError):
 
 
 class ActorEndedError(StreamsError):
-    """The process lives, but its stream loop has ended: ``wait`` says why."""
+    """The process lives, but its stream loop has ended: ``wait`` returns the reason."""
 
 
 class ActorFailedError(StreamsError):

@@ -136,8 +136,8 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster that ``ray start``
         started on this machine, else to a new one that lives as long as this process. Serves HTTP at
         ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
-        ``status().http_address`` says where. If the application runs in another Ray cluster, the start may be refused;
-        ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this machine is
+        ``status().http_address`` has the address. If the application runs in another Ray cluster, the start may be
+        refused; ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this machine is
         stopped as by ``penstock stop`` (120 s at most). One with the same state directory that could not be stopped
         ends in ERROR (docs/LIFECYCLE.md).
 

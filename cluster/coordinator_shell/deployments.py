@@ -95,7 +95,7 @@ class Deployments:
             await self._keep_programs(generation, wanted.program, proven)
             begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
             async with self._saving:
-                # A user who learns that it is accepted must find it again, also after a restart.
+                # A version that a user knows to be accepted must be there after a restart, too.
                 await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
                 self._call = wanted.call
                 feed(Deploy(generation, wanted.watch_s))
