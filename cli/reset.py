@@ -187,7 +187,7 @@ def _shown(
     members: tuple[Member, ...],
     ray_cluster: str | None,
 ) -> RenderableType:
-    parts: list[RenderableType] = [Text(f"What a reset of application {plan.application_id} does")]
+    parts: list[RenderableType] = [Text(f"Changes of a reset of application {plan.application_id}")]
     if members:
         parts += _block("Members that are removed from its group", [str(each) for each in members])
     parts += _offsets(plan, target)

@@ -137,9 +137,9 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         started on this machine, else to a new one that lives as long as this process. Serves HTTP at
         ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
         ``status().http_address`` has the address. If the application runs in another Ray cluster, the start may be
-        refused; ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this machine is
-        stopped as by ``penstock stop`` (120 s at most). One with the same state directory that could not be stopped
-        ends in ERROR (docs/LIFECYCLE.md).
+        refused; ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this
+        machine is stopped as by ``penstock stop`` (120 s at most). One with the same state directory that could not be
+        stopped ends in ERROR (docs/LIFECYCLE.md).
 
         If it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError (within
         10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an internal
