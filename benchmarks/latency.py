@@ -1,8 +1,8 @@
 """End-to-end latency, side by side with Kafka Streams, and through a ``kill -9``: ``python -m benchmarks.latency``.
 
 The application of ``deployment.py``, with little state. Of each side its capacity is found first: how fast results come
-while records wait. Then records are sent at an even pace, and the time from when each was due to when a reader hears
-its result is its latency: at the pace that was asked for, and at half of the lowest capacity found so far.
+while records wait. Then records are sent at an even pace: the one that was asked for, and half of the lowest capacity
+found so far. The latency of a record is the time from its due time until a reader has its result.
 """
 
 from __future__ import annotations

@@ -66,12 +66,12 @@ def _run(
 def run_application(app: KafkaStreams, take_over: bool = False, leave_group: bool = False) -> None:
     """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
 
-    Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
-    happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
-    line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
-    and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
+    Connects to Ray as ``KafkaStreams.start`` does, and serves the HTTP API at ``application.server``. A terminal shows
+    a live table, and the log lines of Ray and penstock go to a file below ``state.dir``. Other outputs get a line every
+    few seconds, among the log lines. When the application cannot start or ends in ERROR, prints the reason and exits
+    with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
     ``KafkaStreams.start``; ``leave_group``: leave the consumer group at the end, see ``CloseOptions``. For the main
-    thread. Raises TypeError for what is no application.
+    thread. Raises TypeError for an object that is no application.
     """
     _check_kind(app)
     try:

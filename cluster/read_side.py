@@ -149,7 +149,7 @@ class ReadSide(Protocol):
     """Questions to one application. Every call may raise
 
     - UnknownStateStoreError: there is no store of that name;
-    - UnknownQueryError: this kind of store does not answer that;
+    - UnknownQueryError: this kind of store does not answer this query;
     - PositionError: the store's sub-topology does not read the topics of the reading's bound;
     - NotUpToBoundError: the store has not reached that bound in time: ask again;
     - TaskNotReadyError: the task that holds the answer restores or moves: ask again;

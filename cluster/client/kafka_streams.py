@@ -122,10 +122,11 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Make the checks of ``start``, without starting: the program can be sent to the cluster; the broker answers,
-        and accepts the settings of internal topics and the session time-out; the topics fit, no internal topic is lost,
-        and no backfill is half done; ``state.dir`` can be written, if the application would start on this machine.
-        Raises the same errors as ``start``.
+        """Make the checks of ``start``, without starting. Raises the same errors.
+
+        The program can be sent to the cluster. The broker answers, and accepts the settings of internal topics and the
+        session time-out. The topics fit, no internal topic is lost, and no backfill is half done. ``state.dir`` can be
+        written, if the application would start on this machine.
         """
         check_application(self._spec, self._clients)
 

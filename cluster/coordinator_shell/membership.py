@@ -34,8 +34,8 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 class Membership:
     """Stays a member until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
-    ``on_assigned`` gets the whole assignment each time the group has given one, with what a transaction shows to be
-    this member's of that generation; and None when the session is lost, as it is when a client is given up.
+    ``on_assigned`` gets each whole assignment of the group, with the group metadata that a transaction needs in that
+    generation. It gets None when the session is lost, as it is when a client is given up.
     ``on_revoked`` begins the last commits before another assignment comes, which waits until its future is done.
     ``on_failed`` gets the error that ended the membership permanently, at most once. All three are called in the
     thread.

@@ -15,9 +15,9 @@ from penstock.common.ids import TaskId
 class TaskPlacer:
     """The part of the coordinator's state machine that decides the placement. Mirrors ``HighAvailabilityTaskAssignor``.
 
-    A task whose actor is lost goes at once to a standby that has caught up. One that is to move, for balance alone,
-    stays where it is until its stores are where it goes to: on the disk of the same node, or in a standby that is made
-    for that and has caught up (a *warm-up*).
+    A task whose actor is lost goes at once to a standby that has caught up. A task that is to move for balance alone
+    stays until its stores are at its new actor: on the disk of the same node, or in a standby that is made for that and
+    has caught up (a *warm-up*).
     """
 
     def __init__(
@@ -28,9 +28,9 @@ class TaskPlacer:
         leaves: Callable[[str], bool] = lambda _: False,
         is_outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``leaves``: True if the tasks of an actor are to go elsewhere, since its node will be gone or another version
-        of the program replaces its own; ``is_outdated``: True if that is for the program, so that there is time to move
-        one task after the other."""
+        """``leaves``: returns True if the tasks of an actor are to move, because its node will be gone or another
+        version of the program replaces its own. ``is_outdated``: returns True if only the version is the reason, so
+        that there is time to move one task after the other."""
         self.target: dict[TaskId, str] = {}
         """The actor that each task is meant for."""
         self.standbys: dict[TaskId, tuple[str, ...]] = {}

@@ -90,8 +90,8 @@ class Rollouts:
         return name == self.makes_room and not others
 
     def node_for_next(self, left: frozenset[str]) -> str:
-        """The node on which the next actor is to start, if there is a CPU: where an outdated one has the stores of its
-        tasks on disk, and no new one is there yet; none of those that actors must leave (``left``). Empty: any."""
+        """Returns the node on which the next actor is to start, if there is a CPU; empty: any. It has an outdated actor
+        with the stores of its tasks on disk, and no new actor yet. Actors need not leave it (``left``)."""
         balance: Counter[str] = Counter()
         for actor in self._actors.values():
             if actor.generation == self.now.generation:
