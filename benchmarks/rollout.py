@@ -30,9 +30,7 @@ def main(
     megabytes: Annotated[int, typer.Option(min=1, help="Size of the store.")] = 300,
     tasks: Annotated[int, typer.Option(min=1, help="Partitions of the input.")] = 6,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of Ray, each with one stream actor.")] = 3,
-    cpus: Annotated[
-        int, typer.Option(min=1, help="CPUs of each node; with 1, old actors make room.")
-    ] = 2,
+    cpus: Annotated[int, typer.Option(min=1, help="CPUs of each node; with 1, old actors make room.")] = 2,
     standbys: Annotated[int, typer.Option(min=0, help="num.standby.replicas, fewer than nodes.")] = 0,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "exactly_once_v2",
     per_second: Annotated[int, typer.Option(min=10, help="Records that are sent to all partitions.")] = 600,
