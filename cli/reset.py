@@ -211,11 +211,11 @@ def _block(title: str, lines: list[str]) -> list[RenderableType]:
 
 def _offsets(plan: ResetPlan, target: reset_target.Target) -> list[RenderableType]:
     title = f"Offsets of group {plan.application_id}"
-    if isinstance(target, reset_target.ToTime):
-        title += f", from {moment(target.time_ms)} on"
     absent = [f"{topic}: there is no such topic" for topic in plan.absent]
     if not plan.offsets:
         return _block(title, absent or ["stay as they are: no --input-topics"])
+    if isinstance(target, reset_target.ToTime):
+        title += f", from {moment(target.time_ms)} on"
     table = Table("", "topic", "partition", "from", "to", "", box=None, pad_edge=False)
     for each in plan.offsets:
         before = "-" if each.before is None else str(each.before)

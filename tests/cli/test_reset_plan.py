@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cli import reset_target
+from penstock.cli import reset, reset_target
 from penstock.cli.reset_plan import KafkaNow, OwnTopics, ResetPlan, Wanted, plan_reset
 from penstock.cli.reset_target import FromFile, ShiftBy, Target, ToEarliest, ToLatest, ToOffset, ToTime
 from penstock.common.config import StreamsConfig
@@ -254,6 +254,23 @@ def test_a_time_is_utc_unless_it_names_its_zone(text: str, ms: int, monkeypatch:
         found = reset_target.time_of(text)
     time.tzset()
     assert found == ms
+
+
+@pytest.mark.parametrize(
+    ("target", "title"),
+    [
+        (ToTime(1500), "Offsets of group a, from 1970-01-01T00:00:01.500Z (here 1970-01-01T09:00:01+09:00) on"),
+        (ToEarliest(), "Offsets of group a"),
+    ],
+)
+def test_the_list_shows_a_time_with_its_zone(target: Target, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ResetPlan("a", (reset_target.OffsetChange(LINES[0], None, 10),), (), {})
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        shown = reset._offsets(plan, target)
+    time.tzset()
+    assert str(shown[1]) == title
 
 
 @pytest.mark.parametrize("text", ["yesterday", "1970-01-01", "12:30"])
