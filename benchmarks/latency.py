@@ -51,7 +51,8 @@ class Bench:
         self.clients = clients_of(address, guarantee)
 
     def capacity(self, deployment: Deployment, records: int) -> float:
-        """Results per second from the first of so many records sent at once until the last is heard."""
+        """Returns results per second when ``records`` records are sent at once: from the first record to the last
+        result."""
         with closing(self._pulse(deployment, _BURST_PER_S, records)) as pulse:
             sent = pulse.wait_for_sender(300.0)
             while pulse.results < sent:

@@ -136,8 +136,8 @@ class ActorStopped:
 
 @dataclass(frozen=True)
 class ActorLost:
-    """The actor's process is gone, or seems to be. ``created``: there was one. ``may_write_s``: at least once, after so
-    many seconds it surely writes nothing any more; 0 if its process is known to have ended."""
+    """The actor's process is gone, or seems to be. ``created``: there was one. ``may_write_s``: at least once, seconds
+    after which it certainly writes nothing any more; 0 if its process is known to have ended."""
 
     actor_id: str
     created: bool = True
@@ -147,7 +147,7 @@ class ActorLost:
 @dataclass(frozen=True)
 class ActorsUnaccounted:
     """A coordinator was there before this one, and may have had actors that this one has not found. At least once, they
-    surely write nothing any more after so many seconds."""
+    certainly write nothing any more after ``may_write_s``."""
 
     may_write_s: float
 

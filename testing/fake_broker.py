@@ -118,7 +118,7 @@ class FakeBroker:
         self._keyless = 0
         self._producers: dict[str, tuple[int, FakeTransaction | None]] = {}
         self.loses_answers = False
-        """Ends of transactions count, but no client hears of them."""
+        """Ends of transactions count, but no client learns of them."""
 
     # ---- topics ----
 

@@ -32,8 +32,8 @@ class Fences:
     def actor_gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
         """Take an actor that is gone, or seems to be. Exactly once it must be fenced if its last commit is
         ``in_doubt``. At least once, its tasks also wait until Kafka has answered its last commit. Otherwise the
-        next actor could begin before that commit, and the actor after that one behind it: the changelog records between
-        the two would be left out."""
+        next actor could begin before that commit, and its own successor after it. The successor would leave out the
+        changelog records between the two."""
         if actor.held and (in_doubt if self._exactly_once else may_write_s > 0 or self._commit_under_way(name)):
             record = ActorRecord(Phase.FENCING, actor.slot, actor.node, held=actor.held, generation=actor.generation)
             self._begin(name, record, may_write_s)

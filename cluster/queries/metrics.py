@@ -152,7 +152,7 @@ def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
     restored: _Samples = [(values, task.restore_total) for values, task in tasks]
     rates: _Samples = [(values, task.restore_rate) for values, task in tasks]
     yield MetricFamily(group, "restore-total", "Changelog records restored", tags, restored, counter=True)
-    yield MetricFamily(group, "restore-rate", "Changelog records restored per second of late", tags, rates)
+    yield MetricFamily(group, "restore-rate", "Changelog records restored per second, recently", tags, rates)
     yield from _standbys(status)
 
 

@@ -25,7 +25,7 @@ from penstock.topology.physical.topology import Topology, changelog_topic
 
 _REFRESH = "topic.metadata.refresh.interval.ms"
 _CHECK_EACH_S = 5.0
-"""Seconds between checks: users hear of a lost topic before its reader ends the application, after 30 s."""
+"""Seconds between checks: users are warned of a lost topic before its reader ends the application, after 30 s."""
 _GONE_AFTER_S = 2.0
 """Seconds that a topic must be away before it counts as deleted."""
 _GIVEN_UP_AFTER_S = 30.0

@@ -62,7 +62,7 @@ def run(
     kinds: Collection[Kind] | None = None,
     show: Callable[[str], None] = print,
 ) -> Report:
-    """Run ``program`` on a Kafka and a Ray of its own, of so many ``nodes``, strike it for ``seconds`` with faults that
+    """Run ``program`` on a Kafka and a Ray of its own with ``nodes`` nodes, strike it for ``seconds`` with faults that
     ``seed`` decides, and check what its ``guarantee`` promises. Such a run takes a minute more than ``seconds``.
 
     ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``show`` gets a
