@@ -76,7 +76,7 @@ _STUCK_AGAIN_S = 5
 
 
 class _SharedStatus:
-    """The status for requests without a token: however many come at the same time, the coordinator is asked once."""
+    """The status for requests without a token. Requests that arrive together cause one question to the coordinator."""
 
     def __init__(self, queries: ReadSide) -> None:
         self._queries = queries
@@ -91,7 +91,7 @@ class _SharedStatus:
 def _root(app: FastAPI, queries: ReadSide) -> None:
     @app.get("/", tags=["application"], response_model=schemas.RootBody, responses=documented({422: INVALID}))
     async def root(request: Request) -> Response:
-        """The ways into this API. Needs no token; if there are tokens, only a request with one learns which application
+        """Links into this API. Needs no token. If there are tokens, only a request with one learns which application
         runs here."""
         described = {"name": "penstock", "version": version(), "docs": "/docs", "openapi": "/openapi.json"}
         health = {"health": "/healthz", "readiness": "/readyz", "metrics": "/metrics"}
@@ -105,7 +105,7 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
 
     @app.get("/healthz", tags=["health"], response_model=schemas.HealthBody, responses=documented({422: INVALID}))
     async def healthz() -> Response:
-        """The server answers. Reports nothing about the application: see ``/readyz``."""
+        """The server answers. Reports nothing about the application, unlike ``/readyz``."""
         return json_response({"status": "ok"})
 
     @app.get(
@@ -115,9 +115,9 @@ def _health(app: FastAPI, queries: ReadSide) -> None:
         responses=documented({422: INVALID, 503: NOT_READY}),
     )
     async def readyz(request: Request) -> Response:
-        """Succeeds if the application is RUNNING, lacks no topic, all its tasks are restored and process, and none of
-        them is stuck: has records to read, and has processed none of them for minutes. Needs no token; but if there are
-        tokens, only a request with one learns why it fails."""
+        """Succeeds if the application is RUNNING, lacks no topic, all its tasks are restored and process, and no task
+        is stuck. A stuck task has records to read and has processed none of them for minutes. Needs no token, but if
+        there are tokens, only a request with one learns why it fails."""
         status = await shared.get()
         if status.state is not ApplicationState.RUNNING:
             why = (status.error or status.waiting) if guard.may_read(request) else None

@@ -21,7 +21,6 @@ from penstock.api.encoding import members, page_json, to_json
 from penstock.api.guard import HEALTH
 from penstock.api.limits import RANGES, Bodies, Body, Places, Rate, one_more_range
 from penstock.api.problems import ProblemError, documented, invalid_request
-from penstock.api.times import ms_of_text
 from penstock.cluster.read_side import (
     DEFAULT_WAIT_S,
     LONGEST_WAIT_S,
@@ -36,6 +35,7 @@ from penstock.common.errors import SerializationError
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.common.written_times import ms_of_text
 
 APPLICATION = "/v1/applications/{app}"
 STORE = APPLICATION + "/stores/{store}"
@@ -44,16 +44,16 @@ LIMIT_MAX = 10_000
 _LONGEST_POSITION = 100_000
 _DEFAULT_WAIT_MS, _LONGEST_WAIT_MS = int(DEFAULT_WAIT_S * 1000), int(LONGEST_WAIT_S * 1000)
 
-UNKNOWN_APPLICATION = "No such application; ``known_applications`` names those there are"
-UNKNOWN_STORE = "No such application or store; ``known_stores`` names those there are"
-INVALID = "Invalid request; also a query parameter that is not known"
+UNKNOWN_APPLICATION = "No such application; ``known_applications`` lists the existing ones"
+UNKNOWN_STORE = "No such application or store; ``known_stores`` lists the existing ones"
+INVALID = "Invalid request, or an unknown query parameter"
 NOT_READY = (
-    "The application or the task restores, moves or does not run, or the store has not come to ``not_older_than``: see "
+    "The application or the task restores, moves or does not run, or the store has not reached ``not_older_than``: see "
     "Retry-After"
 )
 _BAD = (
-    "Bad key, range, cursor or position, or a question that this kind of store does not answer: ``routes`` names those "
-    "that it does"
+    "Bad key, range, cursor or position, or a query that this kind of store does not answer: ``routes`` lists those "
+    "that it answers"
 )
 ASK_A_STORE = documented({400: _BAD, 404: UNKNOWN_STORE, 422: INVALID, 503: NOT_READY})
 _LIMITED = 429
@@ -89,20 +89,20 @@ class Order(StrEnum):
 
 App = Annotated[str, Path(description="application.id")]
 Store = Annotated[str, Path(description="The store's name")]
-Key = Annotated[str, Path(description="The key as text, read by the store's key serde; may hold encoded slashes")]
-_ORDER = "Keys are in the order of their serialised bytes: negative integers come behind positive ones"
+Key = Annotated[str, Path(description="The key as text, read by the store's key serde; may contain encoded slashes")]
+_ORDER = "Keys are in the order of their serialised bytes: negative integers sort after positive ones"
 From = Annotated[str | None, Query(alias="from", description=f"The first key, included; none: the beginning. {_ORDER}")]
 To = Annotated[str | None, Query(description=f"The last key, included; none: the end. {_ORDER}")]
 ISOLATION = Query(description="latest: all that is processed; committed: only what is committed")
 BOUND = Query(
     max_length=_LONGEST_POSITION,
-    description="A position such as an answer has, JSON: the answer must have seen all of it",
+    description="A position as in an answer, in JSON. The store that answers must have reached it",
     examples=['{"lines":{"0":17}}'],
 )
 STALE = Query(
-    description="Whether a standby's answer, maybe an older one, will do where the task restores, moves or is silent"
+    description="Accept an answer from a standby, which may be older, if the task restores, moves or does not respond"
 )
-WAIT = Query(ge=0, le=_LONGEST_WAIT_MS, description="So many ms the store is given to come to not_older_than")
+WAIT = Query(ge=0, le=_LONGEST_WAIT_MS, description="Milliseconds to wait for the store to reach not_older_than")
 
 
 def reading(
@@ -152,10 +152,10 @@ class Pages(NamedTuple):
 
 def pages(
     order: Annotated[
-        Order, Query(description="desc: backwards. All pages of one answer have the same")
+        Order, Query(description="desc: backwards. All pages of one answer need the same order")
     ] = Order.ASCENDING,
     limit: Annotated[int, Query(ge=1, le=LIMIT_MAX, description="Rows per page")] = LIMIT_DEFAULT,
-    cursor: Annotated[str | None, Query(description="The cursor of the page before")] = None,
+    cursor: Annotated[str | None, Query(description="The cursor of the previous page")] = None,
 ) -> Pages:
     """Returns the page that a request wants, from its parameters."""
     return Pages(order is Order.DESCENDING, limit, cursor)
@@ -187,12 +187,12 @@ class Limits:
 
 class Route(APIRoute):
     """Checks a request by cheap checks first, so that a refusal costs little: the names of its parameters (a mistyped
-    one would look like one that has no effect), the rate of ranges, its body, a free place. Only then is it parsed, and
-    answered. A body is read as JSON, whatever ``Content-Type`` calls it.
+    one would otherwise be ignored silently), the rate of ranges, its body, a free place in the queue. Only then is it
+    parsed and answered. A body is read as JSON, whatever its ``Content-Type``.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Returns the handler behind these limits."""
+        """Returns the handler, with these limits applied before it."""
         answer = super().get_route_handler()
         known = list(_parameters(self.dependant))
         scans, has_body = _LIMITED in self.responses, self.body_field is not None

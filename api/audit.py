@@ -15,7 +15,7 @@ from penstock.api.limits import Rate
 from penstock.common.log import logger
 
 LINES_PER_SECOND = 10
-"""Maximum lines per second about refusals, which anyone can cause; the next line has the number of those left out."""
+"""Maximum lines per second about refusals, which any client can cause. The next line has the number of omitted ones."""
 _LONGEST_PATH = 200
 
 
@@ -28,7 +28,7 @@ class Audit:
         self._left_out = 0
 
     def refused(self, scope: Scope, who: str | None, status: int, why: str) -> None:
-        """Note a request that its sender may not make; ``why``: the kind of its problem."""
+        """Log a request that its sender may not make; ``why`` is the kind of its problem."""
         if self._rate.wait_s():
             self._left_out += 1
             return
@@ -37,7 +37,7 @@ class Audit:
         self._log.warning("request refused", **_of(scope, who), status=status, why=why, **more)
 
     def operated(self, scope: Scope, who: str | None, status: int) -> None:
-        """Note a request that changes something, once it is answered with ``status``."""
+        """Log a request that changes something, once it is answered with ``status``."""
         self._log.info("operation", **_of(scope, who), status=status)
 
 

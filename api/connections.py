@@ -2,8 +2,8 @@
 
 uvicorn has no time limits for sending a head or a body, or for reading an answer. It also keeps every header, every
 trailer and every pipelined request that arrives. Here a client that makes no progress is dropped. While there are too
-many connections, those that have waited longest for their clients are dropped; while all heads together are too large,
-those with the largest heads. So clients that stall or flood do not block others.
+many connections, those that have waited longest for their clients are dropped. While all heads together are too large,
+the connections with the largest heads are dropped. So clients that stall or flood do not block others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _MOST_CONNECTIONS = 10_000
 
 
 def most_connections() -> int:
-    """The connections that there may be: half of the files that the process may open, so that the rest has its own."""
+    """Returns the maximum number of connections: half of the files that the process may open, so that its other parts
+    can open the rest."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(_MOST_CONNECTIONS, files // 2)
 
@@ -47,7 +48,7 @@ class Connection(HttpToolsProtocol):
     """One client's connection."""
 
     most = _MOST_CONNECTIONS
-    """The connections that there may be; a server sets it to :func:`most_connections`."""
+    """The maximum number of connections; a server sets it to :func:`most_connections`."""
     heads: ClassVar[int] = 0
     """Bytes of heads that all connections of the process hold."""
 
@@ -62,13 +63,13 @@ class Connection(HttpToolsProtocol):
         self._unread_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """A client has connected."""
+        """Called when a client has connected."""
         super().connection_made(transport)
         if len(self.connections) > self.most:
             make_room(cast("set[Connection]", self.connections), self.most)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
+        """Called when the connection has ended."""
         self._hold(-self._held)
         super().connection_lost(exc)
 
@@ -87,37 +88,37 @@ class Connection(HttpToolsProtocol):
             drop_largest_heads(cast("set[Connection]", self.connections))
 
     def on_message_begin(self) -> None:
-        """The parser has met the first byte of a request. Raises ValueError if too many wait: the connection ends."""
+        """Called at the first byte of a request. Raises ValueError if too many wait: the connection ends."""
         if len(self.pipeline) >= MOST_PIPELINED:
             raise ValueError(f"more than {MOST_PIPELINED} requests wait for their answers")
         self._headers = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """The parser has taken a header or a trailer. Raises ValueError if there are too many: the connection ends."""
+        """Called after each header or trailer. Raises ValueError if there are too many: the connection ends."""
         self._headers += 1
         if self._headers > MOST_HEADERS:
             raise ValueError(f"more than {MOST_HEADERS} headers")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The parser has taken the head."""
+        """Called after the head."""
         self._head, self._in_body = 0, True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """The parser has taken a part of the body, whose bytes ``limits.Bodies`` counts."""
+        """Called after a part of the body, whose bytes ``limits.Bodies`` counts."""
         self._head = 0
         self._hold(-min(len(body), self._held))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The parser has taken the body and the trailers."""
+        """Called after the body and the trailers."""
         self._head, self._in_body = 0, False
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is written, and the server forgets the request."""
+        """Called when the answer is written: the server forgets the request."""
         if not self.pipeline:
             self._hold(self._head - self._held)
         super().on_response_complete()

@@ -12,10 +12,10 @@ import msgspec
 import orjson
 from pydantic import BaseModel
 
-from penstock.api.times import iso_time
 from penstock.cluster.read_side import Reading, StoreEntries, StoreEntry
 from penstock.common.errors import SerializationError
 from penstock.common.windows import Window
+from penstock.common.written_times import iso_time
 
 
 def to_json(value: Any) -> bytes:
@@ -24,7 +24,7 @@ def to_json(value: Any) -> bytes:
     null.
 
     msgspec writes some values that orjson refuses: integers of more than 64 bits, its own structs, nesting beyond 254
-    levels. A named tuple beside such a part becomes an array. Raises SerializationError when there is no JSON form.
+    levels. A named tuple in such a value becomes an array. Raises SerializationError when there is no JSON form.
     """
     try:
         return orjson.dumps(value, _other, orjson.OPT_NON_STR_KEYS)

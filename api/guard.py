@@ -21,15 +21,15 @@ HEALTH = frozenset({"/healthz", "/readyz"})
 _PAGES = re.compile(r"/|/docs(/oauth2-redirect)?|/openapi\.json|/static-offline-docs/.*")
 """The description of the API, the same for every application; to try it out, the page asks for a token."""
 _LOOKING_POSTS = re.compile(r"/v1/applications/[^/]+/stores/[^/]+/keys:batch")
-"""Questions that are too long for a URL. All other requests but GET and HEAD change something."""
+"""Queries that are too long for a URL. All other requests except GET and HEAD change something."""
 _OPEN = HEALTH | {"/"}
 _GRANTED = "penstock.granted"
 _CHALLENGES = {"no-token": "", "scope-too-small": ', error="insufficient_scope", scope="operate"'}
 
 
 class Guard:
-    """Refuses with 401 a request without a token, with 403 one whose token does not allow it, and with 503 every
-    request while too many wait for answers already. Without tokens, when only this machine can reach the server, it
+    """Refuses a request without a token with 401, one whose token does not allow it with 403, and every request with
+    503 while too many wait for answers already. Without tokens, when only this machine can reach the server, it
     refuses with 403 a request of a page of another site (:mod:`penstock.api.origins`)."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, places: Places) -> None:

@@ -1,4 +1,4 @@
-"""Limits of the resources that one client, or all together, may use. Those of connections: ``connections.py``."""
+"""Limits of the resources that one client, or all together, may use. ``connections.py`` has those of connections."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def one_more_range(ranges: Rate) -> None:
         raise ProblemError(
             429,
             "too-many-ranges",
-            "Too many ranges are asked for",
+            "Too many ranges are requested",
             "ranges of all keys, and look-ups of many keys at once, are limited by "
             "application.server.max.ranges.per.second for all clients together: ask again a little later",
             retry_after_s=max(1, math.ceil(wait_s)),

@@ -5,7 +5,7 @@ that machine, which run the scripts of every page that their users visit. Two he
 page from a user's:
 
 - ``Host``: a page whose own host name points to 127.0.0.1 (DNS rebinding) still sends that name.
-- ``Sec-Fetch-Site`` and ``Origin``: a browser names in both the site that asks, and no page can change them.
+- ``Sec-Fetch-Site`` and ``Origin``: in both a browser names the requesting site, and no page can change them.
 
 A request with a token needs neither: a browser sends no ``Authorization`` by itself, and no page knows a token.
 """

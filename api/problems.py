@@ -42,9 +42,9 @@ ROUTES_OF: Mapping[str, str] = {
     "VersionedKeyQuery": "GET …/versions/{key}",
     "MultiVersionedKeyQuery": "GET …/history/{key}",
 }
-"""The routes that answer each kind of query, behind ``…/stores/{store}``."""
+"""The route that answers each kind of query, relative to ``…/stores/{store}``."""
 
-# An application that stopped may be started again by hand, not by itself: no use in asking every second.
+# Only a user starts a stopped application again, so there is no use in asking every second.
 _RETRY_NOT_READY_S = 1
 _RETRY_STOPPED_S = 5
 
@@ -87,7 +87,7 @@ def of_error(error: StreamsError) -> ProblemError | None:
             return ProblemError(
                 503,
                 "not-up-to-bound",
-                "The store has not come to that position yet",
+                "The store has not reached that position yet",
                 str(error),
                 retry_after_s=_RETRY_NOT_READY_S,
                 position=error.position.offsets,
@@ -110,7 +110,7 @@ def of_error(error: StreamsError) -> ProblemError | None:
             return ProblemError(404, "unknown-store", "There is no such store", str(error))
         case UnknownQueryError():
             routes = [ROUTES_OF[query] for query in error.answered if query in ROUTES_OF]
-            title = "This kind of store does not answer that"
+            title = "This kind of store does not answer this query"
             return ProblemError(400, "unknown-query-type", title, str(error), queries=error.answered, routes=routes)
         case SerializationError():
             return ProblemError(500, "unreadable-entry", "The entry cannot be shown", str(error))
@@ -122,7 +122,8 @@ def of_error(error: StreamsError) -> ProblemError | None:
 
 
 def invalid_request(found: Iterable[tuple[str, str]]) -> ProblemError:
-    """Returns the problem of an invalid request: the place of each mistake, such as ``query/limit``, and what it is."""
+    """Returns the problem of an invalid request: the location of each mistake, such as ``query/limit``, and its
+    description."""
     errors = [{"where": where, "what": what} for where, what in found]
     detail = "; ".join(f"{each['where']}: {each['what']}" for each in errors)
     return ProblemError(422, "invalid-request", "The request is not valid", detail, errors=errors)
@@ -154,7 +155,7 @@ async def streams_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, StreamsError)
     problem = of_error(error)
     if problem is None:
-        raise error  # goes the way of everything unexpected, into the log with its traceback
+        raise error  # like all unexpected errors it gets into the log, with its traceback
     return response(request, problem)
 
 
@@ -194,7 +195,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def documented(descriptions: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
-    """Returns OpenAPI ``responses``: by status, when it happens."""
+    """Returns OpenAPI ``responses`` with the description of each status."""
     return {
         status: {"description": description, "content": {MEDIA_TYPE: {"schema": _SCHEMA}}}
         for status, description in descriptions.items()

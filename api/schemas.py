@@ -12,7 +12,7 @@ class _Body(BaseModel):
 
 
 class RootBody(_Body):
-    """The ways into the API. The last two are missing where the request lacks the token that it needs."""
+    """Links into the API. The last two are left out if the request lacks the token that it needs."""
 
     name: str
     version: str
@@ -39,17 +39,17 @@ class TaskBody(_Body):
     while its actor is silent."""
 
     task_id: str
-    actor_id: str | None = Field(description="null while no actor has it: see ``waits_for``.")
+    actor_id: str | None = Field(description="Null while no actor has it: see ``waits_for``.")
     node_id: str | None
     state: Literal["created", "restoring", "running", "closed"] | None
-    waits_for: str | None = Field(description="Why no actor has it; null where one has.")
+    waits_for: str | None = Field(description="The reason why no actor has it. Null if an actor has it.")
     records_processed: int | None
     dropped_records: int | None
     lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")
-    restore_remaining: int | None = Field(description="How much its stores lack of their changelogs, in offsets.")
+    restore_remaining: int | None = Field(description="Changelog offsets that its stores still have to read.")
     restore_total: int | None = Field(description="Records restored since the task was opened.")
-    restore_rate: float | None = Field(description="Records restored per second of late; 0 when nothing is restored.")
-    restore_seconds_left: float | None = Field(description="About how long it will take; null when that is not known.")
+    restore_rate: float | None = Field(description="Records restored per second, recently. 0 when nothing is restored.")
+    restore_seconds_left: float | None = Field(description="Estimated seconds until it is restored. Null if unknown.")
     lag: int | None = Field(description="The sum over its partitions.")
     partitions: list[PartitionBody]
 
@@ -61,16 +61,16 @@ class StuckTaskBody(_Body):
     actor_id: str
     topic: str
     partition: int
-    offset: int | None = Field(description="Of the record that would be processed next.")
+    offset: int | None = Field(description="The offset of the record that would be processed next.")
     lag: int
-    for_s: float = Field(description="Seconds since it came any further.")
+    for_s: float = Field(description="Seconds since it made progress.")
 
 
 class StandbyBody(_Body):
     """A standby: the stores of a task that another actor processes."""
 
     task_id: str
-    lag: int = Field(description="How many offsets of its changelogs it lacks.")
+    lag: int = Field(description="Number of offsets of its changelogs that it lacks.")
 
 
 class ActorBody(_Body):
@@ -98,18 +98,18 @@ class ActorCountBody(_Body):
     """The effect of a number of stream actors."""
 
     actors: int
-    tasks_each: int = Field(description="The most tasks that one hosts.")
-    busiest: float = Field(description="The share of its time that the busiest one needs; above 1 it cannot keep up.")
-    catch_up_s: float | None = Field(description="Seconds until there is no lag any more; null: never.")
+    tasks_each: int = Field(description="The largest number of tasks on one actor.")
+    busiest: float = Field(description="The share of its time that the busiest actor needs. Above 1 it cannot keep up.")
+    catch_up_s: float | None = Field(description="Seconds until there is no lag. Null: never.")
 
 
 class ScalingBody(_Body):
-    """The number of stream actors that there are to be."""
+    """The wanted number of stream actors."""
 
     wanted: int
-    advised: int = Field(description="What the load takes, as far as it is known; followed if ``automatic``.")
+    advised: int = Field(description="Number of actors that the measured load needs. Applied if ``automatic`` is true.")
     reason: str
-    automatic: bool = Field(description="By min.stream.actors or max.stream.actors.")
+    automatic: bool = Field(description="True if min.stream.actors or max.stream.actors is set.")
     minimum: int
     maximum: int
     counts: list[ActorCountBody]
@@ -133,24 +133,26 @@ class ApplicationBody(_Body):
     state: Literal["CREATED", "REBALANCING", "RUNNING", "PENDING_SHUTDOWN", "NOT_RUNNING", "PENDING_ERROR", "ERROR"]
     epoch: int
     lag: int = Field(description="The sum over the tasks whose lag is known.")
-    placement: dict[str, str] = Field(description="Task id to actor id, of every task that an actor has.")
+    placement: dict[str, str] = Field(description="The id of the actor that has each task, by task id.")
     tasks: list[TaskBody]
     actors: list[ActorBody]
     http_address: str | None
     error: str | None
-    waiting: str | None = Field(description="What it waits for: a broker, its session in the group, a CPU.")
-    paused: bool = Field(description="Whether its tasks are kept from processing.")
+    waiting: str | None = Field(
+        description="Reason for its waiting: a broker, its session in the group, a CPU. Null if it does not wait."
+    )
+    paused: bool = Field(description="True if the application is paused.")
     stuck: list[StuckTaskBody]
     partitioners: dict[str, Literal["crc32", "unknown"]] = Field(
-        description="Source topics that another partitioner than Kafka's default is known to have written: `crc32`, "
-        "librdkafka's default, or `unknown`."
+        description="Source topics written by a partitioner other than Kafka's default: `crc32`, librdkafka's default, "
+        "or `unknown`."
     )
     parted_topics: list[list[str]] = Field(
         description="Topics that are joined, or merged, although different partitioners wrote them: results are "
         "missing."
     )
     rollout: RolloutBody
-    scaling: ScalingBody | None = Field(description="null before it has tasks.")
+    scaling: ScalingBody | None = Field(description="Null before it has tasks.")
 
 
 class StoreBody(_Body):
@@ -161,11 +163,11 @@ class StoreBody(_Body):
     subtopology: int
     partitions: int
     partitioner: str = Field(
-        description="A key is looked for first in the task that this partitioner names: `murmur2`, Kafka's default, or "
-        "`crc32`, librdkafka's. `unknown`: in all tasks at once."
+        description="The partitioner that determines which task to ask first: `murmur2`, Kafka's default, or `crc32`, "
+        "librdkafka's. `unknown`: all tasks are asked at once."
     )
     certain: bool = Field(
-        description="True if no other task can have the key. If false, a key is absent only if all tasks report that."
+        description="True if no other task can have the key. If false, a key is absent only if no task has it."
     )
 
 
@@ -180,12 +182,12 @@ class EntryBody(_Body):
 
     key: Any
     value: Any
-    timestamp: int | None = Field(description="Event time in ms; null where the store keeps none.")
+    timestamp: int | None = Field(description="Event time in ms. Null if the store keeps no timestamps.")
 
 
 Offsets = dict[str, dict[str, int]]
-_POSITION = Field(description="Offset of the last record that was seen, by topic and partition.")
-_STALE = Field(False, description="Whether a standby has answered, or a task that restores; left out where it is not.")
+_POSITION = Field(description="Offset of the last record that the store has seen, by topic and partition.")
+_STALE = Field(False, description="True if a standby, or a task that restores, has answered. Left out otherwise.")
 
 
 class FoundEntryBody(EntryBody):
@@ -198,11 +200,13 @@ class FoundEntryBody(EntryBody):
 class RowBody(EntryBody):
     """A row of a page."""
 
-    problem: str | None = Field(None, description="Why key and value are shown as text: they have no JSON form.")
+    problem: str | None = Field(
+        None, description="The reason why key and value are shown as text: they have no JSON form."
+    )
 
 
 class _Page(_Body):
-    cursor: str | None = Field(description="Goes into ``cursor`` to get the next page; null on the last one.")
+    cursor: str | None = Field(description="The value of ``cursor`` that gets the next page. Null on the last page.")
     position: Offsets = _POSITION
     stale: bool = _STALE
 
@@ -218,8 +222,8 @@ class WindowBody(_Body):
 
     start: int = Field(description="ms since 1970.")
     end: int = Field(description="ms since 1970.")
-    start_time: str | None = Field(description="The start in ISO 8601; null behind the year 9999.")
-    end_time: str | None = Field(description="The end in ISO 8601; null behind the year 9999.")
+    start_time: str | None = Field(description="The start in ISO 8601. Null after the year 9999.")
+    end_time: str | None = Field(description="The end in ISO 8601. Null after the year 9999.")
 
 
 class WindowedBody(RowBody):
@@ -237,7 +241,7 @@ class WindowsBody(_Page):
 class VersionBody(RowBody):
     """A version of a key: valid from ``timestamp`` on."""
 
-    valid_to: int | None = Field(description="Event time in ms until which it is valid; null for the latest.")
+    valid_to: int | None = Field(description="Event time in ms until which it is valid. Null for the latest.")
 
 
 class FoundVersionBody(VersionBody):
@@ -262,13 +266,13 @@ class KeysBody(_Body):
 class FoundBody(_Body):
     """The rows of the keys that were asked for, in their order."""
 
-    entries: list[RowBody | None] = Field(description="null for a key that is absent.")
+    entries: list[RowBody | None] = Field(description="Null for a key that is absent.")
     position: Offsets = _POSITION
     stale: bool = _STALE
 
 
 class CountBody(_Body):
-    """About how many rows a store has."""
+    """The approximate number of rows of a store."""
 
     approximate_count: int
     position: Offsets = _POSITION

@@ -18,13 +18,13 @@ from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.read_side import ReadSide
 from penstock.common.errors import ConfigError
 
-# How long a stop waits for answers under way.
+# Seconds for which a stop waits for answers under way.
 _DRAIN_S = 3
 _BACKLOG = 2048
 _EVERYWHERE = ("0.0.0.0", "::")
-# Addresses for documentation, which nobody has: nothing is sent there.
+# Addresses reserved for documentation: nothing is sent there.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-# As often does uvicorn call ``on_tick``.
+# Rate at which uvicorn calls ``on_tick``.
 _TICKS_A_SECOND = 10
 
 
@@ -66,8 +66,8 @@ async def serve(queries: ReadSide, settings: ServerSettings, started: Callable[[
 
 
 class _Server(uvicorn.Server):
-    """Reports when it listens, watches its connections, and does not handle signals of the process: they belong to the
-    owner of the event loop."""
+    """A uvicorn server that reports when it listens and watches its connections. It does not handle the signals of the
+    process, which belong to the owner of the event loop."""
 
     def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
@@ -165,8 +165,8 @@ def _address(settings: ServerSettings, listener: socket.socket) -> str:
 
 
 def _own_address() -> str:
-    """Returns the address by which other machines reach this one, since they cannot use 0.0.0.0; if there is none, the
-    name of this machine."""
+    """Returns this machine's address as others reach it, since they cannot connect to 0.0.0.0. If it has none, returns
+    its host name."""
     for family, elsewhere in _ELSEWHERE:
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
             way.connect((elsewhere, 9))

@@ -30,7 +30,6 @@ from penstock.api.asking import (
     times_between,
 )
 from penstock.api.problems import documented
-from penstock.api.times import WRITTEN
 from penstock.cluster.read_side import (
     MultiVersionedKeyQuery,
     ReadSide,
@@ -42,6 +41,7 @@ from penstock.cluster.read_side import (
 )
 from penstock.common.errors import SerializationError
 from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.common.written_times import WRITTEN
 
 
 def _time(description: str) -> object:

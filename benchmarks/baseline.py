@@ -25,7 +25,7 @@ _PROGRAMS = Path(__file__).with_name("java")
 
 @dataclass(frozen=True)
 class Jdk:
-    """A JDK on this machine. ``version`` is what it says of itself."""
+    """A JDK on this machine. ``version`` is the one that it reports."""
 
     java: Path
     compiler: Path
@@ -72,7 +72,7 @@ def compile_program(jdk: Jdk, work: Path, name: str) -> str:
 
 
 def find_jdk() -> Jdk:
-    """The first JDK of 17 or newer: JAVA_HOME, then PATH. Raises BenchmarkError saying what was looked at."""
+    """The first JDK of 17 or newer: JAVA_HOME, then PATH. Raises BenchmarkError with the places that were searched."""
     home = os.environ.get("JAVA_HOME")
     places = [Path(home) / "bin"] if home else []
     if on_path := shutil.which("javac"):

@@ -18,7 +18,7 @@ INTERVAL_MS = 500
 
 
 class _Stops:
-    """A hook that keeps what the side says of its stops."""
+    """A hook that keeps the stops that the side reports."""
 
     def __init__(self) -> None:
         self.found = CommitStops()

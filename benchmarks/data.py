@@ -57,7 +57,7 @@ class Dataset:
 
 
 def payments_of_users(records: int, keys: int, per_ms: int = RECORDS_PER_MS) -> Dataset:
-    """Returns payments, and the table of the users who pay."""
+    """Returns payments, and the table of their users."""
     rows = partial(payments, records, keys, per_ms=per_ms)
     return Dataset("payments", records, keys, {INPUT: rows}, {TABLE: partial(users, keys)})
 

@@ -44,8 +44,8 @@ class Deployment(Protocol):
 
     name: str
     output: str
-    mends_itself: bool
-    """True if it replaces a process that is lost, without :meth:`mend`."""
+    recovers_itself: bool
+    """True if it replaces a process that is lost, without :meth:`recover`."""
 
     def until_at_rest(self, but: str = "") -> None:
         """Wait until all is processed, every standby has caught up, and the process ``but`` is replaced."""
@@ -56,8 +56,8 @@ class Deployment(Protocol):
     def kill(self, victim: Victim) -> None:
         """kill -9."""
 
-    def mend(self) -> None:
-        """Have results come again after a kill: do what this side does not do by itself."""
+    def recover(self) -> None:
+        """Do what this side does not do by itself after a kill, so that results come again."""
 
 
 def source_of(output: str) -> str:

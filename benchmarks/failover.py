@@ -1,6 +1,6 @@
 """Measures how long an application is silent when its busiest process is killed: ``python -m benchmarks.failover``.
 
-Two processes or more that host tasks (penstock: actors on a Ray of as many nodes), with a store of so many bytes.
+Two processes or more that host tasks (penstock: actors on a Ray of as many nodes), with a store of a given size.
 Before, between and after the kills, records are sent at an even pace; how late each result comes is its latency.
 """
 
@@ -66,8 +66,8 @@ def kill(deployment: Deployment, pulse: Pulse, again: bool) -> Failover:
                 silent[partition] = found
         time.sleep(0.005)
     if again:
-        deployment.mend()
-    if again or deployment.mends_itself:
+        deployment.recover()
+    if again or deployment.recovers_itself:
         deployment.until_at_rest(but=victim.name)
     rest_s = time.time() - killed_s
     time.sleep(1.0)
@@ -77,18 +77,18 @@ def kill(deployment: Deployment, pulse: Pulse, again: bool) -> Failover:
 
 
 def main(
-    megabytes: Annotated[int, typer.Option(min=1, help="What the store comes to.")] = 1000,
+    megabytes: Annotated[int, typer.Option(min=1, help="Size of the store.")] = 1000,
     tasks: Annotated[int, typer.Option(min=1, help="Partitions of the input.")] = 4,
     nodes: Annotated[int, typer.Option(min=1, help="Processes with tasks; of penstock, each on a node of Ray.")] = 2,
     standbys: Annotated[int, typer.Option(min=0, help="num.standby.replicas, fewer than nodes.")] = 1,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "at_least_once",
     per_second: Annotated[int, typer.Option(min=10, help="Records that are sent to all partitions.")] = 1000,
     kills: Annotated[int, typer.Option(min=1, help="Number of times that the busiest process is killed.")] = 5,
-    lose_disk: Annotated[bool, typer.Option("--lose-disk", help="With what the killed actor had on disk.")] = False,
+    lose_disk: Annotated[bool, typer.Option("--lose-disk", help="Also remove the files of the killed actor.")] = False,
     java: Annotated[bool, typer.Option("--java", help="Kafka Streams instead of penstock.")] = False,
     session_ms: Annotated[int, typer.Option(help="Kafka Streams' session.timeout.ms")] = 45_000,
 ) -> None:
-    """Measure how long results stay away after kill -9 of the busiest process."""
+    """Measure how long no results come after kill -9 of the busiest process."""
     console = Console()
     session = session_config(session_ms)
     try:

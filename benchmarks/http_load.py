@@ -187,11 +187,13 @@ def main(
     address: Annotated[str, typer.Argument(help="host:port of the server.")],
     path: Annotated[str, typer.Argument(help="Path with {key} where the key goes; of a batch, without.")],
     keys: Annotated[int, typer.Option(help="Keys are user-0 to user-<n-1>.")] = 100_000,
-    connections: Annotated[int, typer.Option(help="Closed loop: how many ask at once.")] = 8,
+    connections: Annotated[int, typer.Option(help="Closed loop: number of connections.")] = 8,
     rate: Annotated[float, typer.Option(help="Open loop: look-ups per second; 0 is the closed loop.")] = 0.0,
     seconds: Annotated[float, typer.Option(help="Seconds of load.")] = 10.0,
-    period: Annotated[float, typer.Option(help="Open loop: ask only in every other period of so many seconds.")] = 0.0,
-    batch: Annotated[int, typer.Option(help="Closed loop: POST so many keys at once; 0 asks for single ones.")] = 0,
+    period: Annotated[
+        float, typer.Option(help="Open loop: seconds of a period; only every other one has look-ups.")
+    ] = 0.0,
+    batch: Annotated[int, typer.Option(help="Closed loop: number of keys per POST; 0 looks up single keys.")] = 0,
     warm: Annotated[float, typer.Option(help="Open loop: do not count the first seconds.")] = 0.0,
 ) -> None:
     """Look up keys over HTTP."""

@@ -64,10 +64,10 @@ class Instance:
 
 
 class JavaDeployment(Deployment):
-    """Nobody replaces a process that was killed: after each loss all begin again, without state, so that tasks are
-    spread again (Kafka Streams would move them back after ``probing.rebalance.interval.ms``, ten minutes)."""
+    """No process that was killed is replaced: after each loss all begin again, without state, so that tasks are spread
+    again (Kafka Streams would move them back after ``probing.rebalance.interval.ms``, ten minutes)."""
 
-    mends_itself = False
+    recovers_itself = False
 
     def __init__(
         self, command: list[str], state: Path, clients: ConfluentClients, output: str, setting: Setting
@@ -129,7 +129,7 @@ class JavaDeployment(Deployment):
         os.kill(victim.pid, signal.SIGKILL)
 
     @override
-    def mend(self) -> None:
+    def recover(self) -> None:
         self.close()
         self.start()
 
@@ -143,7 +143,7 @@ def session_config(session_ms: int) -> dict[str, str]:
 def java_deployment(
     jdk: Jdk, work: Path, address: str, setting: Setting, output: str, settings: Mapping[str, str]
 ) -> Iterator[JavaDeployment]:
-    """Kafka Streams with these ``settings`` beside its defaults; all ends with the block."""
+    """Kafka Streams with these ``settings`` in addition to its defaults; all ends with the block."""
     application_id = f"{output}-java"
     config = {
         "application.id": application_id,

@@ -1,8 +1,8 @@
 """End-to-end latency, side by side with Kafka Streams, and through a ``kill -9``: ``python -m benchmarks.latency``.
 
 The application of ``deployment.py``, with little state. Of each side its capacity is found first: how fast results come
-while records wait. Then records are sent at an even pace, and the time from when each was due to when a reader hears
-its result is its latency: at the pace that was asked for, and at half of the lowest capacity found so far.
+while records wait. Then records are sent at an even pace: the one that was asked for, and half of the lowest capacity
+found so far. The latency of a record is the time from its due time until a reader has its result.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Bench:
         self.clients = clients_of(address, guarantee)
 
     def capacity(self, deployment: Deployment, records: int) -> float:
-        """Results per second from the first of so many records sent at once until the last is heard."""
+        """Returns results per second when ``records`` records are sent at once: from the first record to the last
+        result."""
         with closing(self._pulse(deployment, _BURST_PER_S, records)) as pulse:
             sent = pulse.wait_for_sender(300.0)
             while pulse.results < sent:

@@ -2,9 +2,8 @@
 
 A side prints one JSON line per event: ``workers`` (its processes by role; left out when it is one process), ``first``,
 ``half`` and ``processed`` (with the wall clock in ms), ``closed``. It closes as soon as all is processed. CPU and
-memory come from ``/proc``; that the output is complete is read off the broker: both sides commit the input's offsets
-only after every result and changelog record was acknowledged, so the run is over when the group's offsets are at the
-end.
+memory come from ``/proc``. The broker shows that the output is complete: both sides commit the input's offsets only
+after every result and changelog record was acknowledged, so the run is over when the group's offsets are at the end.
 """
 
 from __future__ import annotations

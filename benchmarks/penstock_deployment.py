@@ -53,7 +53,7 @@ class PenstockDeployment(Deployment):
     actor leaves there is removed; None where it stays."""
 
     name = NAME
-    mends_itself = True
+    recovers_itself = True
 
     def __init__(self, app: ps.KafkaStreams, output: str, setting: Setting, lost_disk: Path | None) -> None:
         self.output = output
@@ -97,7 +97,7 @@ class PenstockDeployment(Deployment):
                 shutil.rmtree(self._lost_disk / f"0_{partition}", ignore_errors=True)
 
     @override
-    def mend(self) -> None:
+    def recover(self) -> None:
         """The coordinator does."""
 
     def roll_out(self) -> None:
@@ -111,7 +111,7 @@ class PenstockDeployment(Deployment):
 def penstock_deployment(
     work: Path, address: str, setting: Setting, output: str, lose_disk: bool = False, cpus: int = 1
 ) -> Iterator[PenstockDeployment]:
-    """penstock with a stream actor on each node, which has so many ``cpus``; all ends with the block."""
+    """penstock with a stream actor on each node, which has ``cpus`` CPUs; all ends with the block."""
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     os.environ.update(ENVIRONMENT)
     settings: dict[str, Any] = {"num_cpus": cpus, "object_store_memory": 100_000_000, "include_dashboard": False}

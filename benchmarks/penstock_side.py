@@ -52,7 +52,7 @@ _ROLES = {
 
 @dataclass(frozen=True)
 class PenstockSide:
-    """Options of the command of this side, beside workload, application and output.
+    """Options of the command of this side, except workload, application and output.
 
     ``http``: with its HTTP server, which the Java side has not. ``hold``: when all is processed, wait for a line on
     standard input before closing. ``commit_interval_ms`` None is the default.
@@ -121,8 +121,8 @@ def main(
     application.start()
     begun_ms = time.time() * 1000  # start() returns before the first record
     try:
-        with ThreadPoolExecutor(1) as beside:
-            server = beside.submit(_report_address, application) if http else None
+        with ThreadPoolExecutor(1) as threads:
+            server = threads.submit(_report_address, application) if http else None
             _follow(application, records, program.table, begun_ms)
             if server is not None:
                 server.result()
@@ -203,7 +203,7 @@ def status_of(actor: StreamActorHandle) -> ActorStatus:
 
 
 def _table_rows(application: ps.KafkaStreams, table: str | None) -> list[int]:
-    """Returns how many rows of the table each task reads beside the input."""
+    """Returns the number of rows of the table that each task reads in addition to the input."""
     if table is None:
         return [0] * PARTITIONS
     partitions = [TopicPartition(table, number) for number in range(PARTITIONS)]

@@ -87,7 +87,7 @@ class NullCollector:
         return made
 
     def partitions(self, topic: str) -> int:
-        """Returns 1: one partition will do."""
+        """Returns 1: one partition is enough."""
         return 1
 
 

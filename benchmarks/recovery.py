@@ -1,4 +1,4 @@
-"""Measures how fast a store is restored from its changelog, beside Kafka Streams: ``python -m benchmarks.recovery``.
+"""Measures how fast a store is restored from its changelog, by both sides: ``python -m benchmarks.recovery``.
 
 Each side has a changelog of its own with the same records: those that ``count`` wrote, had it counted as many payments.
 Every run begins without local state and ends when all tasks run again.
@@ -124,7 +124,7 @@ def _application_id(side: Side) -> str:
 def main(
     records: Annotated[int, typer.Option(min=1000, help="Records in the changelog.")] = LARGE_RECORDS,
     users: Annotated[
-        int | None, typer.Option(min=1, help="Users of whom the keys are drawn; by default so many that most pay once.")
+        int | None, typer.Option(min=1, help="Number of users; by default so large that most pay once.")
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Runs of each side, alternated.")] = 3,
     java: Annotated[bool, typer.Option("--java/--without-java", help="Run Kafka Streams too.")] = True,

@@ -1,6 +1,6 @@
 """Measures the silence of each task when a new version is deployed: ``python -m benchmarks.rollout``.
 
-A Ray of several nodes with one stream actor each, and a store of so many bytes. Records are sent at an even pace all
+A Ray of several nodes with one stream actor each, and a store of a given size. Records are sent at an even pace all
 the time. Measured is the longest time without a result, of each partition.
 """
 
@@ -27,16 +27,16 @@ _STEADY_S = 5.0
 
 
 def main(
-    megabytes: Annotated[int, typer.Option(min=1, help="What the store comes to.")] = 300,
+    megabytes: Annotated[int, typer.Option(min=1, help="Size of the store.")] = 300,
     tasks: Annotated[int, typer.Option(min=1, help="Partitions of the input.")] = 6,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes of Ray, each with one stream actor.")] = 3,
-    cpus: Annotated[int, typer.Option(min=1, help="Of each node; with 1 old actors must make room for new ones.")] = 2,
+    cpus: Annotated[int, typer.Option(min=1, help="CPUs of each node; with 1, old actors make room.")] = 2,
     standbys: Annotated[int, typer.Option(min=0, help="num.standby.replicas, fewer than nodes.")] = 0,
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "exactly_once_v2",
     per_second: Annotated[int, typer.Option(min=10, help="Records that are sent to all partitions.")] = 600,
     deploys: Annotated[int, typer.Option(min=1, help="Number of deploys of a new version.")] = 3,
 ) -> None:
-    """Measure how long results of each task stay away while a new version takes over."""
+    """Measure how long each task gives no results while a new version takes over."""
     console, output = Console(), "rollout"
     try:
         with broker(console) as (work, address):

@@ -61,7 +61,7 @@ run's output was compared with what plain Python makes of the same records: `jso
 (key, value, timestamp), the others by the last value of every key. `count-large` is the program of `count` on an input
 of its own, whose keys fit into no cache. `session-dense` has sessions of several records, `window-1s` windows of a
 second, `window-late` also 5 % late records, `count-hot` keys by Zipf's law (1.1), `json-wide` values of 2 kB.
-`foreign-key-join` has no caches, so that its results come without a commit: its times run until the last one stands in
+`foreign-key-join` has no caches, so that its results come without a commit: its times run until the last one is in
 the output, and its second half means little: its own topics count, too.
 """
 _KNOWN = """\

@@ -1,4 +1,4 @@
-"""Sends records at an even pace, so many or until its standard input ends, each with the time when it was due:
+"""Sends records at an even pace, a given number or until its standard input ends, each with its due time:
 ``python -m benchmarks.sender``. A process of its own, so that it takes no time of the reader of the results."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def main(
     partitions: Annotated[int, typer.Argument(help="Number of its partitions.")],
     per_second: Annotated[int, typer.Argument(help="Records to all partitions together.")],
     size: Annotated[int, typer.Argument(help="Bytes of a value.")],
-    records: Annotated[int, typer.Argument(help="End after so many; 0 for never.")] = 0,
+    records: Annotated[int, typer.Argument(help="Number of records; 0: until standard input ends.")] = 0,
 ) -> None:
-    """Send. Prints how many records were sent, and until when (s)."""
+    """Send records. Prints their number, and the time of the last one (s)."""
     ending = threading.Event()
     if not records:
         threading.Thread(target=_wait_for_end, args=[ending], daemon=True).start()

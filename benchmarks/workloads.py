@@ -48,7 +48,7 @@ def count(output: str) -> ps.Topology:
 
 
 def join(output: str) -> ps.Topology:
-    """Put each payment beside its user."""
+    """Join each payment with its user."""
     builder = ps.StreamsBuilder()
     users = builder.table(TABLE, STRINGS)
     (
@@ -106,7 +106,7 @@ def session_count(output: str) -> ps.Topology:
 
 
 def stream_join(output: str) -> ps.Topology:
-    """Put each click beside the views of the same user up to 200 ms before and after."""
+    """Join each click with the views of the same user up to 200 ms before and after."""
     builder = ps.StreamsBuilder()
     (
         builder.stream(CLICKS, STRINGS)
@@ -122,7 +122,7 @@ def stream_join(output: str) -> ps.Topology:
 
 
 def table_join(output: str) -> ps.Topology:
-    """Put the last click of each user beside the last view."""
+    """Join the last click of each user with the last view."""
     builder = ps.StreamsBuilder()
     as_table = ps.Materialized.with_(STRING, STRING)
     views = builder.stream(VIEWS, STRINGS).to_table(as_table)
@@ -137,7 +137,7 @@ def table_join(output: str) -> ps.Topology:
 
 
 def foreign_key_join(output: str) -> ps.Topology:
-    """Put each order beside its buyer; without caches, so that it ends without a commit."""
+    """Join each order with its buyer; without caches, so that it ends without a commit."""
     builder = ps.StreamsBuilder()
     as_table = ps.Materialized.with_(STRING, STRING).with_caching_disabled()
     buyers = builder.stream(BUYERS, STRINGS).to_table(as_table)
@@ -157,8 +157,8 @@ class Workload:
 
     ``every_row``: each row that it writes is known, not the last one of each key alone. ``settles``: it continues in
     topics of its own when its input is processed, and has ended when the output is as expected. ``table`` is read
-    beside the streams, and its rows are not counted. ``kafka_streams_errs``: what Kafka Streams writes wrong is shown
-    beside the figures and does not end the run.
+    as well, and its rows are not counted. ``kafka_streams_errs``: wrong results of Kafka Streams are shown with the
+    figures and do not end the run.
     """
 
     topology: Callable[[str], ps.Topology]
@@ -188,6 +188,6 @@ WORKLOADS: dict[str, Workload] = {
 }
 """``count-large`` is ``count`` of so many users that their counts fit into no cache.
 
-Some have a hard shape beside an easy one. ``session-dense`` has sessions of several records, ``window-1s`` many windows
-of each key, and in ``window-late`` some records are late as well. In ``count-hot`` few keys have most of the records,
-and ``json-wide`` has values of about 2 kB."""
+Some exist in a hard shape and an easy one. ``session-dense`` has sessions of several records, ``window-1s`` many
+windows of each key, and in ``window-late`` some records are late as well. In ``count-hot`` few keys have most of the
+records, and ``json-wide`` has values of about 2 kB."""

@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.api.status import application_body
+from penstock.cli.draining import STOPPED, not_drained
 from penstock.cli.live_view import LiveView, state_text
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cluster.read_side import (
     ApplicationStatus,
 )
-from penstock.common.errors import ApplicationStateError, StreamsError
+from penstock.common.errors import ApplicationStateError
 
 if TYPE_CHECKING:
     pass
@@ -100,12 +101,9 @@ def stop(
     connections.connect_to(application)
     last = control.stop_application(application, timeout, leave_group)
     if last is None:
-        raise StreamsError(
-            f"application {application!r} did not stop within {timeout:.0f} s and was ended: what it did since "
-            "its last commit is done again at the next start"
-        )
-    note = f"; it had ended with: {last.error}" if last.error else "; all it processed is committed"
-    Console().print(f"Application {application} has stopped{note}", soft_wrap=True, markup=False)
+        raise not_drained(application, timeout)
+    ended = f"has stopped; it had ended with: {last.error}" if last.error else STOPPED
+    Console().print(f"Application {application} {ended}", soft_wrap=True, markup=False)
 
 
 def pause(application: Application) -> None:

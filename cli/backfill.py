@@ -51,7 +51,7 @@ def _backfill(
     except KeyboardInterrupt:
         Console(stderr=True).print(
             f"The backfill of {application.application_id} was interrupted. Run it again: state and offsets come "
-            "out the same; results that it had written are written once more",
+            "out the same; results that it had written are written again",
             soft_wrap=True,
             markup=False,
         )

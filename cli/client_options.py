@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,14 +14,17 @@ from penstock.common.secrets import Entries
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
 
+
+def servers_option(*, description: str, **more: Any) -> Any:
+    """Returns the option ``--bootstrap-servers`` with this help text."""
+    return typer.Option("--bootstrap-servers", "-b", metavar="HOST:PORT,...", help=description, **more)
+
+
 BootstrapServers = Annotated[
     str,
-    typer.Option(
-        "--bootstrap-servers",
-        "-b",
+    servers_option(
+        description="The addresses of Kafka",
         envvar="PENSTOCK_BOOTSTRAP_SERVERS",
-        metavar="HOST:PORT,...",
-        help="The addresses of Kafka",
         show_default="127.0.0.1:9092",
         default_factory=lambda: "127.0.0.1:9092",
     ),

@@ -87,7 +87,7 @@ def _demo(console: Console, stack: ExitStack, by_spark: bool) -> bool:
 
 
 def _application(bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
-    """The word count, beside whatever else runs on this machine."""
+    """The word count, with settings that collide with nothing else on this machine."""
     return KafkaStreams(
         topology(),
         {

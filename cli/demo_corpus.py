@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.kafka.contracts import RecordProducer
 
-# What is installed beside the standard library differs from machine to machine, and may be changed by others meanwhile.
+# Installed packages differ from machine to machine, and other processes may change them meanwhile.
 _NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
 _REPORT_EVERY = 2000
 

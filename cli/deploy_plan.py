@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.cli.description import Description, Store, Subtopology
+from penstock.cli.description import DescribedStore, DescribedSubtopology, Description
 from penstock.common.serdes import format_of
 
 RESTORED_PER_S = 400_000
@@ -22,7 +22,7 @@ _FORMS = {
 
 
 class Fate(Enum):
-    """Fates of topics, stores and tasks. The last three need a user's attention."""
+    """Fates of topics, stores and tasks. The last three mean a loss: see :attr:`is_loss`."""
 
     KEPT = "kept"
     MOVED = "moved"
@@ -36,22 +36,26 @@ class Fate(Enum):
 
     @property
     def is_loss(self) -> bool:
-        """True if something would be lost, left behind, or not start."""
+        """True if something would be lost, or would not start."""
         return self in (Fate.ORPHANED, Fate.REBUILT, Fate.REFUSED)
 
 
 @dataclass(frozen=True)
 class InKafka:
-    """Facts from a broker: the partitions that exist, and those that the new program needs (``wanted``, of internal
-    topics; ``tasks`` by sub-topology), the number of records of internal topics, and of those in repartition topics
-    that are not processed. ``refused`` is the reason why the new program could not start, whatever ran before."""
+    """Facts from a broker that a comparison needs."""
 
     partitions: Mapping[str, int] = field(default_factory=dict)
+    """Number of partitions of each existing topic."""
     wanted: Mapping[str, int] = field(default_factory=dict)
+    """Number of partitions that the new program needs, of each internal topic."""
     tasks: Mapping[int, int] = field(default_factory=dict)
+    """Number of tasks of the new program, of each sub-topology."""
     records: Mapping[str, int] = field(default_factory=dict)
+    """Number of records of each internal topic."""
     unread: Mapping[str, int] = field(default_factory=dict)
+    """Number of records that are not processed yet, of each repartition topic."""
     refused: str | None = None
+    """The reason why the new program could not start in any case; None if it could."""
 
 
 @dataclass(frozen=True)
@@ -138,9 +142,9 @@ def _topics(old: Description, new: Description, there: InKafka) -> Iterable[Topi
     same = old.application_id == new.application_id
     for name in sorted(old.reads | new.reads):
         if name not in new.reads:
-            yield TopicFate(name, "input", Fate.GONE, note="not read any more; what is committed of it stays")
+            yield TopicFate(name, "input", Fate.GONE, note="no longer read; its committed offsets stay")
         elif name not in old.reads or not same:
-            yield TopicFate(name, "input", Fate.NEW, note="nothing is committed: read as its offset_reset says")
+            yield TopicFate(name, "input", Fate.NEW, note="no committed offsets: read as its offset_reset demands")
         else:
             yield TopicFate(name, "input", Fate.KEPT)
     for name in sorted(old.writes | new.writes):
@@ -152,7 +156,7 @@ def _internal(name: str, use: str, was: bool, now: bool, there: InKafka) -> Topi
     records = there.records.get(name)
     if not now:
         unread = there.unread.get(name, 0)
-        note = f"{unread:,} records that are not processed yet never will be" if unread else ""
+        note = f"{unread:,} unprocessed records will be lost" if unread else ""
         return TopicFate(name, use, Fate.ORPHANED, records, note)
     has, wants = there.partitions.get(name), there.wanted.get(name)
     if has is not None and wants is not None and has != wants:
@@ -160,7 +164,7 @@ def _internal(name: str, use: str, was: bool, now: bool, there: InKafka) -> Topi
         return TopicFate(name, use, Fate.REFUSED, records, note)
     if was:
         return TopicFate(name, use, Fate.KEPT, records)
-    note = "" if has is None else "it is there already, from another time: what it holds is taken in"
+    note = "" if has is None else "the topic exists already; its records will be read"
     return TopicFate(name, use, Fate.NEW, records, note)
 
 
@@ -190,7 +194,13 @@ def _stores(old: Description, new: Description, kafka: InKafka | None) -> Iterab
         yield StoreFate(store.name, Fate.ORPHANED, was.id, None, note=_renamed(store, old.generated_names))
 
 
-def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, reads: frozenset[str]) -> tuple[Fate, str]:
+def _compared(
+    was: DescribedStore,
+    now: DescribedStore,
+    there: DescribedSubtopology,
+    here: DescribedSubtopology,
+    reads: frozenset[str],
+) -> tuple[Fate, str]:
     if wrong := _unreadable(was, now):
         return Fate.REBUILT, f"{wrong}: reset the application, or give the store another name"
     if here.is_global:
@@ -203,7 +213,7 @@ def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, rea
     if was.changelog != now.changelog:
         if now.changelog in reads:
             return Fate.RESTORED, f"from its source topic {now.changelog}, which is its changelog now"
-        return Fate.REBUILT, f"its changelog is another, {now.changelog}, in which there is nothing of it"
+        return Fate.REBUILT, f"its changelog is now {now.changelog}, which does not have its rows"
     if moved:
         return Fate.MOVED, f"its tasks were {there.id}_*: restored from {now.changelog}"
     if not now.persistent:
@@ -215,7 +225,7 @@ def _compared(was: Store, now: Store, there: Subtopology, here: Subtopology, rea
     return Fate.KEPT, ""
 
 
-def _unreadable(was: Store, now: Store) -> str | None:
+def _unreadable(was: DescribedStore, now: DescribedStore) -> str | None:
     """Returns why the new store could not read what the old one wrote."""
     if was.kind != now.kind and _FORMS.get(was.kind, was.kind) != _FORMS.get(now.kind, now.kind):
         return f"was a {was.kind} store, is a {now.kind} store, whose changelog has another form"
@@ -225,7 +235,7 @@ def _unreadable(was: Store, now: Store) -> str | None:
     return None
 
 
-def _with_figures(found: StoreFate, store: Store, kafka: InKafka | None) -> StoreFate:
+def _with_figures(found: StoreFate, store: DescribedStore, kafka: InKafka | None) -> StoreFate:
     if kafka is None or found.fate not in (Fate.MOVED, Fate.RESTORED) or store.changelog is None:
         return found
     records = kafka.records.get(store.changelog, 0)
@@ -235,16 +245,19 @@ def _with_figures(found: StoreFate, store: Store, kafka: InKafka | None) -> Stor
 
 
 def _origin(
-    store: Store, sub: Subtopology, gone: Iterable[tuple[Subtopology, Store]], read_before: frozenset[str]
+    store: DescribedStore,
+    sub: DescribedSubtopology,
+    gone: Iterable[tuple[DescribedSubtopology, DescribedStore]],
+    read_before: frozenset[str],
 ) -> str:
     if like := [old.name for was, old in gone if (was.id, old.kind) == (sub.id, store.kind)]:
         return f"begins empty; is it {like[0]} under another name?"
     if read_before:
-        return f"begins empty: what was processed of {', '.join(sorted(read_before))} before is not in it"
+        return f"begins empty: records of {', '.join(sorted(read_before))} that were processed before are not in it"
     return "begins empty"
 
 
-def _inputs(sub: Subtopology, program: Description) -> frozenset[str]:
+def _inputs(sub: DescribedSubtopology, program: Description) -> frozenset[str]:
     """Returns the user's topics from which its records come, directly or through repartition topics."""
     found, asked = set(sub.reads), [sub]
     inner = set(program.repartition_topics)
@@ -256,7 +269,7 @@ def _inputs(sub: Subtopology, program: Description) -> frozenset[str]:
     return frozenset(found - inner)
 
 
-def _renamed(store: Store, generated: frozenset[str]) -> str:
+def _renamed(store: DescribedStore, generated: frozenset[str]) -> str:
     if store.name in generated:
         return f"its name was generated, and changes with the operators before it: name it by {_named_by(store)}"
     return ""
@@ -275,13 +288,18 @@ _NAMED_BY_PREFIX = {
 }
 
 
-def _named_by(store: Store) -> str:
+def _named_by(store: DescribedStore) -> str:
     """The option that gives a store of the DSL its name."""
     by_prefix = (option for prefix, option in _NAMED_BY_PREFIX.items() if store.name.startswith(prefix))
     return _NAMED_BY_KIND.get(store.kind) or next(by_prefix, "Materialized.as_")
 
 
 # ---- tasks ----
+
+
+def tasks_of(subtopology: int | None) -> str:
+    """Returns the tasks of a sub-topology as a pattern for users; ``-`` for none."""
+    return "-" if subtopology is None else f"{subtopology}_*"
 
 
 def _tasks(old: Description, new: Description, there: InKafka) -> Iterable[TaskFate]:
@@ -304,29 +322,31 @@ def _tasks(old: Description, new: Description, there: InKafka) -> Iterable[TaskF
     yield from (TaskFate(Fate.GONE, sub.id, None) for sub in before if sub.id not in matched)
 
 
-def _partners(before: Iterable[Subtopology], after: Iterable[Subtopology]) -> dict[int, Subtopology]:
+def _partners(
+    before: Iterable[DescribedSubtopology], after: Iterable[DescribedSubtopology]
+) -> dict[int, DescribedSubtopology]:
     """Returns, for each new sub-topology, the old one with which it has most in common; each old one only once."""
     likeness = sorted(
         ((_common(was, now), was.id == now.id, -now.id, was, now) for was in before for now in after),
         key=lambda each: each[:3],
         reverse=True,
     )
-    found: dict[int, Subtopology] = {}
+    found: dict[int, DescribedSubtopology] = {}
     for common, _, _, was, now in likeness:
         if common > (0, 0) and now.id not in found and was.id not in {each.id for each in found.values()}:
             found[now.id] = was
     return found
 
 
-def _common(was: Subtopology, now: Subtopology) -> tuple[int, int]:
+def _common(was: DescribedSubtopology, now: DescribedSubtopology) -> tuple[int, int]:
     return len(_names(was) & _names(now)), len(was.reads & now.reads)
 
 
-def _names(sub: Subtopology) -> set[str]:
+def _names(sub: DescribedSubtopology) -> set[str]:
     return {store.name for store in sub.stores}
 
 
-def _difference(was: Subtopology, now: Subtopology) -> str:
+def _difference(was: DescribedSubtopology, now: DescribedSubtopology) -> str:
     parts = []
     for what, before, after in (("reads", was.reads, now.reads), ("stores", _names(was), _names(now))):
         changed = [*(f"+{name}" for name in sorted(after - before)), *(f"-{name}" for name in sorted(before - after))]

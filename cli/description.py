@@ -13,7 +13,7 @@ from penstock.common.errors import ConfigError
 from penstock.topology.physical.topology import Topology, internal_topic
 
 
-class Node(msgspec.Struct, frozen=True):
+class DescribedNode(msgspec.Struct, frozen=True):
     """A node, as far as it matters here: what a source reads, and what a sink writes."""
 
     type: str
@@ -22,7 +22,7 @@ class Node(msgspec.Struct, frozen=True):
     topic: str | None = None
 
 
-class Store(msgspec.Struct, frozen=True):
+class DescribedStore(msgspec.Struct, frozen=True):
     """A store; ``changelog`` is the topic that restores it."""
 
     name: str
@@ -34,12 +34,12 @@ class Store(msgspec.Struct, frozen=True):
     value_serde: str | None
 
 
-class Subtopology(msgspec.Struct, frozen=True):
+class DescribedSubtopology(msgspec.Struct, frozen=True):
     """A sub-topology; a global one has no tasks."""
 
     id: int
-    nodes: tuple[Node, ...]
-    stores: tuple[Store, ...]
+    nodes: tuple[DescribedNode, ...]
+    stores: tuple[DescribedStore, ...]
     is_global: bool = msgspec.field(name="global")
 
     @property
@@ -58,7 +58,7 @@ class Description(msgspec.Struct, frozen=True):
     """A program, as ``penstock describe --json`` has it."""
 
     application_id: str
-    subtopologies: tuple[Subtopology, ...]
+    subtopologies: tuple[DescribedSubtopology, ...]
     repartition_topics: tuple[str, ...]
     generated_names: frozenset[str]
 
@@ -85,7 +85,7 @@ class Description(msgspec.Struct, frozen=True):
         return frozenset().union(*(sub.writes for sub in self.subtopologies)) - set(self.repartition_topics)
 
     @property
-    def stores(self) -> dict[str, tuple[Subtopology, Store]]:
+    def stores(self) -> dict[str, tuple[DescribedSubtopology, DescribedStore]]:
         """Every store, by name, with its sub-topology."""
         return {store.name: (sub, store) for sub in self.subtopologies for store in sub.stores}
 

@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
+from penstock.common.errors import ApplicationStateError
+
 REPORT_EACH_S = 5.0
+REPEATED = "what it did since its last commit is done again at the next start"
+"""The consequence of an end without a commit. The subject is the application."""
+STOPPED = "has stopped; all it processed is committed"
 _ACTORS = "its stream actors to commit and close their stores"
 
 
@@ -35,9 +40,16 @@ def reported_while_draining(
             ended.set()
 
 
+def not_drained(application_id: str, within_s: float) -> ApplicationStateError:
+    """Returns the error for an application that was ended after ``within_s`` without a commit."""
+    return ApplicationStateError(
+        f"application {application_id!r} did not stop within {within_s:.0f} s and was ended: {REPEATED}"
+    )
+
+
 def drain_line(waiting: str | None, until: datetime) -> str:
     """One line. ``waiting``: the condition that the application waits for, if it is a special one."""
     return (
-        f"Still draining, until {until:%H:%M:%S} at the latest. It waits for {_ACTORS}"
-        f"{f' ({waiting})' if waiting else ''}. Ctrl-C again ends it without a commit"
+        f"Draining: waiting for {_ACTORS}{f' ({waiting})' if waiting else ''}, until {until:%H:%M:%S} at the latest. "
+        "Press Ctrl-C again to end it without a commit"
     )

@@ -1,4 +1,4 @@
-"""The live view of an application: what ``penstock run`` and the demo show while records flow."""
+"""The live view of an application, which ``penstock run`` and the demo show."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def waiting_lines(status: ApplicationStatus) -> list[str]:
     same reason are in one line."""
     lines = [status.waiting] if status.waiting else []
     lines += [
-        f"{actor.actor_id} processes nothing: its lease is over until the coordinator answers"
+        f"{actor.actor_id} has stopped processing: its lease has expired and the coordinator does not answer"
         for actor in status.actors
         if actor.without_lease
     ]
@@ -162,7 +162,7 @@ def _table(
 
 
 def _standbys(status: ApplicationStatus) -> dict[TaskId, str]:
-    """The actors with a standby of each task, with the lag of those that are behind."""
+    """The actors with a standby of each task, and the lag of each standby that has one."""
     found: dict[TaskId, list[str]] = {}
     for actor in status.actors:
         for standby in actor.standbys:

@@ -76,7 +76,7 @@ def _refuse(error: Exception) -> NoReturn:
 
 
 def _of_ray(error: Exception) -> bool:
-    # Whatever Ray says of a cluster that goes away is for the user too. A command that had no use of Ray loads none.
+    # Ray's lines about a cluster that goes away are for the user, too. A command that did not use Ray does not load it.
     exceptions = sys.modules.get("ray.exceptions")
     return exceptions is not None and isinstance(error, exceptions.RayError)
 

@@ -1,4 +1,4 @@
-"""``penstock plan``: what a deploy keeps, moves, restores or leaves behind, before it happens."""
+"""``penstock plan``: shows, before a deploy, the topics, stores and tasks that it keeps, moves, restores or loses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy
+from penstock.cli.client_options import servers_option
+from penstock.cli.deploy_plan import RESTORED_PER_S, DeployPlan, Fate, InKafka, plan_deploy, tasks_of
 from penstock.cli.description import Description, description_of, read_description
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, console, print_json
@@ -41,17 +42,11 @@ def plan(
     ],
     new: Annotated[str, typer.Argument(metavar="NEW", help="MODULE:APP")],
     bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="The addresses of Kafka, to show tasks and records",
-        ),
+        str | None, servers_option(description="The addresses of Kafka, to show tasks and records")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what becomes of topics, stores and tasks when NEW takes the place of OLD.
+    """Show the fates of topics, stores and tasks if NEW replaces OLD.
 
     Exit code 0 if all is kept, moved or restored; 3 if something is orphaned, must be rebuilt, or would not start.
     """
@@ -107,7 +102,7 @@ def in_kafka(old: Description, new: Description, topology: Topology, config: Str
     return InKafka(existing, wanted, tasks, records, unread, refused)
 
 
-# ---- what is shown ----
+# ---- output ----
 
 
 def _body(found: DeployPlan) -> dict[str, Any]:
@@ -130,11 +125,11 @@ def _shown(found: DeployPlan, unasked: str | None) -> RenderableType:
         parts += [Text(""), Text(f"The new program would not start: {found.refused}")]
     tasks = _table("Tasks", "was", "now", "tasks")
     for task in found.tasks:
-        _row(tasks, task.fate.value, _tasks(task.was), _tasks(task.now), _count(task.tasks), task.note)
+        _row(tasks, task.fate.value, tasks_of(task.was), tasks_of(task.now), _count(task.tasks), task.note)
     stores = _table("Stores", "store", "was", "now", "records to restore", "seconds")
     for store in found.stores:
         figures = _count(store.records), "" if store.seconds is None else f"{store.seconds:.1f}"
-        _row(stores, store.fate.value, store.name, _tasks(store.was), _tasks(store.now), *figures, store.note)
+        _row(stores, store.fate.value, store.name, tasks_of(store.was), tasks_of(store.now), *figures, store.note)
     topics = _table("Topics", "topic", "use", "records")
     for topic in found.topics:
         _row(topics, topic.fate.value, topic.name, topic.use, _count(topic.records), topic.note)
@@ -149,11 +144,7 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _row(table: Table, *cells: str) -> None:
-    table.add_row(*map(Text, cells))  # as they are: Rich would take [a-z] of a pattern for markup
-
-
-def _tasks(number: int | None) -> str:
-    return "-" if number is None else f"{number}_*"
+    table.add_row(*map(Text, cells))  # literal: Rich would take [a-z] of a pattern for markup
 
 
 def _count(number: int | None) -> str:
@@ -164,7 +155,7 @@ def _conclusion(found: DeployPlan, unasked: str | None) -> Iterable[str]:
     if found.records:
         yield f"Restored: {found.records:,} records at most, about {_seconds(found):.1f} s by one stream actor"
     elif unasked is not None:
-        yield f"Kafka was not asked how many tasks and records there are: the program's own is -b {unasked}"
+        yield f"Tasks and records are not counted; to count them in the program's own Kafka, add -b {unasked}"
     fates = [each.fate for each in found.topics] + [each.fate for each in found.stores]
     if found.loses:
         counts = [f"{fates.count(fate)} {fate.value}" for fate in Fate if fate.is_loss and fate in fates]

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Generic, TypeVar
 
 from penstock.cluster.read_side import TaskStatus
 from penstock.common.ids import TaskId
 
+K = TypeVar("K", bound=Hashable)
 
-class Processed:
-    """Counts that never decrease. A task counts from zero again after it has moved, or has gone back to its last
-    commit. So its earlier counts, as last reported, are added."""
+
+class Ascending(Generic[K]):
+    """Counts that never decrease. A task starts again at zero when it moves or returns to its last commit; the counts
+    before are added."""
 
     def __init__(self) -> None:
-        self._before: dict[TaskId, int] = {}
-        self._last: dict[TaskId, int] = {}
+        self._before: dict[K, int] = {}
+        self._last: dict[K, int] = {}
+
+    def take(self, key: K, count: int) -> None:
+        """Take the count that is reported for ``key`` now."""
+        last = self._last.get(key, 0)
+        if count < last:
+            self._before[key] = self._before.get(key, 0) + last
+        self._last[key] = count
+
+    @property
+    def counts(self) -> Mapping[K, int]:
+        """The count of each key that was ever reported."""
+        return {key: self._before.get(key, 0) + last for key, last in self._last.items()}
+
+
+class Processed:
+    """The records that each task has processed, since the command watches them."""
+
+    def __init__(self) -> None:
+        self._counts: Ascending[TaskId] = Ascending()
 
     def of(self, tasks: Iterable[TaskStatus]) -> Mapping[TaskId, int]:
-        """The count of every task that was ever seen, with what ``tasks`` report now."""
+        """Returns the count of each task that was ever seen, with what ``tasks`` report now."""
         for task in tasks:
-            last = self._last.get(task.task_id, 0)
-            if task.records_processed < last:
-                self._before[task.task_id] = self._before.get(task.task_id, 0) + last
-            self._last[task.task_id] = task.records_processed
-        return {task_id: self._before.get(task_id, 0) + last for task_id, last in self._last.items()}
+            self._counts.take(task.task_id, task.records_processed)
+        return self._counts.counts

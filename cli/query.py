@@ -1,4 +1,4 @@
-"""``penstock query``: look into the stores of an application."""
+"""``penstock query``: queries the stores of an application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from penstock.api.encoding import entry_json, members, short_repr
-from penstock.api.times import WRITTEN, iso_time, ms_of_text
 from penstock.cli.applications import Application
 from penstock.cli.loading import search_current_folder_last
 from penstock.cli.output import AsJson, shown
@@ -37,6 +36,7 @@ from penstock.cluster.read_side import (
 from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP
+from penstock.common.written_times import WRITTEN, iso_time, ms_of_text
 
 _PAGE = 1000
 _OF_WINDOWS = ("window", "timestamped window", "deduplication")
@@ -84,7 +84,8 @@ def query(
         bool,
         typer.Option(
             "--stale",
-            help="If a task moves, restores or is silent, accept a standby's answer, or what is restored so far",
+            help="If a task moves, restores or does not respond, accept an answer from a standby, or from its rows "
+            "so far",
         ),
     ] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of rows")] = None,
@@ -94,7 +95,7 @@ def query(
 
     Of a window or session store: windows, of KEY or of all keys, as lines of key, start, end, value. Of a versioned
     store the latest version of KEY, or the one --as-of a time, or its --history as lines of from, until, value. With
-    --json each row is a line of JSON. If --stale gives an answer that may lack the newest updates, stderr says so.
+    --json each row is a line of JSON. If an answer of --stale may lack the newest updates, a line on stderr warns.
     """
     from penstock.cluster.queries.queries import StateQueries
     from penstock.cluster.ray_cluster import connections
@@ -127,7 +128,7 @@ async def answer(side: ReadSide, store: str, asked: Asked, as_json: bool = False
         if entry is not None:
             typer.echo(entry_json(entry).decode() if as_json else shown(entry.value))
     if reading.was_stale:
-        typer.echo("a standby has answered, or a task that restores: the newest may be missing", err=True)
+        typer.echo("answered by a standby or a restoring task: the newest updates may be missing", err=True)
     return found
 
 
@@ -181,8 +182,8 @@ def _refuse(kind: str, store: str, asked: Asked, *names: str) -> None:
     ]
     if given:
         raise ConfigError(
-            f"store {store!r} is a {kind} store, which is not asked with {', '.join(given)} like this: "
-            "'penstock query -h' says which options each kind of store takes"
+            f"store {store!r} is a {kind} store, which does not take {', '.join(given)} like this: "
+            "'penstock query -h' shows the options of each kind of store"
         )
 
 
@@ -205,7 +206,7 @@ def _time(option: str, text: str | None, default: int) -> int:
 
 def _of_text(serde: Serde[Any], text: str) -> Any:
     if serde.from_text is None:
-        raise ConfigError(f"the key serde {serde.name} cannot read text: give it from_text")
+        raise ConfigError(f"the key serde {serde.name} has no from_text: define it, so that keys can be given as text")
     try:
         return serde.from_text(text)
     except Exception as error:  # a serde may raise anything: see Serde
@@ -242,7 +243,7 @@ def _line(entry: StoreEntry) -> str:
 
 
 def _shown_or_repr(value: Any) -> str:
-    # One row that JSON cannot show must not hide those behind it.
+    # A row that JSON cannot show must not hide the next ones.
     try:
         return shown(value)
     except SerializationError:

@@ -14,12 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import reset_target
+from penstock.cli.client_options import servers_option
 from penstock.cli.loading import load_application
 from penstock.cli.output import console
 from penstock.cli.reset_plan import KafkaNow, OwnTopics, ResetPlan, Wanted, plan_reset
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, StreamsError
 from penstock.common.ids import CommittedOffset
+from penstock.common.shown import counted
+from penstock.common.written_times import moment
 
 if TYPE_CHECKING:
     from penstock.cluster.client.local_state import NodeState
@@ -56,19 +59,14 @@ def reset(
     to_latest: Annotated[bool, typer.Option("--to-latest", help="Input from its end")] = False,
     to_offset: Annotated[int | None, typer.Option(help="Each partition from this offset")] = None,
     to_datetime: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From 2026-11-21T09:30:00.000: UTC, unless it names its zone")
+        str | None,
+        typer.Option(metavar="TIME", help="From 2026-11-21T09:30:00.000: in UTC, unless it names its zone"),
     ] = None,
     by_duration: Annotated[str | None, typer.Option(metavar="PnDTnHnMnS", help="From this long ago")] = None,
     shift_by: Annotated[int | None, typer.Option(help="Number of records to move forward, or back if negative")] = None,
     from_file: Annotated[Path | None, typer.Option(help="CSV: topic,partition,offset")] = None,
     bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap-servers",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="The addresses of Kafka, instead of the program's",
-        ),
+        str | None, servers_option(description="The addresses of Kafka, instead of the program's")
     ] = None,
     state_dir: Annotated[Path | None, typer.Option(help="state.dir, instead of the program's")] = None,
     force: Annotated[bool, typer.Option("--force", help="Remove members that are left in the group")] = False,
@@ -128,16 +126,17 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
     plan = _plan(it, wanted)
     with connections.connected_as_start_would() as ray_cluster:
         nodes = local_state.look(it.directory)
-        console().print(_shown(it, plan, nodes, members if force else (), ray_cluster))
+        console().print(_shown(it, plan, wanted.target, nodes, members if force else (), ray_cluster))
         if dry_run:
             if refused is not None:
-                typer.echo(f"\nNow it would be refused: {refused}")
+                typer.echo(f"\nIt would be refused now: {refused}")
             return
         if yes:
             plan.refuse_unasked()
         else:
             typer.confirm(
-                f"Reset application {it.application_id}? It cannot be undone (--yes does not ask)", abort=True
+                f"Reset application {it.application_id}? This cannot be undone. (Use --yes to skip this question.)",
+                abort=True,
             )
         if force:
             it.tools.free_static_members(it.application_id)
@@ -165,7 +164,7 @@ def _plan(it: _Subject, wanted: Wanted) -> ResetPlan:
 
 
 def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateError:
-    named = f"{len(members)} member{'s'[: len(members) > 1]} ({', '.join(map(str, members))})"
+    named = f"{counted(len(members), 'member')} ({', '.join(map(str, members))})"
     return ApplicationStateError(
         f"group {it.application_id!r} has {named}: stop the application first. One that has stopped stays a member "
         f"until its consumer.session.timeout.ms has passed ({_session(it)}): wait, or remove it now by --force"
@@ -181,12 +180,17 @@ def _session(it: _Subject) -> str:
 
 
 def _shown(
-    it: _Subject, plan: ResetPlan, nodes: list[NodeState], members: tuple[Member, ...], ray_cluster: str | None
+    it: _Subject,
+    plan: ResetPlan,
+    target: reset_target.Target,
+    nodes: list[NodeState],
+    members: tuple[Member, ...],
+    ray_cluster: str | None,
 ) -> RenderableType:
-    parts: list[RenderableType] = [Text(f"What a reset of application {plan.application_id} does")]
+    parts: list[RenderableType] = [Text(f"Changes of a reset of application {plan.application_id}")]
     if members:
         parts += _block("Members that are removed from its group", [str(each) for each in members])
-    parts += _offsets(plan)
+    parts += _offsets(plan, target)
     parts += _block("Topics that are deleted", list(plan.deleted) or ["none"])
     if plan.left:
         parts += _block("Topics that stay", [f"{topic}: {why}" for topic, why in plan.left.items()])
@@ -205,11 +209,13 @@ def _block(title: str, lines: list[str]) -> list[RenderableType]:
     return [Text(""), Text(title), *(Text(f"  {line}") for line in lines)]
 
 
-def _offsets(plan: ResetPlan) -> list[RenderableType]:
+def _offsets(plan: ResetPlan, target: reset_target.Target) -> list[RenderableType]:
     title = f"Offsets of group {plan.application_id}"
     absent = [f"{topic}: there is no such topic" for topic in plan.absent]
     if not plan.offsets:
         return _block(title, absent or ["stay as they are: no --input-topics"])
+    if isinstance(target, reset_target.ToTime):
+        title += f", from {moment(target.time_ms)} on"
     table = Table("", "topic", "partition", "from", "to", "", box=None, pad_edge=False)
     for each in plan.offsets:
         before = "-" if each.before is None else str(each.before)

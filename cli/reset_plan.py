@@ -107,9 +107,7 @@ def _seek(application_id: str, own: OwnTopics | None, wanted: Wanted) -> tuple[f
     """Returns the input topics, and those that are skipped to their ends."""
     inputs, intermediate = frozenset(wanted.input_topics), frozenset(wanted.intermediate_topics)
     if both := sorted(inputs & intermediate):
-        raise ConfigError(
-            f"{both[0]!r} is named as an input and as an intermediate topic: it can be reset to one place"
-        )
+        raise ConfigError(f"{both[0]!r} is named as an input and as an intermediate topic: it can be reset in one way")
     if own is None:
         return inputs, intermediate
     if unread := sorted((inputs | intermediate) - own.inputs - own.intermediate):

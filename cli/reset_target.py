@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from typing_extensions import override
 from penstock.cli.topic_read import Offsets
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
+from penstock.common.written_times import WithoutZone, ms_of_iso
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,22 @@ class Target(Protocol):
 def changes(
     target: Target, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, int], log: Offsets
 ) -> list[OffsetChange]:
-    """Returns the change of each partition's offset. An offset that is not there becomes the nearest, as in Kafka's
-    tool, and ``note`` shows that."""
+    """Returns the change of each partition's offset. An offset that does not exist becomes the nearest, as in
+    Kafka's tool, and ``note`` shows that."""
     asked = sorted(partitions)
     wanted = target.offsets(asked, committed, log)
     first, ends = log.beginning_offsets(asked), log.end_offsets(asked)
     found = []
     for each in asked:
         offset = min(max(wanted[each], first[each]), ends[each])
-        note = "" if offset == wanted[each] else f"{wanted[each]} is not there: the nearest"
+        note = "" if offset == wanted[each] else f"offset {wanted[each]} does not exist: the nearest one is used"
         found.append(OffsetChange(each, committed.get(each), offset, note))
     return found
 
 
 @dataclass(frozen=True)
 class ToEarliest(Target):
-    """The first record there is."""
+    """The first record of each partition."""
 
     @override
     def offsets(
@@ -113,8 +114,8 @@ class ShiftBy(Target):
         # Kafka's tool would count from the end where nothing is committed.
         if without := [each for each in partitions if each not in committed]:
             raise ConfigError(
-                f"--shift-by: nothing is committed of partition {without[0]} that could be shifted: say where to begin "
-                "by another option, or by --from-file of each partition"
+                f"--shift-by: partition {without[0]} has no committed offset to shift: choose another option, or give "
+                "each partition's offset with --from-file"
             )
         return {each: committed[each] + self.records for each in partitions}
 
@@ -177,16 +178,15 @@ def chosen(
 
 
 def time_of(text: str) -> int:
-    """Returns the time in ms since 1970. As in Kafka's tool a time is UTC unless it names its zone."""
+    """Returns the time in ms since 1970. As in Kafka's tool, a time is in UTC unless it names its zone."""
     try:
-        time = datetime.fromisoformat(text)
         if "T" not in text:
             raise ValueError
+        return ms_of_iso(text, WithoutZone.UTC)
     except ValueError:
         raise ConfigError(
             f"--to-datetime {text!r} is no time such as 2026-11-21T09:30:00.000 (UTC) or 2026-11-21T09:30:00+01:00"
         ) from None
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def duration_of(text: str) -> int:

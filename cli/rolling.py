@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.cli.deploy_plan import DeployPlan, Fate, StoreFate
+from penstock.cli.deploy_plan import DeployPlan, Fate, StoreFate, tasks_of
 from penstock.cli.description import Description
+from penstock.cli.processed import Ascending
 from penstock.cluster.read_side import ApplicationStatus, Rollout, RolloutPhase, TaskState
 from penstock.common.ids import TaskId
+from penstock.common.shown import counted
 
 
 def obstacles(found: DeployPlan, old: Description, new: Description) -> list[str]:
@@ -15,7 +17,9 @@ def obstacles(found: DeployPlan, old: Description, new: Description) -> list[str
     plan``; none if it can. Both versions work side by side for a while, so tasks, stores and internal topics must be
     the same."""
     lines = [
-        f"tasks {_tasks(it.was)} -> {_tasks(it.now)}: {_why(it.fate, it.note)}" for it in found.tasks if _bad(it.fate)
+        f"tasks {tasks_of(it.was)} -> {tasks_of(it.now)}: {_why(it.fate, it.note)}"
+        for it in found.tasks
+        if _bad(it.fate)
     ]
     lines += [
         f"store {it.name}: {_why(it.fate, it.note)}"
@@ -52,27 +56,29 @@ def moved_tasks(status: ApplicationStatus) -> dict[TaskId, str]:
 
 
 class Counted:
-    """The records that the version on trial has processed and dropped. A task that moves counts from zero again."""
+    """The records that the version on trial has processed and dropped, on all actors that it has had."""
 
     def __init__(self) -> None:
-        self._of: dict[tuple[str, TaskId], tuple[int, int]] = {}
+        self._processed: Ascending[tuple[str, TaskId]] = Ascending()
+        self._dropped: Ascending[tuple[str, TaskId]] = Ascending()
 
     def look(self, status: ApplicationStatus) -> None:
         """Take the counts that the version's actors report now."""
         for actor in status.actors:
             if actor.generation == status.rollout.generation:
                 for task in actor.tasks:
-                    self._of[actor.actor_id, task.task_id] = task.records_processed, task.dropped_records
+                    self._processed.take((actor.actor_id, task.task_id), task.records_processed)
+                    self._dropped.take((actor.actor_id, task.task_id), task.dropped_records)
 
     @property
     def dropped(self) -> int:
         """Number of dropped records, including those that an exception handler dropped."""
-        return sum(dropped for _, dropped in self._of.values())
+        return sum(self._dropped.counts.values())
 
     def __str__(self) -> str:
         """Returns the counts as the end of a sentence."""
-        processed = sum(processed for processed, _ in self._of.values())
-        return f"processed {processed:,} record{'' if processed == 1 else 's'} and dropped {self.dropped:,}"
+        processed = sum(self._processed.counts.values())
+        return f"processed {counted(processed, 'record')} and dropped {self.dropped:,}"
 
 
 class Progress:
@@ -113,8 +119,8 @@ def _phase(rollout: Rollout, tasks: int) -> Iterator[str]:
     match rollout.phase:
         case RolloutPhase.STARTING:
             yield (
-                "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old "
-                "one makes room"
+                "stream actors of the new version start; if no CPU is free for them within 10 s, the old actors are "
+                "stopped one by one"
             )
         case RolloutPhase.WATCHING if tasks:
             yield f"all {tasks} tasks run the new version; watching it for {rollout.watch_s:g} s"
@@ -143,7 +149,3 @@ def _is_refilled(store: StoreFate, old: Description, new: Description) -> bool:
         return False
     was, now = old.stores[store.name][1], new.stores[store.name][1]
     return not (was.persistent or now.persistent) and was.layout == now.layout and was.changelog == now.changelog
-
-
-def _tasks(number: int | None) -> str:
-    return "-" if number is None else f"{number}_*"

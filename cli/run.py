@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from penstock.cli.draining import reported_while_draining
+from penstock.cli.draining import REPEATED, STOPPED, not_drained, reported_while_draining
 from penstock.cli.live_view import LiveView
 from penstock.cli.loading import load_application
 from penstock.cli.screen import log_file, terminal
@@ -66,12 +66,12 @@ def _run(
 def run_application(app: KafkaStreams, take_over: bool = False, leave_group: bool = False) -> None:
     """Run ``app`` in the foreground until a signal or `penstock stop` ends it; then drain, commit and return.
 
-    Connects to Ray as ``KafkaStreams.start`` does, serves the HTTP API at ``application.server``, and shows what
-    happens: a live table on a terminal, while the log lines of Ray and penstock go to a file below ``state.dir``; a
-    line every few seconds among the log lines elsewhere. When the application cannot start or ends in ERROR, prints why
-    and exits with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
+    Connects to Ray as ``KafkaStreams.start`` does, and serves the HTTP API at ``application.server``. A terminal shows
+    a live table, and the log lines of Ray and penstock go to a file below ``state.dir``. Other outputs get a line every
+    few seconds, among the log lines. When the application cannot start or ends in ERROR, prints the reason and exits
+    with 1; with 130 when Ctrl-C comes before it has started, or again while it drains. ``take_over``: see
     ``KafkaStreams.start``; ``leave_group``: leave the consumer group at the end, see ``CloseOptions``. For the main
-    thread. Raises TypeError for what is no application.
+    thread. Raises TypeError for an object that is no application.
     """
     _check_kind(app)
     try:
@@ -81,8 +81,7 @@ def run_application(app: KafkaStreams, take_over: bool = False, leave_group: boo
         sys.exit(1)
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            f"Application {app.application_id} was interrupted: what it did since its last commit is done again at the "
-            "next start",
+            f"Application {app.application_id} was interrupted: {REPEATED}",
             soft_wrap=True,
             markup=False,
         )
@@ -116,7 +115,7 @@ def _run_to_the_end(app: KafkaStreams, take_over: bool, end: CloseOptions) -> No
 
 def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: CloseOptions) -> None:
     with ExitStack() as connected:
-        # Signals only behind the connection: ray.init() installs a handler of its own, which ends the interpreter
+        # Signals only after the connection: ray.init() installs a handler of its own, which ends the interpreter
         # without a commit.
         with _awaiting(console) as awaits:
             _check(app, awaits)
@@ -136,11 +135,8 @@ def _run_and_drain(app: KafkaStreams, console: Console, take_over: bool, end: Cl
     if last.state is ApplicationState.ERROR or last.error:
         raise ApplicationStateError(f"application {app.application_id!r} ended in ERROR: {last.error}")
     if not drained:
-        raise ApplicationStateError(
-            f"application {app.application_id!r} did not stop within {_DRAIN_S:.0f} s and was ended: what it did since "
-            "its last commit is done again at the next start"
-        )
-    console.print(f"Application {app.application_id} has stopped; all it processed is committed.", soft_wrap=True)
+        raise not_drained(app.application_id, _DRAIN_S)
+    console.print(f"Application {app.application_id} {STOPPED}.", soft_wrap=True)
 
 
 def _waiting(app: KafkaStreams) -> str | None:

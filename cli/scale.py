@@ -13,6 +13,7 @@ from penstock.api.status import scaling_body
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cluster.read_side import ActorCount, ScalingStatus
 from penstock.common.errors import ApplicationStateError, ConfigError
+from penstock.common.shown import counted
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +28,10 @@ def scale(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Change nothing: show what is measured, how many actors that needs, and why"),
+        typer.Option(
+            "--dry-run",
+            help="Change nothing: show the measured load, the number of actors that it needs, and the reason",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,14 +42,14 @@ def scale(
     from penstock.cluster.ray_cluster.named_actors import require_coordinator
 
     if actors is not None and dry_run:
-        raise ConfigError("--dry-run takes no number: it shows what each number would do. Leave out one of the two")
+        raise ConfigError("--dry-run takes no number: it shows the effect of each. Leave out one of the two")
     if actors is None and not dry_run:
         raise ConfigError("give the number of stream actors, or --dry-run to see how many the load needs")
     connections.connect_to(application)
     scaling = control.require_status(application).scaling
     if dry_run:
         if scaling is None:
-            raise ApplicationStateError(f"application {application!r} has no tasks yet: nothing is known of its load")
+            raise ApplicationStateError(f"application {application!r} has no tasks yet, so its load is not known")
         if as_json:
             print_json(scaling_body(scaling))
         else:
@@ -58,23 +62,25 @@ def scale(
     audit(coordinator, f"scale to {actors}", "done" if refused is None else f"refused: {refused}")
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
-    text = f"Application {application} is to have {_actors(actors or 0)}"
+    text = f"Application {application} is to have {counted(actors or 0, 'stream actor')}"
     if scaling is not None and actors is not None and actors > scaling.maximum:
         text += f"; no more than {scaling.maximum} while it has no more tasks than now"
     Console(soft_wrap=True).print(text, markup=False, highlight=False)
 
 
 def _headline(scaling: ScalingStatus) -> Text:
-    now = f"{_actors(scaling.wanted)} wanted; "
+    now = f"{counted(scaling.wanted, 'stream actor')} wanted; "
     if scaling.advised == scaling.wanted:
-        advice = f"it stays so: {scaling.reason}"
+        advice = f"no change advised: {scaling.reason}"
     elif scaling.automatic:
         advice = f"{scaling.advised} from now on: {scaling.reason}"
     else:
         advice = f"{scaling.advised} advised: {scaling.reason}"
     line = Text(f"{now}{advice}\n")
     bounds = f"{scaling.minimum} to {scaling.maximum}"
-    how = "follows the load" if scaling.automatic else "stays until somebody changes it (no min. or max.stream.actors)"
+    how = (
+        "follows the load" if scaling.automatic else "is fixed (neither min.stream.actors nor max.stream.actors is set)"
+    )
     return line.append(f"The number {how}; possible: {bounds}", style="dim")
 
 
@@ -94,7 +100,3 @@ def _table(scaling: ScalingStatus) -> Table:
 
 def _time(count: ActorCount) -> str:
     return "never" if count.catch_up_s is None else f"{count.catch_up_s:,.0f} s"
-
-
-def _actors(count: int) -> str:
-    return f"{count} stream actor" if count == 1 else f"{count} stream actors"

@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleDimensions
 
 
 class Terminal(Console):
-    """A console on the terminal itself, to which standard output is no longer connected."""
+    """A console on the terminal itself, while standard output is redirected."""
 
     @property
     def size(self) -> ConsoleDimensions:

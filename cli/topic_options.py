@@ -58,7 +58,9 @@ def bytes_of_line(name: SerdeName, line: bytes, what: str) -> bytes:
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{what} {line!r} is no text in UTF-8 ({error}): only bytes may be anything") from error
+        raise ConfigError(
+            f"{what} {line!r} is not valid UTF-8 ({error}): use the serde bytes for binary data"
+        ) from error
     return bytes_of_text(name, text, what)
 
 

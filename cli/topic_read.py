@@ -20,6 +20,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde, bound
+from penstock.common.written_times import WithoutZone, ms_of_iso
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class Offsets(Protocol):
 
 def positions(start: str, partitions: list[TopicPartition], topics: Offsets) -> dict[TopicPartition, int]:
     """Returns the offset to begin at in each partition. ``start`` is ``beginning``, ``end``, an offset, a number of
-    offsets before the end (negative), or a time (ISO 8601, local unless it names its zone). An offset that is not there
-    becomes the nearest one. Raises ConfigError for anything else."""
+    offsets before the end (negative), or a time (ISO 8601, local unless it names its zone). An offset that does not
+    exist becomes the nearest one. Raises ConfigError for anything else."""
     if start == _BEGINNING:
         return dict.fromkeys(partitions, BEGINNING)
     if start == _END:
@@ -133,7 +134,7 @@ def positions(start: str, partitions: list[TopicPartition], topics: Offsets) -> 
 
 def _time_ms(text: str) -> int:
     try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
+        return ms_of_iso(text, WithoutZone.LOCAL)
     except ValueError:
         raise ConfigError(
             f"--from {text!r}: neither beginning nor end, nor an offset such as 100 or -10 (the last ten of each "
@@ -160,7 +161,10 @@ def _skip_deleted(consumer: RecordConsumer, partition: TopicPartition, offset: i
     where = f"partition {partition.partition} of topic {partition.topic!r}"
     first = consumer.fetch_beginning_offsets([partition])[partition]
     if first < offset:
-        raise StreamsError(f"{where} has no offset {offset} any more: the topic was made again or cut; read it again")
+        raise StreamsError(
+            f"{where}: offset {offset} no longer exists: the topic was recreated or its records were deleted; read "
+            "it again"
+        )
     typer.echo(f"{where}: the records from offset {offset} to {first} were deleted before they were read", err=True)
     consumer.seek(partition, first)
 
@@ -198,7 +202,7 @@ def read(
     partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated")] = None,
     key: KeySerde = SerdeName.STRING,
     value: ValueSerde = SerdeName.STRING,
-    keys: Annotated[bool, typer.Option("--keys", help="Show keys, in front of the value")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="Show keys, before the value")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="Show headers")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Show times")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="Show partition:offset")] = False,

@@ -26,6 +26,7 @@ from penstock.cli.topic_options import (
 from penstock.common.errors import BrokerUnreachableError, ConfigError
 from penstock.common.plain_json import read_json
 from penstock.common.records import Header
+from penstock.common.shown import counted
 
 _LOOK_EVERY = 1000
 _FLUSH_S = 1.0
@@ -63,7 +64,7 @@ class LineFormat:
             return Outgoing(None, bytes_of_line(self.value, line, f"{where}: value"), self.headers)
         key, found, value = line.partition(self.separator.encode())
         if not found:
-            raise ConfigError(f"{where}: {_shown(line)} has no key, as {self.separator!r} does not occur in it")
+            raise ConfigError(f"{where}: {_shown(line)} has no separator {self.separator!r}, so no key")
         return Outgoing(
             bytes_of_line(self.key, key, f"{where}: key"), bytes_of_line(self.value, value, f"{where}: value"),
             self.headers,
@@ -179,18 +180,14 @@ def send(
                     status.update(f"{sent:,} records sent")
         except ConfigError as error:
             _flush(producer, topic)
-            raise ConfigError(f"{error}; sent before it: {_records(sent)}") from None
+            raise ConfigError(f"{error}; sent before it: {counted(sent, 'record')}") from None
         _flush(producer, topic)
-    typer.echo(f"{_records(sent)} sent to {topic}")
+    typer.echo(f"{counted(sent, 'record')} sent to {topic}")
 
 
 def _partition(record: Outgoing, sent: int, partitions: int) -> int:
     # Without a key librdkafka fills one partition for as long as records come quickly: others would stay empty.
     return sent % partitions if record.key is None and record.partition < 0 else record.partition
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"
 
 
 def _flush(producer: Any, topic: str) -> None:

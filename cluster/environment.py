@@ -27,7 +27,7 @@ class ActorLostError(StreamsError):
 
 
 class ActorEndedError(StreamsError):
-    """The process lives, but its stream loop has ended: ``wait`` says why."""
+    """The process lives, but its stream loop has ended: ``wait`` returns the reason."""
 
 
 class ActorFailedError(StreamsError):
@@ -39,7 +39,7 @@ class ActorNameTakenError(StreamsError):
 
 
 class CommitRefusedError(StreamsError):
-    """Kafka will never take these offsets: the membership in the group is lost for good, or something must be fixed."""
+    """Kafka will never take these offsets: the membership in the group is lost permanently, or a user must act."""
 
 
 class ActorSilentError(StreamsError):

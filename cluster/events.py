@@ -119,7 +119,7 @@ class ActorReported:
 @dataclass(frozen=True)
 class ActorSilent:
     """The actor's process gives no sign of life for some seconds; or, if not ``silent``, it does again. It keeps its
-    tasks, but nobody may count on what it last reported."""
+    tasks, but its last report may be outdated."""
 
     actor_id: str
     silent: bool
@@ -128,7 +128,7 @@ class ActorSilent:
 @dataclass(frozen=True)
 class ActorStopped:
     """The actor has committed, closed all it held, and ended without an error. Unless this coordinator stopped it (an
-    earlier one did), it counts as lost. ``in_doubt``: nobody knows whether its last commit has happened, or will."""
+    earlier one did), it counts as lost. ``in_doubt``: it is not known if its last commit has happened, or will."""
 
     actor_id: str
     in_doubt: bool = False
@@ -136,8 +136,8 @@ class ActorStopped:
 
 @dataclass(frozen=True)
 class ActorLost:
-    """The actor's process is gone, or seems to be. ``created``: there was one. ``may_write_s``: at least once, after so
-    many seconds it surely writes nothing any more; 0 if its process is known to have ended."""
+    """The actor's process is gone, or seems to be. ``created``: there was one. ``may_write_s``: at least once, seconds
+    after which it certainly writes nothing any more; 0 if its process is known to have ended."""
 
     actor_id: str
     created: bool = True
@@ -147,7 +147,7 @@ class ActorLost:
 @dataclass(frozen=True)
 class ActorsUnaccounted:
     """A coordinator was there before this one, and may have had actors that this one has not found. At least once, they
-    surely write nothing any more after so many seconds."""
+    certainly write nothing any more after ``may_write_s``."""
 
     may_write_s: float
 
@@ -181,7 +181,7 @@ class ActorFailed:
 
 @dataclass(frozen=True)
 class ApplicationFailed:
-    """Something all actors depend on failed for good."""
+    """Something that all actors depend on failed permanently."""
 
     error: str
 
@@ -317,7 +317,7 @@ class KillActor:
 
 @dataclass(frozen=True)
 class FenceActor:
-    """See to it that an actor which is gone, or only seems to be, can write nothing any more; then answer ActorFenced.
+    """Ensure that an actor that is gone, or only seems to be, can write nothing any more; then answer ActorFenced.
     Exactly once: take its ``transactional.id``, the one of this slot. At least once: let ``may_write_s`` pass, or less
     if its ``node`` has ended."""
 

@@ -149,7 +149,7 @@ class ReadSide(Protocol):
     """Questions to one application. Every call may raise
 
     - UnknownStateStoreError: there is no store of that name;
-    - UnknownQueryError: this kind of store does not answer that;
+    - UnknownQueryError: this kind of store does not answer this query;
     - PositionError: the store's sub-topology does not read the topics of the reading's bound;
     - NotUpToBoundError: the store has not reached that bound in time: ask again;
     - TaskNotReadyError: the task that holds the answer restores or moves: ask again;
@@ -215,6 +215,6 @@ def swapped_range_hint(serde: Serde[Any], first: str, last: str) -> str:
     """Returns the error for a range that ends before it begins; its ends as they were written there."""
     negative = ", where a negative number is greater than any that is not" if serde.name in _NUMBERS else ""
     return (
-        f"{first} comes behind {last}: entries are in the order of the serialised keys' bytes (serde {serde.name!r})"
+        f"{first} comes after {last}: entries are in the order of the serialised keys' bytes (serde {serde.name!r})"
         f"{negative}; ask for two ranges, one with each end alone, or swap the ends"
     )

@@ -14,6 +14,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a number of things as text, such as ``1 record`` and ``2,000 records``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def shown_with_type(value: object) -> str:
     """Returns what :func:`shown` returns, followed by the type: ``{'n': 1} (dict)``."""
     return f"{shown(value)} ({type(value).__qualname__})"

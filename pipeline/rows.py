@@ -21,8 +21,8 @@ INPUT_SCHEMA = (
     + _HEADERS
 )
 """``source`` and ``sequence`` order the rows that a task has of one topic: 0 and the offset, or, in a repartition
-topic, the task that wrote the row and its place among that task's rows. In the phase RESTORE ``topic`` is the store's
-name, and ``source`` 1 marks rows that an unfinished backfill left."""
+topic, the task that wrote the row and its index among that task's rows. In the phase RESTORE ``topic`` is the store's
+name, and ``source`` 1 marks rows of an unfinished backfill."""
 OUTPUT_SCHEMA = (
     "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
     + _HEADERS

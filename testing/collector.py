@@ -1,4 +1,4 @@
-"""Collects what a driver's topology writes, per topic in order, and what of it goes in again."""
+"""Collects the records that a driver's topology writes, per topic in order, and those that it reads again."""
 
 from __future__ import annotations
 

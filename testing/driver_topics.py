@@ -89,8 +89,8 @@ class TestInputTopic(Generic[K, V]):
 
         Raises SerializationError for a key or value that its serde does not take, TypeError for headers that are not
         pairs of text and bytes or a time that is not whole ms, and ValueError for a time that is negative or has more
-        than 63 bits (nothing happens then), RecordError for a record that cannot be handled, RuleBrokenError when the
-        program breaks a rule (the driver has ended then), StreamsError when it has ended or is closed.
+        than 63 bits; then nothing happens. Raises RecordError for a record that cannot be handled, and RuleBrokenError
+        when the program breaks a rule; then the driver has ended. Raises StreamsError when it has ended or is closed.
         """
         if value is _NOT_GIVEN:
             if isinstance(key, TestRecord):

@@ -75,7 +75,7 @@ class FakeLog:
     records: list[FakeRecord] = field(default_factory=list)
     beginning: int = 0
     _closed_to: int = 0
-    """No record in front of this offset is of an open transaction."""
+    """No record before this offset is of an open transaction."""
 
     @property
     def end(self) -> int:
@@ -103,7 +103,7 @@ class FakeGroup:
 
 
 class FakeBroker:
-    """All state of the broker, behind one lock. ``down`` makes every call fail as if nobody answered, ``error`` makes
+    """All state of the broker, behind one lock. ``down`` makes every call fail as if nothing answered, ``error`` makes
     it fail with that error; what a real client does in the background, such as fetching, then does not happen."""
 
     address = "fake:9092"
@@ -118,7 +118,7 @@ class FakeBroker:
         self._keyless = 0
         self._producers: dict[str, tuple[int, FakeTransaction | None]] = {}
         self.loses_answers = False
-        """Ends of transactions count, but no client hears of them."""
+        """Ends of transactions count, but no client learns of them."""
 
     # ---- topics ----
 
@@ -210,7 +210,7 @@ class FakeBroker:
         return self._keyless % partitions
 
     def delete_records(self, partition: TopicPartition, before: int) -> None:
-        """Drop the records in front of offset ``before``."""
+        """Drop the records before offset ``before``."""
         with self.changed:
             log = self.log(partition)
             if before > log.end:

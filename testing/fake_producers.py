@@ -57,8 +57,8 @@ class _FakeMark(Mark):
 class FakeProducer(RecordProducer):
     """:class:`~penstock.kafka.contracts.RecordProducer` on a fake broker; what is queued arrives by poll or flush.
 
-    ``most_at_once``: so many records arrive by one poll, or flush; None is all. ``offsets_unknown``: what arrives is
-    acknowledged as a batch that the broker had already, whose records librdkafka numbers from −1.
+    ``most_at_once``: number of records that arrive by one poll or flush; None is all. ``offsets_unknown``: what arrives
+    is acknowledged as a batch that the broker had already, whose records librdkafka numbers from −1.
     """
 
     def __init__(self, broker: FakeBroker) -> None:

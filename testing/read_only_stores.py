@@ -29,7 +29,7 @@ class ReadOnlyStores:
         self._dropped = 0
 
     def piped(self, topic: str, key: bytes | None, value: bytes | None, timestamp: int) -> None:
-        """A record of ``topic`` will be processed."""
+        """Called before a record of ``topic`` is processed."""
         if topic in self._store_of and key is not None:
             self._records.setdefault(self._store_of[topic], []).append((key, value, timestamp))
 
@@ -54,8 +54,8 @@ def _compare(store: str, key: bytes, restored: bytes | None, kept: bytes | None)
     if restored != kept:
         raise RuleBrokenError(
             f"read-only store {store}: its processor keeps {kept!r} under key {key!r}, and a restart would restore "
-            f"{restored!r}, as the store's topic has it. Put each record as it is; what shall be kept otherwise "
-            "belongs into a store with a changelog of its own (docs/PROCESSORS.md, Stores)"
+            f"{restored!r}, as the store's topic has it. Put each record as it is; data in another form "
+            "belongs in a store with a changelog of its own (docs/PROCESSORS.md, Stores)"
         )
 
 

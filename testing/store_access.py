@@ -34,7 +34,7 @@ class StoreAccess(ABC):
 
     Say which types a store has where you get it: ``kept: KeyValueStore[str, int] = driver.get_key_value_store("s")``.
     Each getter raises UnknownStateStoreError for a store that the topology does not have, or that is of another kind;
-    the message says which one fits. StreamsError once the driver is closed.
+    the message names the one that fits. StreamsError once the driver is closed.
     """
 
     @abstractmethod

@@ -16,7 +16,7 @@ from penstock.state.windowed.views import WindowStore
 
 
 class _Facade:
-    """``inner`` holds values with timestamps; one that is put gets what ``now`` says."""
+    """``inner`` holds values with timestamps; one that is put gets the time of ``now``."""
 
     def __init__(self, inner: Any, now: Callable[[], int]) -> None:
         self.name = inner.name

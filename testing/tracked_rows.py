@@ -1,6 +1,6 @@
-"""Stores of the program's own, watched as they commit: could each be restored from what it wrote to its changelog?
+"""Checks at each commit that stores of the program's own kinds could be restored from their changelogs.
 
-penstock's own kinds are proven by their tests: a program that has no other ones is not watched so.
+penstock's own kinds of stores are proven by their tests; programs without their own kinds are not checked.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Lost = Callable[[RuleBrokenError], object]
 
 
 def tracked_serdes(program: TaskProgram, lost: Lost) -> TaskProgram:
-    """Returns the program with watched serdes; ``lost`` hears of each value that does not come back as it was."""
+    """Returns the program with watched serdes; ``lost`` gets each value that does not come back as it was."""
     return replace(program, stores={name: _tracked(store, lost) for name, store in program.stores.items()})
 
 

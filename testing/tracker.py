@@ -114,7 +114,7 @@ def _tracked_function(tracked: UserFunction) -> Function:
             result.close()
         if inspect.isawaitable(result) or inspect.isasyncgen(result) or inspect.isgenerator(result):
             kind = type(result).__name__
-            raise RuleBrokenError(f"{who} returned a {kind}, whose body nobody runs: return the result itself")
+            raise RuleBrokenError(f"{who} returned a {kind}, whose body nothing runs: return the result itself")
         return result
 
     return run

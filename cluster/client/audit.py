@@ -15,13 +15,13 @@ def caller() -> str:
     """The user of this process and its machine, as ``user@host``."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # the user's number has no name here, as in a container
+    except (KeyError, OSError):  # the user id has no name here, as in a container
         user = "unknown"
     return f"{user}@{socket.gethostname()}"
 
 
 def audit(coordinator: Any | None, what: str, outcome: str) -> None:
-    """Have the coordinator log that this process did ``what``, and the outcome. Does not wait; without a coordinator
-    nothing is logged."""
+    """Have the coordinator log that this process did ``what``, and the outcome. Does not wait. Does nothing without a
+    coordinator."""
     if coordinator is not None:
         coordinator.operated.options(max_task_retries=0).remote(caller(), what, outcome)

@@ -128,7 +128,7 @@ def _difference(coordinator: Any, topology: str | None) -> str:
         return ""
     try:
         running: str = ray.get(coordinator.describe.remote(), timeout=_STATUS_S)
-    except RayError:  # that it runs is reported all the same
+    except RayError:  # the report that it runs does not need this
         return ""
     found = difference(running, topology) if running else ""
     return f". {found}" if found else ""
@@ -159,7 +159,7 @@ def _drained(application_id: str, coordinator: Any, timeout_s: float, leave: boo
         except GetTimeoutError:
             break
         except ActorUnavailableError:
-            time.sleep(_AGAIN_S)  # it is being restarted, and to stop is idempotent
+            time.sleep(_AGAIN_S)  # it is being restarted, and stopping is idempotent
         except RayActorError:
             return _left(application_id)
         else:
@@ -197,7 +197,7 @@ def end_actors(application_id: str, coordinator: Any | None) -> None:
     now, the application was started again, and all actors with its name belong to that start.
     """
     server, actors = find_http_actor(application_id), StreamActorHandle.find(application_id)
-    # Looked for last: whatever was found before it is older than any coordinator that comes later.
+    # Looked for last: all that was found before is older than any coordinator that comes later.
     current = find_coordinator(application_id)
     if current is not None and current != coordinator:
         return

@@ -98,7 +98,7 @@ def start_http(application_id: str, settings: ServerSettings, serve: Serve) -> t
         actor = remote.remote(application_id, serve, settings)
     except ValueError as error:
         raise ApplicationStateError(
-            f"application {application_id!r} is being started by someone else at this moment: {error}"
+            f"application {application_id!r} is being started by another process: {error}"
         ) from error
     try:
         address: str = ray.get(actor.address.remote(), timeout=_START_S)

@@ -65,8 +65,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         TaskProgram.of(topology.every_subtopology, checked)
         if not topology.subtopologies:
             raise TopologyError(
-                "the topology reads nothing but global topics: stream actors read these for their tasks, and there "
-                "would be none"
+                "the topology has only global tables or stores, so it has no tasks: add a stream or a table"
             )
         super().__init__(ApplicationSpec(topology, checked))
         self._clients = ConfluentClients.of(checked)
@@ -124,10 +123,11 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return self._spec.topology.describe()
 
     def check(self) -> None:
-        """Make the checks of ``start``, without starting: the program can be sent to the cluster; the broker answers,
-        and accepts the settings of internal topics and the session time-out; the topics fit, no internal topic is lost,
-        and no backfill is half done; ``state.dir`` can be written, if the application would start on this machine.
-        Raises the same errors as ``start``.
+        """Make the checks of ``start``, without starting. Raises the same errors.
+
+        The program can be sent to the cluster. The broker answers, and accepts the settings of internal topics and the
+        session time-out. The topics fit, no internal topic is lost, and no backfill is half done. ``state.dir`` can be
+        written, if the application would start on this machine.
         """
         check_application(self._spec, self._clients)
 
@@ -138,10 +138,10 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         Connects to Ray unless this process is connected: to ``RAY_ADDRESS``, else to the cluster that ``ray start``
         started on this machine, else to a new one that lives as long as this process. Serves HTTP at
         ``application.server``, in an actor on this node, unless that is empty or ``serve`` is False;
-        ``status().http_address`` says where. If the application runs in another Ray cluster, the start may be refused;
-        ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this machine is
-        stopped as by ``penstock stop`` (120 s at most). One with the same state directory that could not be stopped
-        ends in ERROR (docs/LIFECYCLE.md).
+        ``status().http_address`` has the address. If the application runs in another Ray cluster, the start may be
+        refused; ``take_over`` ends it there instead. If this start makes a new Ray cluster, an application on this
+        machine is stopped as by ``penstock stop`` (120 s at most). One with the same state directory that could not be
+        stopped ends in ERROR (docs/LIFECYCLE.md).
 
         If it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError (within
         10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an internal
@@ -171,7 +171,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         return None
 
     def _start_actors(self, server: Serve | None, settings: ServerSettings | None) -> Any:
-        """The HTTP server first: a port in use is an error before anything has joined the group."""
+        """Start the HTTP server first: a port in use is an error before anything has joined the group."""
         if server is None or settings is None:
             return starting.start_coordinator(self._spec)
         http, address = start_http(self.application_id, settings, server)
@@ -196,7 +196,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         if self._coordinator is None:
             return self._without_actors(ApplicationState.CREATED)
         status = control.status_of(self._coordinator)
-        if status is None:  # someone else has stopped it and ended its coordinator
+        if status is None:  # another process has stopped it and ended its coordinator
             return self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         if status.state.has_ended:
             self._last = status
@@ -299,7 +299,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         self._end_views()
         drained, ours = True, find_coordinator(self.application_id) == self._coordinator
         if not ours:
-            # Someone else has ended it, and may have started it again: that one is not ours to end.
+            # Another process has ended it, and may have started it again: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
             control.end_actors(self.application_id, self._coordinator)

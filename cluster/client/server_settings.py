@@ -22,7 +22,7 @@ from penstock.common.log import LogFormat
 
 TOKENS_VARIABLE = "PENSTOCK_API_TOKENS"
 _FORM = "lines of a scope, a token and perhaps a name, such as 'read 0123456789abcdef0123456789abcdef dashboard'"
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # what may stand behind "Bearer" (RFC 6750)
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # characters allowed after "Bearer" (RFC 6750)
 _SHORTEST = 16
 _NAME = re.compile(r"[\w.@:-]{1,64}")
 _CERTIFICATE = "application.server.ssl.certificate.location"

@@ -44,9 +44,9 @@ def connect(application_id: str, take_over: bool = False) -> None:
         connect_to_cluster(cluster, log_to_driver=True)
         return
     _leave_none_elsewhere(application_id, take_over)
-    # What Ray advises of its token is for clusters that others can reach.
+    # Ray's advice about its token is for clusters that others can reach.
     logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
-    # A cluster that ends with this process reports to nobody.
+    # Reports of a cluster that ends with this process would be of no use.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with daemons_in_sessions_of_their_own():
         ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
@@ -89,8 +89,8 @@ def _stop_in(where: str, application_id: str) -> None:
 
 
 def _pieces(pickled: bytes) -> list[bytes]:
-    """Ray moves an argument of 100 KiB or more to its object store, where it ends with the driver: a coordinator that
-    dies after that could not be restarted. Smaller ones travel with the call, up to 10 MiB of them."""
+    """Ray moves an argument of 100 KiB or more to its object store, where it is lost when the driver ends: a
+    coordinator that dies after that could not be restarted. Smaller arguments travel with the call, up to 10 MiB."""
     if len(pickled) > _ALL_PIECES_BYTES:
         logger(__name__).warning(
             "the program is so large that Ray keeps it with this process: once this process has ended, a coordinator "
@@ -119,7 +119,7 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         namespace=NAMESPACE,
         lifetime="detached",
         num_cpus=0,
-        # The one node that does not come and go: any actor keeps a node, or is lost with it.
+        # The one node that is permanent: an actor elsewhere would keep its node alive, or be lost with it.
         resources={_HEAD_NODE: 0.001},
         max_restarts=-1,
         max_task_retries=-1,
@@ -129,7 +129,7 @@ def start_coordinator(spec: ApplicationSpec, http_address: str | None = None) ->
         coordinator = remote.remote(application_id, *_pieces(pickled))
     except ValueError as error:
         raise ApplicationStateError(
-            f"application {application_id!r} is being started by someone else at this moment: {error}"
+            f"application {application_id!r} is being started by another process: {error}"
         ) from error
     try:
         # A driver that ends before a detached actor exists takes it along.

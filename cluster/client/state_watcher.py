@@ -64,7 +64,7 @@ class StateWatcher:
         except ApplicationStateError as error:
             # Its coordinator is being restarted: the application itself continues.
             self._log.warning("application state unavailable", error=str(error))
-        except Exception as error:  # whatever Ray raises passes, or close() reports the end
+        except Exception as error:  # an error of Ray passes, or close() reports the end
             self._log.error("application state unavailable", exc_info=error)
         return None
 
@@ -72,7 +72,7 @@ class StateWatcher:
         """Call the listener with each state on the way, also with one that began and ended between two polls."""
         if seen is self._state:
             return
-        # What no way leads to is what a restarted coordinator begins with, unless it is the end.
+        # A state that no transition leads to is that of a restarted coordinator, unless it is the end.
         for state in states_between(self._state, seen) or ((seen,) if seen.has_ended else ()):
             old, self._state = self._state, state
             self._notify(state, old)

@@ -11,8 +11,8 @@ The life of an actor::
     StartActor ──> STARTING ──ActorUp──> UP <──> UP, assignment on its way ──StopActor──> STOPPING ──> gone
                        └───────────────── ActorLost, from anywhere ─────────────────────────────────> gone
 
-One that is lost with tasks, and may live, is FENCING until it can write nothing any more. Then others get its tasks.
-Exactly once, Kafka takes nothing of it then; at least once, its lease is over (``actors/loop/lease.py``).
+An actor that is lost with tasks, and may live, is FENCING until it can write nothing any more. Then others get its
+tasks. Exactly once, Kafka takes nothing of it then; at least once, its lease is over (``actors/loop/lease.py``).
 """
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ class Coordinator(CoordinatorView):
         """Stop an actor: one that still starts has nothing to commit."""
         actor = self._actors[name]
         if actor.phase is Phase.FENCING:
-            self._forget(name)  # nobody waits for its tasks any more
+            self._forget(name)  # nothing waits for its tasks any more
         elif actor.phase is Phase.STARTING:
             self._forget(name)
             self._out.append(KillActor(name))

@@ -1,4 +1,4 @@
-"""The knowledge of the coordinator's state machine, to look at."""
+"""The readable state of the coordinator's state machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CoordinatorView:
     def makes_room(self) -> str | None:
         """Notice that an actor of the old version ends before a new one has started; None if that is not so."""
         name = self._rollouts.makes_room
-        return name and f"no CPU is free beside the actors of the old version: {name} makes room for a new one"
+        return name and f"no CPU is free for the new version: {name} ends to make room for a new actor"
 
     @property
     def plan(self) -> TaskPlan:
@@ -104,12 +104,12 @@ class CoordinatorView:
         if target is not None:
             return f"{target} has not confirmed its previous assignment yet: the task follows as soon as it does"
         if self._replacements.backing_off:
-            return self.waits_for or "stream actors are lost one after another, the next one is started after a while"
+            return self.waits_for or "stream actors keep failing; the next one is started after a pause"
         starting = self.starting
         if not starting:
             return "there is no stream actor"
         are = "is" if len(starting) == 1 else "are"
-        return f"{', '.join(starting)} {are} starting: should that last, 'ray status' says whether a CPU is lacking"
+        return f"{', '.join(starting)} {are} starting: if that lasts, 'ray status' shows if a CPU is lacking"
 
     @property
     def moving(self) -> dict[TaskId, str]:
@@ -171,12 +171,12 @@ class CoordinatorView:
 
     @property
     def actors_per_task(self) -> int:
-        """Number of actors that a task is on with all its standbys."""
+        """Number of actors that a task and its standbys need."""
         return self._elasticity.actors_per_task
 
     @property
     def most_actors(self) -> int:
-        """More actors than that would have nothing to do."""
+        """Number of actors beyond which further ones would have nothing to do."""
         return max(len(self._owned.tasks), self.actors_per_task) if self._owned.tasks else 0
 
     @property
@@ -186,8 +186,7 @@ class CoordinatorView:
 
     @property
     def hindrance(self) -> str | None:
-        """The reason for which nothing can be said now of how many actors there should be; None when all is as it
-        should be."""
+        """The reason why the number of actors cannot be judged now; None if all is as it should be."""
         if self._elasticity.drains:
             return "actors leave a node that is drained"
         if self._unfit.nodes:

@@ -31,15 +31,16 @@ class Fences:
 
     def actor_gone(self, name: str, actor: ActorRecord, in_doubt: bool, may_write_s: float) -> None:
         """Take an actor that is gone, or seems to be. Exactly once it must be fenced if its last commit is
-        ``in_doubt``. At least once, its tasks also wait until Kafka has answered its last commit: a successor that
-        begins before it, and whose own successor begins behind it, would leave out what the changelogs have between the
-        two."""
+        ``in_doubt``. At least once, its tasks also wait until Kafka has answered its last commit. Otherwise the
+        next actor could begin before that commit, and its own successor after it. The successor would leave out the
+        changelog records between the two."""
         if actor.held and (in_doubt if self._exactly_once else may_write_s > 0 or self._commit_under_way(name)):
             record = ActorRecord(Phase.FENCING, actor.slot, actor.node, held=actor.held, generation=actor.generation)
             self._begin(name, record, may_write_s)
 
     def unaccounted(self, event: ActorsUnaccounted) -> None:
-        """An earlier coordinator may have given the tasks that nobody claims to an actor that was not found."""
+        """Fence the tasks that no actor claims: an earlier coordinator may have given them to an actor that was not
+        found."""
         claimed = {task for actor in self._actors.values() for task in actor.held}
         if not self._exactly_once and (unclaimed := self._owned.plan.partitions.keys() - claimed):
             generation = max((actor.generation for actor in self._actors.values()), default=1)
@@ -47,7 +48,7 @@ class Fences:
             self._begin(_EARLIER, record, event.may_write_s)
 
     def fenced(self, event: ActorFenced) -> None:
-        """The actor can no longer write."""
+        """Note that the actor can no longer write."""
         if event.actor_id in self._actors and self._actors[event.actor_id].phase is Phase.FENCING:
             self._fenced.add(event.actor_id)
 

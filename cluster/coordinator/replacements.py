@@ -32,8 +32,8 @@ class Replacements:
         return timers
 
     def failed(self, error: str) -> list[SetTimer]:
-        """Take the failure of an actor that is to be replaced. Its cause will most likely come again even if its tasks
-        ran before: a record that cannot be processed is read once more."""
+        """Take the failure of an actor that is to be replaced. It will most likely occur again, even if the tasks ran
+        before: a record that cannot be processed is read again."""
         self._failure = error.partition("\n")[0]
         return self.actor_lost(had_worked=False)
 
@@ -42,7 +42,7 @@ class Replacements:
         """The explanation of the failures while no actor is started; None when there is nothing to report."""
         if not self.backing_off or self._failure is None:
             return None
-        return f"stream actors fail one after another, the next one is started after a while: {self._failure}"
+        return f"stream actors keep failing; the next one is started after a pause: {self._failure}"
 
     def replace(self) -> None:
         """End the wait: lost actors may be replaced again."""

@@ -8,9 +8,7 @@ from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork
 
 _RESTARTED = "its coordinator was restarted and asks the stream actors, which continue, for their tasks"
-_OLD_MAKE_ROOM = (
-    "no CPU is free beside the actors of the old version: each old actor that ends makes room for a new one"
-)
+_OLD_MAKE_ROOM = "no CPU is free for the new version: each old actor that ends makes room for a new one"
 _NO_SESSION = "the session in the consumer group is lost: no task runs until there is another"
 
 

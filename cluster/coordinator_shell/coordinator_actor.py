@@ -72,7 +72,7 @@ class CoordinatorActor:
 
     def __init__(self, application_id: str, *spec: bytes) -> None:
         """``spec``: the pickled application, in pieces."""
-        # Nothing here may fail: Ray does not retry a constructor. What can fail happens in the task.
+        # Nothing here may fail, because Ray does not retry a constructor: all that can fail is in the task.
         identify(application_id, "coordinator")
         self._application_id = application_id
         self._spec: ApplicationSpec | None = None
@@ -148,7 +148,7 @@ class CoordinatorActor:
         return self._broker_watch.reason if self._broker_watch is not None else None
 
     async def metadata(self) -> ApplicationMetadata:
-        """Returns where the keys of each store are."""
+        """Returns the tasks that have the keys of each store."""
         if self._dispatcher is None or self._spec is None:
             return ApplicationMetadata(self._application_id, 0, {}, {}, {})
         it = self._dispatcher
@@ -183,7 +183,7 @@ class CoordinatorActor:
         return await self.status()
 
     async def leave_group(self) -> str | None:
-        """Leave the consumer group, after the end; returns why not, if that fails."""
+        """Leave the consumer group, after the end; returns the reason if that fails."""
         await self._ended.wait()
         return await asyncio.to_thread(leave_group, self._deployments.spec.config, _LEAVE_S)
 
@@ -200,7 +200,7 @@ class CoordinatorActor:
         return await self._scaling.change(by, call) if self._scaling is not None else None
 
     async def set_stream_actors(self, count: int) -> str | None:
-        """Set the number of stream actors from now on; returns why not, if that is refused."""
+        """Set the number of stream actors from now on; returns the reason if that is refused."""
         await asyncio.wait({self._beginning})
         return await self._scaling.become(count) if self._scaling is not None else "it has no actors"
 
@@ -210,7 +210,7 @@ class CoordinatorActor:
         return await self._deployments.running()
 
     async def deploy(self, wanted: Deployment) -> str | None:
-        """Begin to roll out another version; returns why not, if that is refused."""
+        """Begin to roll out another version; returns the reason if that is refused."""
         await asyncio.wait({self._beginning})
         if self._dispatcher is None or self._spec is None:
             return f"the application is in state {self._state.value}"

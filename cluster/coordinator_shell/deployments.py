@@ -82,8 +82,8 @@ class Deployments:
         topics: Callable[[], Mapping[str, int]],
         feed: Callable[[Event], None],
     ) -> str | None:
-        """Begin to roll a version out; why not, if that is refused. ``topics`` asks Kafka. Raises StreamsError when the
-        new program could not be started at all."""
+        """Begin to roll a version out; returns the reason if that is refused. ``topics`` asks Kafka. Raises
+        StreamsError when the new program could not be started at all."""
         async with self._deploying:
             if wanted.call == self._call:
                 return None  # Ray repeats the call to a coordinator that was restarted
@@ -95,7 +95,7 @@ class Deployments:
             await self._keep_programs(generation, wanted.program, proven)
             begun = Rollout(generation, proven, generation, RolloutPhase.STARTING, watch_s=wanted.watch_s)
             async with self._saving:
-                # A user who learns that it is accepted must find it again, also after a restart.
+                # A version that a user knows to be accepted must be there after a restart, too.
                 await asyncio.to_thread(kept_rollout.save, self._actor_id(), begun, wanted.call)
                 self._call = wanted.call
                 feed(Deploy(generation, wanted.watch_s))
@@ -110,7 +110,7 @@ class Deployments:
                 "version: the coordinator cannot be replaced while it runs"
             )
         if wanted.last != machine.rollout.last:
-            return "somebody else has deployed another version at this moment: compare with that one first"
+            return "another version was deployed meanwhile: compare with that one first"
         if len(wanted.program) > _MOST_PROGRAM_BYTES:
             return f"the program has {len(wanted.program):,} bytes, more than {_MOST_PROGRAM_BYTES:,}"
         return None
@@ -126,9 +126,9 @@ class Deployments:
         return refused
 
     async def _keep_programs(self, generation: int, program: bytes, proven: int) -> None:
-        """Before anything begins: a coordinator that is restarted must find both."""
+        """Save both programs before anything begins, because a restarted coordinator must find them."""
         try:
-            # The files of the version that runs may be overwritten by those of the new one.
+            # The new version's files may overwrite those of the running version.
             self._programs[proven] = await asyncio.to_thread(pickled_with_code, self._specs[proven])
         except StreamsError as error:
             self._log.warning("running version not kept: a roll-back would read its files again", error=str(error))

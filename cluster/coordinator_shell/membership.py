@@ -25,7 +25,7 @@ _REJOIN_AFTER_S = 1.0
 _OTHERS_LEAVE_S = 300.0
 """Members of a stopped application leave after their session time-out: 45 s by default. Others run."""
 _REFUSED_WITHIN_S = 10.0
-"""A broker refuses a member sooner. A longer time between two refusals is an outage, which counts as this much."""
+"""Longest time that counts between two refusals. A broker refuses a member sooner: a longer time is an outage."""
 _CLOSE_PATIENCE_S = 90.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
 """Another process is the member, Kafka does not let us be it, or a topic is gone: no other try would help."""
@@ -34,10 +34,11 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 class Membership:
     """Stays a member until closed; joins again after errors that pass. Commits only what the group assigns to it.
 
-    ``on_assigned`` gets the whole assignment each time the group has given one, with what a transaction shows to be
-    this member's of that generation; and None when the session is lost, as it is when a client is given up.
+    ``on_assigned`` gets each whole assignment of the group, with the group metadata that a transaction needs in that
+    generation. It gets None when the session is lost, as it is when a client is given up.
     ``on_revoked`` begins the last commits before another assignment comes, which waits until its future is done.
-    ``on_failed`` gets the error that ended the membership for good, at most once. All three are called in the thread.
+    ``on_failed`` gets the error that ended the membership permanently, at most once. All three are called in the
+    thread.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class Membership:
                     break
                 self._closing.wait(_REJOIN_AFTER_S)
             except StreamsError as error:
-                self._log.warning("member of the group given up, joining with a new client", error=str(error))
+                self._log.warning("rejoining the consumer group with a new client", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
-            except Exception as error:  # nobody sees a thread die, and without a member nothing is committed
+            except Exception as error:  # a thread dies unnoticed, and without a member nothing is committed
                 self._log.error("group membership failed", exc_info=error)
                 self._on_failed(StreamsError(f"internal error in the group's member: {error!r}"))
                 break
@@ -168,8 +169,8 @@ class Membership:
         self._session_lost = partitions is None
         if self._session_lost:
             self._log.warning("session in the group lost: no task runs until there is another")
-        # Nothing is ours after a lost session. It is known, not None: commits are refused and do not wait for the next
-        # session, for which the end of the application would wait, too.
+        # Nothing is ours after a lost session. The set is empty, not None: commits are refused and do not wait for the
+        # next session, for which the end of the application would wait, too.
         self._mine = partitions or frozenset()
         if partitions is not None:
             self.waits_for = self._refused_s = None
@@ -213,7 +214,7 @@ class Membership:
             done.set_result(None)
 
     def _refuse_waiting(self, why: str | None = None) -> None:
-        """``why``: they may be asked for again; else never more."""
+        """Refuse commits that wait. ``why``: they may be requested again; without it, never."""
         while True:
             try:
                 _, done = self._commits.get_nowait()

@@ -1,4 +1,4 @@
-"""Tells a reader what it must know to ask an application's stores, from what the coordinator knows."""
+"""Computes the metadata that a reader needs to query an application's stores, from the coordinator's knowledge."""
 
 from __future__ import annotations
 

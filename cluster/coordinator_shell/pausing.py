@@ -1,7 +1,7 @@
-"""Pauses and resumes an application, and sees to it that each of its stream actors knows.
+"""Pauses and resumes an application, and ensures that each of its stream actors gets that setting.
 
-The coordinator sends the setting once to every actor, and to each new one before it gets tasks. What goes wrong on the
-way is repaired when actors report their status anyway: one that reports another setting gets it again.
+The coordinator sends the setting once to every actor, and to each new one before it gets tasks. If it does not arrive,
+the next status of the actor shows that: an actor that reports another setting gets it again.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _CHECK_TOPICS_S = 1.0
 
 
 class Work(NamedTuple):
-    """Something to do, and how long to wait until it is done again."""
+    """Work that is repeated, and the seconds between."""
 
     every_s: float
     what: str
@@ -47,7 +47,7 @@ class Work(NamedTuple):
 
 
 async def repeat(work: Work, log: BoundLogger) -> None:
-    """Do it, whatever comes of it, wait, and do it again."""
+    """Do the work again and again, with a pause between; errors are logged."""
     while True:
         try:
             await work.do()
@@ -71,10 +71,10 @@ class PeriodicWork:
         broker_is_away: Callable[[], bool],
         log: BoundLogger,
     ) -> None:
-        """``failed_by`` is called in another thread; that no broker answers is reported elsewhere."""
+        """``failed_by`` is called in another thread. Outages of the broker are reported elsewhere."""
         clock = asyncio.get_running_loop().time
         self.waits_for_cpu: str | None = None
-        """Notice of which applications have the CPUs that actors wait for."""
+        """The notice to users of the applications that have the CPUs that actors wait for."""
         self._hold: Hold | None = None
         self._dispatcher = dispatcher
         self._membership = membership
@@ -117,7 +117,7 @@ class PeriodicWork:
 
     @property
     def missing_topic(self) -> str | None:
-        """Notice of which source topic is gone, and what will come of it."""
+        """The notice to users of the source topic that is gone, and of the consequences."""
         return self._topics.missing
 
     async def _check_cluster(self) -> None:

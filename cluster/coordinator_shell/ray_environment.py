@@ -25,8 +25,9 @@ from penstock.kafka.internal_topics.purger import Purger
 
 
 class RayEnvironment(Environment):
-    """The dispatcher's environment, of Ray and Kafka. ``membership``: that in the group, None before it begins;
-    ``entered``: hears of each state of the application; ``spread``: actors belong on many nodes, for standbys."""
+    """The dispatcher's environment, of Ray and Kafka. ``membership`` returns that in the group, None before it
+    begins. ``entered`` is called with each state of the application. ``spread``: put actors on many nodes, for
+    standbys."""
 
     def __init__(
         self,

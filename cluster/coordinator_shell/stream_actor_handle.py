@@ -58,8 +58,8 @@ class StreamActorHandle(ActorHandle):
         ``spread``, of a node with few actors. With ``avoid`` it is of any node but those. Raises ActorNameTakenError.
         """
         anywhere = "SPREAD" if spread else "DEFAULT"
-        beside = node and not avoid and NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True)
-        where = on_no_node_of(avoid, anywhere) if avoid else {"scheduling_strategy": beside or anywhere}
+        preferred = node and not avoid and NodeAffinitySchedulingStrategy(node, soft=True, _spill_on_unavailable=True)
+        where = on_no_node_of(avoid, anywhere) if avoid else {"scheduling_strategy": preferred or anywhere}
         remote = ray.remote(StreamActor).options(
             name=stream_actor_name(application_id, actor_id),
             namespace=NAMESPACE,

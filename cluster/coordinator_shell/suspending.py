@@ -31,5 +31,5 @@ async def suspend_all(handles: Iterable[ActorHandle], epoch: int, log: BoundLogg
 async def _suspend(handle: ActorHandle, epoch: int, log: BoundLogger) -> None:
     try:
         await handle.insist(Suspend(epoch))
-    except StreamsError as error:  # the watcher of the actor hears of its end
+    except StreamsError as error:  # the watcher of the actor notices its end
         log.warning("actor has not committed before the rebalance", actor=handle.actor_id, error=str(error))

@@ -17,8 +17,8 @@ def assign(
     current: Mapping[TaskId, str],
     stateful: Set[int] = frozenset(),
 ) -> dict[TaskId, str]:
-    """Returns the actor of each task; empty without actors. As many tasks stay where ``current`` has them as balance
-    permits."""
+    """Returns the actor of each task; empty without actors. As many tasks as balance permits stay on their
+    actors in ``current``."""
     if not actors:
         return {}
     placement = _Placement(len(tasks), actors)

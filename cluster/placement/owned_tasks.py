@@ -61,8 +61,9 @@ class OwnedTasks:
     def replan(self, plan: TaskPlan) -> None:
         """Take another plan if it fits now; otherwise it comes again once the group has given what it reads.
 
-        Topics are seen to grow before the group assigns the new partitions: until then, a task that reads one would be
-        nobody's. Once the group assigns them, they are unplanned. If topics are gone, tasks may be gone, too.
+        The coordinator sees new partitions before the group assigns them. Until then, a task that reads a new partition
+        would belong to no cluster. Once the group assigns them, they are unplanned. If topics are gone, tasks may be
+        gone, too.
         """
         if self.session_lost:
             return  # what the next one gives is not known yet
@@ -72,7 +73,7 @@ class OwnedTasks:
             self.plan, self.tasks = plan, tasks
 
     def refusal_reason(self, epoch: int, partitions: Iterable[TopicPartition]) -> str | None:
-        """Returns why the group's assignment forbids committing these under ``epoch``; None if it does not."""
+        """Returns the reason why the group's assignment forbids this commit under ``epoch``; None if it does not."""
         if self.under_lost_session(epoch):
             return f"epoch {epoch} belongs to a session in the group that is lost"
         # Unknown just after a restart: then the group itself judges the commit.

@@ -15,9 +15,9 @@ from penstock.common.ids import TaskId
 class TaskPlacer:
     """The part of the coordinator's state machine that decides the placement. Mirrors ``HighAvailabilityTaskAssignor``.
 
-    A task whose actor is lost goes at once to a standby that has caught up. One that is to move, for balance alone,
-    stays where it is until its stores are where it goes to: on the disk of the same node, or in a standby that is made
-    for that and has caught up (a *warm-up*).
+    A task whose actor is lost goes at once to a standby that has caught up. A task that is to move for balance alone
+    stays until its stores are at its new actor: on the disk of the same node, or in a standby that is made for that and
+    has caught up (a *warm-up*).
     """
 
     def __init__(
@@ -28,9 +28,9 @@ class TaskPlacer:
         leaves: Callable[[str], bool] = lambda _: False,
         is_outdated: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """``leaves``: True if the tasks of an actor are to go elsewhere, since its node will be gone or another version
-        of the program replaces its own; ``is_outdated``: True if that is for the program, so that there is time to move
-        one task after the other."""
+        """``leaves``: returns True if the tasks of an actor are to move, because its node will be gone or another
+        version of the program replaces its own. ``is_outdated``: returns True if only the version is the reason, so
+        that there is time to move one task after the other."""
         self.target: dict[TaskId, str] = {}
         """The actor that each task is meant for."""
         self.standbys: dict[TaskId, tuple[str, ...]] = {}
@@ -123,7 +123,7 @@ class TaskPlacer:
         self._chosen_by = ()
 
     def _known(self) -> tuple[object, ...]:
-        """All that a choice depends on."""
+        """Everything that a choice depends on."""
         actors = {
             name: (it.phase, it.held, it.standbys, self._ready(it.lags), self._leaves(name))
             for name, it in self._actors.items()
@@ -168,25 +168,24 @@ class TaskPlacer:
         return [name for name, actor in self._actors.items() if actor.phase is Phase.UP]
 
     def _lag(self, task: TaskId, name: str) -> int | None:
-        """Returns how far the standby of ``task`` on this actor is behind; None if there is none, or nobody knows
-        yet."""
+        """Returns the lag of the standby of ``task`` on this actor; None if there is none, or the lag is not known."""
         actor = self._actors[name]
         return actor.lags.get(task) if task in actor.standbys else None
 
     def _preferred(self, up: Sequence[str]) -> dict[TaskId, str]:
-        """Returns where each task is, or where most of its stores may be."""
+        """Returns the actor that has each task, or that may have most of its stores."""
         preferred = dict(self.target)
         load: Counter[str] = Counter()
         for task, now in sorted(self.target.items()):
-            beside = [name for name in up if self._actors[name].node == self._actors[now].node]
-            if now not in up and beside and task.subtopology not in self._owned.plan.in_memory:
-                preferred[task] = min(beside, key=lambda name: (load[name], name))
+            on_node = [name for name in up if self._actors[name].node == self._actors[now].node]
+            if now not in up and on_node and task.subtopology not in self._owned.plan.in_memory:
+                preferred[task] = min(on_node, key=lambda name: (load[name], name))
             load[preferred[task]] += 1
         for task in self._owned.tasks - self.target.keys():
-            beside = [name for name in up if self._actors[name].node == self._nodes.get(task)]
+            on_node = [name for name in up if self._actors[name].node == self._nodes.get(task)]
             lags = [(lag, name) for name in up if (lag := self._lag(task, name)) is not None]
-            if beside and task.subtopology not in self._owned.plan.in_memory:
-                preferred[task] = min(beside, key=lambda name: (len(self._actors[name].held), name))
+            if on_node and task.subtopology not in self._owned.plan.in_memory:
+                preferred[task] = min(on_node, key=lambda name: (len(self._actors[name].held), name))
             elif lags:
                 preferred[task] = min(lags)[1]
         return preferred

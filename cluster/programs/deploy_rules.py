@@ -46,7 +46,7 @@ def refusal(running: ApplicationSpec, new: ApplicationSpec, existing: Mapping[st
     was = plan_topics(running.topology, running.config, existing, none_may_match=True)
     now = plan_topics(new.topology, new.config, existing, none_may_match=True)
     if was.tasks != now.tasks:
-        return "its tasks are others: they read other topics, or have other kinds of stores"
+        return "its tasks differ: they read other topics, or have stores of other kinds"
     if _internal(was) != _internal(now):
         return "it has other internal topics"
     formats = shared_formats(running.topology, running.config), shared_formats(new.topology, new.config)

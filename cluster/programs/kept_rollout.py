@@ -7,17 +7,20 @@ import json
 from dataclasses import asdict
 
 from penstock.actors.process import ray_kv
+from penstock.actors.process.kept_value import KeptValue
 from penstock.actors.rollout import Rollout, RolloutPhase
+
+_ROLLOUT = KeptValue("rollout")
 
 
 def save(actor_id: str, rollout: Rollout, call: str) -> None:
-    """Keep it for this coordinator, with the id of the call that began it."""
-    ray_kv.put(_key(actor_id), json.dumps([{**asdict(rollout), "phase": rollout.phase.value}, call]))
+    """Save the roll-out of this coordinator, with the id of the call that began it."""
+    _ROLLOUT.put(actor_id, json.dumps([{**asdict(rollout), "phase": rollout.phase.value}, call]))
 
 
 def load(actor_id: str) -> tuple[Rollout, str] | None:
     """The last roll-out, and the call that began it; None if there was none."""
-    kept = ray_kv.get(_key(actor_id))
+    kept = _ROLLOUT.get(actor_id)
     if kept is None:
         return None
     fields, call = json.loads(kept)
@@ -25,7 +28,7 @@ def load(actor_id: str) -> tuple[Rollout, str] | None:
 
 
 def save_program(actor_id: str, generation: int, program: bytes) -> None:
-    """Keep a version of the program."""
+    """Save a version of the program."""
     ray_kv.put(_program_key(actor_id, generation), program)
 
 
@@ -35,20 +38,15 @@ def load_program(actor_id: str, generation: int) -> bytes | None:
 
 
 def delete_program(actor_id: str, generation: int) -> None:
-    """Keep it no longer. Idempotent."""
+    """Delete a version of the program. Idempotent."""
     ray_kv.delete(_program_key(actor_id, generation))
 
 
 def delete(actor_id: str) -> None:
-    """The coordinator is ended for good. Idempotent."""
+    """Delete all of a coordinator that has ended permanently. Idempotent."""
     # A program is kept before its roll-out begins: one that never began is in no roll-out.
     ray_kv.delete_all(_programs_of(actor_id))
-    ray_kv.delete(_key(actor_id))
-
-
-def _key(actor_id: str) -> str:
-    # Under the id of the actor, which a restart keeps: another start of the application is another actor.
-    return f"rollout/{actor_id}"
+    _ROLLOUT.delete(actor_id)
 
 
 def _program_key(actor_id: str, generation: int) -> str:

@@ -1,7 +1,7 @@
 """A program as bytes that hold the user's code as well, not only the names of its modules.
 
 While one version replaces another, both live side by side, and the old one must be there for a roll-back. The files on
-the nodes are of one version alone, and nobody knows of which.
+the nodes are of one version alone, and it is not known of which.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def unpickled_program(pickled: bytes) -> ApplicationSpec:
 def _libraries() -> set[Path]:
     """Returns Python's own folders, and what distributions have installed into any other folder of ``sys.path``.
 
-    ``pip install --target`` makes such a folder, and the user's modules may lie beside the libraries there. An editable
+    ``pip install --target`` makes such a folder, and the user's modules may be in it, too. An editable
     install records none of its modules, so these stay the user's.
     """
     paths = sysconfig.get_paths()

@@ -32,7 +32,7 @@ ROOM_WAIT_MS = 10_000
 class Rollouts:
     """The part of the coordinator's state machine that handles the versions of the program.
 
-    Actors of another generation than the current one are *outdated*. New ones are started beside them. As soon as one
+    Actors of another generation than the current one are *outdated*. New actors are started in addition. As soon as one
     of these is up, the outdated ones leave, as those on a drained node do. So moves, warm-ups, fences and losses need
     no rules of their own. A roll-back makes the proven generation the current one again.
     """
@@ -90,15 +90,15 @@ class Rollouts:
         return name == self.makes_room and not others
 
     def node_for_next(self, left: frozenset[str]) -> str:
-        """The node on which the next actor is to start, if there is a CPU: where an outdated one has the stores of its
-        tasks on disk, and no new one is beside it yet; none of those that actors must leave (``left``). Empty: any."""
-        beside: Counter[str] = Counter()
+        """Returns the node on which the next actor is to start, if there is a CPU; empty: any. It has an outdated actor
+        with the stores of its tasks on disk, and no new actor yet. Actors need not leave it (``left``)."""
+        balance: Counter[str] = Counter()
         for actor in self._actors.values():
             if actor.generation == self.now.generation:
-                beside[actor.node or actor.wanted_node] -= 1
+                balance[actor.node or actor.wanted_node] -= 1
             elif actor.phase is Phase.UP and actor.node not in left:
-                beside[actor.node] += 1
-        node, lacking = max(sorted(beside.items()), key=lambda it: it[1], default=("", 0))
+                balance[actor.node] += 1
+        node, lacking = max(sorted(balance.items()), key=lambda it: it[1], default=("", 0))
         return node if lacking > 0 else ""
 
     # ---- events ----
@@ -111,7 +111,7 @@ class Rollouts:
     def failed(self, actor: ActorRecord, event: ActorFailed) -> bool:
         """Take the failure of an actor; returns True if the roll-out answers that, so it must not end the application.
 
-        An actor of the proven version that fails while the other version works beside it may have met a record that the
+        An actor of the proven version that fails while the other version also works may have met a record that the
         other version wrote. So that is a failure of the version on trial, too.
         """
         if self.on_trial(actor):
@@ -119,7 +119,7 @@ class Rollouts:
                 self._roll_back(event.error)
             return True
         if self._is_mixed and event.response is not UncaughtExceptionResponse.REPLACE_ACTOR:
-            both = f"version {self.now.generation} was on trial beside it"
+            both = f"version {self.now.generation} was on trial"
             self._roll_back(f"an actor of version {self.now.proven} failed while {both}: {event.error}")
             return True
         return False

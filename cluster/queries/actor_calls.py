@@ -75,7 +75,7 @@ def _fail(future: asyncio.Future[StoreAnswer], error: BaseException) -> None:
 
 
 def caller(handle: Any) -> Caller:
-    """Returns a function that calls the stream actor behind ``handle``."""
+    """Returns a function that calls the stream actor of ``handle``."""
 
     async def call(queries: list[StoreQuery]) -> list[StoreAnswer]:
         answers: list[StoreAnswer] = await asyncio.wrap_future(handle.query.remote(queries).future())

@@ -1,7 +1,7 @@
-"""Looking for keys in several tasks: nobody knows by which partitioner other programs wrote the topic of a store.
+"""Looks for keys in several tasks, because other programs may write the topic of a store by an unknown partitioner.
 
-A key that is found is an answer whatever the other tasks say. That it is absent is an answer only if all tasks that may
-have it say so; where one of them does not answer its error is raised.
+A key that is found is an answer in any case. A key is absent only if all tasks that may have it report that. If one of
+them does not answer, its error is raised.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _OF_ONE_TASK = (TaskNotReadyError, NotUpToBoundError, StateStoreError)
 async def row_of_key(
     home: KeyHome, ask: Callable[[TaskId], Coroutine[Any, Any, Sequence[QueryRow]]]
 ) -> QueryRow | None:
-    """The row that the first tasks have; else that of any other, which are all asked at once. None: it is absent."""
+    """Returns the row that the first tasks have, else the row of any other task; these are all asked at once. None: the
+    key is absent."""
     failure: Exception | None = None
     for tasks in (home.first, home.others):
         asked = [asyncio.create_task(ask(task)) for task in tasks]

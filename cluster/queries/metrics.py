@@ -10,7 +10,7 @@ from penstock.actors.messages import ApplicationState, ApplicationStatus, TaskSt
 from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution
 from penstock.common.metric_names import KINDS, TAGS, TASK, THREAD, UPDATER
 
-# KIP-1091 shows a state as a number: its place in KafkaStreams.State.
+# KIP-1091 shows a state as a number: its index in KafkaStreams.State.
 CLIENT_STATES = {
     ApplicationState.CREATED: 0,
     ApplicationState.REBALANCING: 1,
@@ -110,10 +110,10 @@ def _threads(status: ApplicationStatus) -> Iterator[MetricFamily]:
     ]
     yield MetricFamily(THREAD, "commit-total", "Commits", tags, commits, counter=True)
     for name, what, field_name in (
-        ("commit-latency-avg", "How long a commit took on average", "latency_avg_ms"),
-        ("commit-latency-max", "How long a commit took at most", "latency_max_ms"),
-        ("commit-stop-avg", "How long one commit kept records waiting on average", "per_commit_avg_ms"),
-        ("commit-stop-max", "How long one commit kept records waiting at most", "per_commit_max_ms"),
+        ("commit-latency-avg", "Average time of a commit", "latency_avg_ms"),
+        ("commit-latency-max", "Longest time of a commit", "latency_max_ms"),
+        ("commit-stop-avg", "Average time for which a commit kept records waiting", "per_commit_avg_ms"),
+        ("commit-stop-max", "Longest time for which a commit kept records waiting", "per_commit_max_ms"),
     ):
         times: _Samples = [(values, getattr(actor.commit_stops, field_name)) for values, actor in actors]
         yield MetricFamily(THREAD, name, f"{what}, of the last 1000, in ms", tags, times)
@@ -152,7 +152,7 @@ def _tasks(status: ApplicationStatus) -> Iterator[MetricFamily]:
     restored: _Samples = [(values, task.restore_total) for values, task in tasks]
     rates: _Samples = [(values, task.restore_rate) for values, task in tasks]
     yield MetricFamily(group, "restore-total", "Changelog records restored", tags, restored, counter=True)
-    yield MetricFamily(group, "restore-rate", "Changelog records restored per second of late", tags, rates)
+    yield MetricFamily(group, "restore-rate", "Changelog records restored per second, recently", tags, rates)
     yield from _standbys(status)
 
 

@@ -47,8 +47,8 @@ from penstock.state.entries import EntryForm, StoreEntry
 from penstock.state.queries import CountQuery, KeysQuery, Query, QueryRow, RowsQuery
 
 T = TypeVar("T")
-_OLD_S = 10.0  # so long is a task thought to be where it was
-_LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # so often is a store asked whether it has come to a position
+_OLD_S = 10.0  # seconds for which the last known actor of a task is asked
+_LOOK_AGAIN_S, _LOOK_AGAIN_AT_MOST_S = 0.01, 0.2  # pauses between questions if a store has reached a position
 _MOST_WAITING = 1000  # questions of one reader that wait for that; others are refused at once
 
 
@@ -88,7 +88,7 @@ class StateQueries(ReadSide):
     async def stores(self) -> Mapping[str, StoreMetadata]:
         metadata = self._metadata or await self._refresh()
         if asyncio.get_running_loop().time() - self._fetched_at > _OLD_S:
-            # No failed query shows that a topic has got partitions, and that keys are elsewhere since.
+            # Otherwise nothing would show that a topic has got partitions, and that keys are elsewhere since.
             self._refresh_behind()
         return metadata.stores
 
@@ -153,7 +153,7 @@ class StateQueries(ReadSide):
     async def page(
         self, store: str, query: RowsQuery, limit: int, cursor: str | None = None, reading: Reading | None = None
     ) -> StoreEntries:
-        """A page may be shorter than ``limit`` where its rows are large: its cursor says so."""
+        """A page may be shorter than ``limit`` if its rows are large: then it has a cursor."""
         where, serdes, reading = await self.store(store), await self._key_serdes_of(store), reading or Reading()
         asked = StoreQuery(
             TaskId(where.subtopology, 0),
@@ -200,7 +200,7 @@ class StateQueries(ReadSide):
     # ---- routing ----
 
     async def _ask(self, query: StoreQuery, reading: Reading) -> StoreAnswer:
-        """The answer as ``reading`` wants it, waiting for the store to come to the reading's bound."""
+        """Returns the answer that ``reading`` demands; waits for the store to reach the reading's bound."""
         if reading.committed or reading.bound is not None:
             query = replace(query, committed=reading.committed, bound=reading.bound)
         answer = await self._answer(query, reading)
@@ -210,7 +210,7 @@ class StateQueries(ReadSide):
         return answer
 
     async def _wait(self, query: StoreQuery, reading: Reading, answer: StoreAnswer) -> StoreAnswer:
-        """Ask again and again, until the store has come to the bound."""
+        """Ask again and again until the store has reached the bound."""
         now, pause_s = asyncio.get_running_loop().time, _LOOK_AGAIN_S
         if reading.waits_until is None:
             reading.waits_until = now() + min(reading.wait_s, LONGEST_WAIT_S)
@@ -255,7 +255,8 @@ class StateQueries(ReadSide):
         return answer
 
     async def _active_answer(self, query: StoreQuery) -> StoreAnswer | None:
-        """Ask where the task is thought to be; if it is not there, once more where it is said to be now."""
+        """Ask the actor that is believed to have the task. If it does not, ask the coordinator, then the actor that it
+        names, once."""
         answer = await self._ask_task(self._metadata or await self._refresh(), query)
         if answer is None or answer.failure is QueryFailure.NOT_PRESENT:
             answer = await self._ask_task(await self._refresh(), query)
@@ -269,7 +270,7 @@ class StateQueries(ReadSide):
         return [partial(self._ask_at, metadata, asked, name) for name in names]
 
     async def _not_there(self, task: TaskId) -> Exception:
-        """Returns why no actor has the task: for a moment, or because none will ever have it again."""
+        """Returns the error that no actor has the task: for a moment, or because none will ever have it again."""
         status = await self.status()
         if not status.state.is_live:
             return state_error(status)
@@ -283,7 +284,7 @@ class StateQueries(ReadSide):
         """The actor's answer; None when it is not there."""
         if name not in metadata.actors:
             return None
-        which = name, query.query.single  # look-ups do not wait behind ranges
+        which = name, query.query.single  # look-ups do not wait for ranges
         calls = self._calls.get(which)
         if calls is None:
             calls = self._calls[which] = ActorCalls(name, caller(metadata.actors[name]))

@@ -27,7 +27,7 @@ class TaskRange:
         self.row_bytes = 0.0
 
     async def next(self) -> QueryRow | None:
-        """The next row by key; None behind the last one."""
+        """Returns the next row by key; None after the last one."""
         row = next(self._rows, None)
         while row is None and self._more:
             query = replace(self._query, after=self._after)
@@ -41,10 +41,12 @@ class TaskRange:
 
 
 async def first_rows(parts: Sequence[TaskRange], limit: int, descending: bool) -> tuple[list[QueryRow], bool]:
-    """The first rows of all parts together, ``limit`` of them and about _PAGE_BYTES; whether there are more. All parts
-    are ``descending``, or none is.
+    """Returns the first rows of all parts together, ``limit`` or about _PAGE_BYTES, and True if there are more.
 
-    Rows of one key stand on one page, be they too many by that: the next page begins behind the key of the last row.
+    All parts are ``descending``, or none is.
+
+    All rows of one key are on the same page, even if that makes the page larger than ``limit``. The next page begins
+    after the key of the last row.
     """
     heads = await asyncio.gather(*(part.next() for part in parts))
     place: Callable[[bytes], Any] = _Backwards if descending else bytes
@@ -78,4 +80,4 @@ class _Backwards:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Backwards) and self._key == other._key
 
-    __hash__ = None  # type: ignore[assignment]  # nobody looks one up
+    __hash__ = None  # type: ignore[assignment]  # never a key of a dict

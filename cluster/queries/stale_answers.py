@@ -1,4 +1,4 @@
-"""Gets an answer soon if a stale one will do: standbys are asked as well when the active task gives none in time."""
+"""Gets an answer soon if it may be stale: standbys are asked as well when the active task gives none in time."""
 
 from __future__ import annotations
 

@@ -13,9 +13,10 @@ from penstock.common.ids import TaskId
 class KeyQueryMetadata:
     """The place of a key. Mirrors ``KeyQueryMetadata``, with stream actors in place of hosts.
 
-    ``partition`` is the partition of the store's task; ``active_actor`` the actor that has it, None while it moves;
-    ``standby_actors`` keep standbys of it. ``certain`` is False if another program may have placed the key by another
-    partitioner than the one that is known: then the key is looked for there first, and in the other tasks after that.
+    ``partition`` is the partition of the store's task, and ``active_actor`` the actor that has the task, None while it
+    moves. ``standby_actors`` keep standbys of it. ``certain`` is False if another program may have placed the key by
+    another partitioner than the one that is known: then the key is looked for there first, and in the other tasks after
+    that.
     """
 
     partition: int

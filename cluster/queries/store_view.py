@@ -69,7 +69,7 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
     """All tasks' parts of one key-value store, read over actor calls. Mirrors ``ReadOnlyKeyValueStore``.
 
     Every call may raise UnknownStateStoreError, TaskNotReadyError (a task restores or moves: try again),
-    NotUpToBoundError (the store has not come to the position that was demanded) or ApplicationStateError (the
+    NotUpToBoundError (the store has not reached the demanded position) or ApplicationStateError (the
     application does not run, or was closed). Answers include changes that are not committed yet. Ranges are ordered by
     serialised key, both ends included, None is open; they are fetched page by page, not at one moment.
     """

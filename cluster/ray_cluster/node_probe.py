@@ -16,7 +16,7 @@ from penstock.common.log import logger
 _log = logger(__name__)
 CONNECT_S = 1.0
 LIST_S = 1.0
-"""Ray's list is waited for no longer. The answer to a later question may use it."""
+"""Longest wait for Ray's list, in seconds. A list that comes later is used by the next question."""
 
 Address = tuple[str, int]
 
@@ -32,7 +32,7 @@ class NodeProbe:
         self._listing: asyncio.Future[Mapping[str, Address | None]] | None = None
 
     async def ask(self, node_id: str) -> NodeAnswer:
-        """Returns ANSWERS for a node that nobody knows: then nothing may be concluded. Takes CONNECT_S and twice LIST_S
+        """Returns ANSWERS for an unknown node, of which nothing may be concluded. Takes CONNECT_S and twice LIST_S
         at most."""
         if node_id not in self._known:
             await self._list()

@@ -129,7 +129,7 @@ def _own() -> frozenset[str]:
 
 
 def _is_of_this_machine(address: str) -> bool:
-    """Returns True if all that the host's name stands for are addresses of this machine: only those can be bound."""
+    """Returns True if the host's name has only addresses of this machine: only those can be bound."""
     host, _, port = address.rpartition(":")
     try:
         found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
@@ -144,7 +144,7 @@ def _is_of_this_machine(address: str) -> bool:
 def _refused(address: str, why: str) -> str:
     text = f"the Ray cluster at {address} asks for a token and refuses this process ({why.splitlines()[0]}): "
     if os.environ.get(_AUTH_MODE, "").lower() == "token":
-        return text + "its token must stand in ~/.ray/auth_token here, or in RAY_AUTH_TOKEN"
+        return text + "put its token into ~/.ray/auth_token here, or into RAY_AUTH_TOKEN"
     return text + "set RAY_AUTH_MODE=token, and have the cluster's ~/.ray/auth_token here too (or RAY_AUTH_TOKEN)"
 
 

@@ -1,6 +1,6 @@
 """Asks one Ray cluster for its named actors, in a process of its own: ``python ray_probe.py HOST:PORT``.
 
-Ray's client in C++ waits for minutes when nobody answers, and may end its process; this process may be ended at any
+Ray's client in C++ waits for minutes if nothing answers, and may end its process; this process may be ended at any
 time. It needs no penstock, so it starts quickly. It prints one line of JSON: ``{"actors": [[namespace, name], ...]}``,
 or ``{"refused": ...}`` when the cluster asks for a token, or ``{"failed": ...}``.
 """
@@ -21,13 +21,13 @@ def named_actors_at(address: str) -> dict[str, Any]:
     from ray import exceptions
     from ray.exceptions import RayError
 
-    # Ray has tokens, and this error, since 2.52: an older one refuses nobody.
+    # Ray has tokens, and this error, since 2.52: older ones refuse no process.
     refused: Any = getattr(exceptions, "AuthenticationError", ())
     raylet: Any = importlib.import_module("ray._raylet")  # compiled, without types
     table: Any = importlib.import_module("ray.core.generated.gcs_pb2").ActorTableData
     host, _, port = address.rpartition(":")
     try:
-        # Ray tries again for long; an address where nobody listens, or that cannot be found, fails at once.
+        # Ray tries again for long; an address where nothing listens, or that cannot be found, fails at once.
         socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
         raylet.GcsClient(address=address)
         state = raylet.GlobalStateAccessor(raylet.GcsClientOptions.create(address, None, True, False))

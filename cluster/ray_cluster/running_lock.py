@@ -91,7 +91,7 @@ def ray_cluster_in_words() -> str:
 def refuse_running_elsewhere(home: Path) -> None:
     """Raise ApplicationStateError while another process of this machine holds the lock of ``home``.
 
-    A directory that this process cannot write tells nothing: the coordinator, on its own node, takes the lock again.
+    If this process cannot write the directory, it raises nothing. The coordinator then takes the lock on its own node.
     """
     lock = RunningLock(home, "")
     try:

@@ -10,7 +10,7 @@ from penstock.cluster.names import application_of_stream_actor
 from penstock.common.log import logger
 
 START_S = 10.0
-"""An actor that has a CPU is up long before."""
+"""Seconds after which an actor that has a CPU is up for certain."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Elasticity:
     ) -> None:
         """``standbys``: the number that each task has, each on another actor."""
         self.actors_per_task = 1 + standbys
-        """The task is on one, each of its standbys on another."""
+        """Number of actors for a task and its standbys, each on another actor."""
         self._actors = actors
         self._rollouts = rollouts
         self._unfit = unfit
@@ -52,7 +52,7 @@ class Elasticity:
         self._count = event.count
 
     def draining(self, event: NodesDraining) -> None:
-        """Take the nodes that will be gone: others named before will stay, or are gone."""
+        """Take the nodes that will be gone, all of them: others named before will stay, or are gone."""
         self._draining = event.seconds_left
 
     @property
@@ -106,9 +106,9 @@ class Elasticity:
         ]
 
     def too_many(self, wanted: int) -> list[str]:
-        """Returns those of :meth:`staying` that end so that ``wanted`` are left: first those whose end moves least, and
-        of these the ones that are alone on their node, so that nodes get free. All, if none is wanted: then no actor of
-        a new version starts, for which those of an old one would wait."""
+        """Returns the actors to end so that ``wanted`` remain: first those whose end moves the fewest tasks, then
+        those that are alone on their node, so that nodes become free. Returns all if ``wanted`` is 0: then no actor of
+        a new version starts, so those of the old version need not wait for one."""
         staying = self.staying() if wanted else [name for name, it in self._actors.items() if it.phase in _LIVING]
         ending: list[str] = []
         while len(staying) > wanted:

@@ -1,4 +1,4 @@
-"""Measures what stream actors can take and what comes, by the difference between two reports of each actor."""
+"""Measures the capacity of stream actors and their input, by the difference between two reports of each actor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Reported = Mapping[TaskId, tuple[ActorStatus, TaskStatus]]
 
 _LARGEST_SHARE = 2.0
 """Largest busy time of an actor per second of its tasks' time. Its other work (fetch, send, commit) counts as theirs,
-but only up to this: otherwise a few records would say nothing."""
+but only up to this: otherwise a few records would be no measure."""
 
 
 @dataclass(frozen=True)

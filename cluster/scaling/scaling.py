@@ -10,7 +10,7 @@ Rules, which ``tests/cluster/test_scaling.py`` tests:
 - only numbers of actors that use the partitions evenly: those with which the most that any actor hosts gets less;
 - nothing is decided while a task restores or moves, nor before one window was measured since;
 - fewer actors only when the most that was seen in DOWN_WINDOWS leaves them room;
-- more actors that brought nothing are taken back, and not tried again for BARRED_WINDOWS.
+- additional actors that did not help are taken back, and not tried again for BARRED_WINDOWS.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from penstock.actors.scaling_status import ActorCount
 from penstock.cluster.placement.assignor import assign
 from penstock.cluster.scaling.load import TaskLoad
 from penstock.common.ids import TaskId
+from penstock.common.shown import counted
 
 CATCH_UP_WINDOWS = 2
 DOWN_WINDOWS = 5
@@ -61,7 +62,7 @@ class _Trial:
 
     before: int
     after: int
-    behind: frozenset[TaskId]
+    lagging: frozenset[TaskId]
     rate: float
 
 
@@ -95,7 +96,7 @@ class Scaling:
     def look(self, seen: Situation) -> Advice:
         """Returns what is advised now; it is expected to be done."""
         if self._trial is not None and self._trial.after != seen.wanted:
-            self._trial = None  # somebody else has decided since
+            self._trial = None  # a user has decided since
         if seen.hindrance is not None or not seen.loads:
             self._demands.clear()
             return Advice(seen.wanted, seen.hindrance or "not measured for long enough yet")
@@ -111,7 +112,7 @@ class Scaling:
         return Advice(actors, reason, tuple(expected.values()))
 
     def _remember(self, now_s: float, loads: Mapping[TaskId, TaskLoad]) -> None:
-        # Some looks of each window are enough: for what comes and goes faster no actors are started.
+        # A few looks per window are enough: no actors are started for shorter peaks.
         if not self._demands or now_s - self._demands[-1][0] >= self._window_s / 4:
             self._demands.append((now_s, {task: load.demand(self._catch_up_s) for task, load in loads.items()}))
         while len(self._demands) > 2 and now_s - self._demands[1][0] >= DOWN_WINDOWS * self._window_s:
@@ -162,7 +163,7 @@ class Scaling:
             return seen.wanted, "tasks are being assigned"
         if self._trial is not None and seen.starting == 0:
             trial, self._trial = self._trial, None
-            rate = sum(loads[task].processed for task in trial.behind if task in loads)
+            rate = sum(loads[task].processed for task in trial.lagging if task in loads)
             if expected[seen.wanted].busiest > 1 and rate < (1 + LEAST_GAIN) * trial.rate:
                 return self._undo(seen.now_s, trial, rate)
         if seen.starting == 0 and expected[seen.wanted].busiest > 1:
@@ -185,7 +186,7 @@ class Scaling:
         trouble = _trouble(now, sum(load.lag for load in loads.values()))
         more = [count for count in counts if count > seen.wanted]
         if not more:
-            return seen.wanted, f"{trouble}; no more actors are allowed, or they would have no tasks"
+            return seen.wanted, f"{trouble}; no more actors are allowed, or more would have no tasks"
         if self._barred is not None and seen.now_s < self._barred[1]:
             more = [count for count in more if count < self._barred[0]]
             if not more:
@@ -198,8 +199,8 @@ class Scaling:
             share = loads[hot].demand(self._catch_up_s)
             return seen.wanted, f"{trouble}; more actors would not help: task {hot} alone needs {share:.0%} of one"
         heavy = {actor for actor, tasks in self._placed(seen.wanted).items() if self._needs_more(tasks, loads)}
-        behind = frozenset(task for task, load in loads.items() if load.actor in heavy)
-        self._trial = _Trial(seen.wanted, chosen, behind, sum(loads[task].processed for task in behind))
+        lagging = frozenset(task for task, load in loads.items() if load.actor in heavy)
+        self._trial = _Trial(seen.wanted, chosen, lagging, sum(loads[task].processed for task in lagging))
         return chosen, f"{trouble}; with {_actors(chosen)} {_catching_up(expected[chosen])}"
 
     def _needs_more(self, tasks: Iterable[TaskId], loads: Mapping[TaskId, TaskLoad]) -> bool:
@@ -208,7 +209,7 @@ class Scaling:
     def _undo(self, now_s: float, trial: _Trial, rate: float) -> tuple[int, str]:
         what = f"{_actors(trial.after)} processed {rate:,.0f} records/s, {trial.before} before {trial.rate:,.0f}"
         self._barred = (trial.after, now_s + BARRED_WINDOWS * self._window_s, what)
-        return trial.before, f"more actors brought nothing: {what}"
+        return trial.before, f"more actors did not help: {what}"
 
     def _fewer(self, seen: Situation, counts: list[int]) -> int | None:
         """Returns fewer actors that would have been enough for long; None if there are none, or it is not known yet."""
@@ -230,7 +231,7 @@ def _catch_up(loads: list[TaskLoad]) -> float | None:
 
 
 def _actors(count: int) -> str:
-    return f"{count} actor" if count == 1 else f"{count} actors"
+    return counted(count, "actor")
 
 
 def _trouble(now: ActorCount, lag: int) -> str:

@@ -1,7 +1,7 @@
 """Decides how many actors the coordinator's machine wants, by what the actors report.
 
 With ``min.stream.actors`` or ``max.stream.actors`` the advice of :class:`~penstock.cluster.scaling.scaling.Scaling` is
-followed; without them it is only reported. Users add and remove actors, either way.
+followed; without them it is only reported. In both cases users can add and remove actors.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from penstock.common.ids import TaskId
 from penstock.topology.physical.task_plan import TaskPlan
 
 _ANSWERS_KEPT = 20
+_BY_A_USER = "requested by a user"
 
 
 class Machine(Protocol):
@@ -55,15 +56,15 @@ class Machine(Protocol):
 
     @property
     def most_actors(self) -> int:
-        """More actors than that would have nothing to do."""
+        """Number of actors beyond which further ones would have nothing to do."""
 
     @property
     def actors_per_task(self) -> int:
-        """Number of actors that a task is on with all its standbys."""
+        """Number of actors that a task and its standbys need."""
 
     @property
     def hindrance(self) -> str | None:
-        """The reason for which nothing can be said now of how many actors there should be; None if there is none."""
+        """The reason why the number of actors cannot be judged now; None if there is none."""
 
 
 class Dispatcher(Protocol):
@@ -117,7 +118,7 @@ class ScalingWatch:
         """Take the number of CPUs: if the number of actors follows the load, one per CPU begins, within the bounds."""
         if self._automatic and self._wanted is None:
             count = max(cpus, self._minimum)
-            await self._want(count if self._maximum is None else min(count, self._maximum), "one per CPU to begin with")
+            await self._want(count if self._maximum is None else min(count, self._maximum), "initially one per CPU")
 
     async def look(self) -> None:
         """Measure, and follow the advice."""
@@ -169,25 +170,25 @@ class ScalingWatch:
         if len(changed) != 1:
             self._dispatcher.feed(ActorsWanted(before))
             return None
-        self._log.info("stream actors wanted", actors=before + by, before=before, reason="a user wants it so")
+        self._log.info("stream actors wanted", actors=before + by, before=before, reason=_BY_A_USER)
         await self._keep(before + by, {call: changed[0]})
         return changed[0]
 
     def refusal(self, count: int) -> str | None:
-        """Returns why there may not be so many actors now; None if there may."""
+        """Returns the reason why ``count`` is not allowed now; None if it is."""
         if self._machine.state not in (ApplicationState.RUNNING, ApplicationState.REBALANCING):
             return f"the application is in state {self._machine.state.value}"
         if count < self._minimum:
-            return f"at least {self._minimum} must be there" + (" (min.stream.actors)" if self._automatic else "")
+            return f"the minimum is {self._minimum}" + (" (min.stream.actors)" if self._automatic else "")
         if self._maximum is not None and count > self._maximum:
-            return f"at most {self._maximum} are allowed (max.stream.actors)"
+            return f"the maximum is {self._maximum} (max.stream.actors)"
         return None
 
     async def become(self, count: int) -> str | None:
-        """Set the number of actors from now on; returns why not, if that is refused."""
+        """Set the number of actors from now on; returns the reason if that is refused."""
         refused = self.refusal(count)
         if refused is None:
-            await self._want(count, "a user wants it so")
+            await self._want(count, _BY_A_USER)
         return refused
 
     @property

@@ -39,10 +39,10 @@ class UnfitNodes:
         if not self._reasons:
             return None
         each = "; ".join(f"node {node[:12]}: {reason}" for node, reason in sorted(self._reasons.items()))
-        return f"other nodes have the tasks of nodes whose disk fails, which are tried again after a while: {each}"
+        return f"the disks of these nodes fail; other nodes have their tasks until they are tried again: {each}"
 
     def resized(self, cpus: Mapping[str, int]) -> None:
-        """The nodes that live, and the CPUs of each. One that is gone is forgotten. While no fit node has CPUs, the
+        """Take the CPUs of each node that lives. A node that is gone is forgotten. While no fit node has CPUs, the
         others are tried at once: nothing else could run the tasks."""
         self._cpus = cpus
         self._reasons = {node: reason for node, reason in self._reasons.items() if node in cpus}
@@ -50,7 +50,7 @@ class UnfitNodes:
             self._reasons.clear()
 
     def failed(self, node: str, error: str) -> list[SetTimer]:
-        """The disk of ``node`` has failed one of its actors. Returns what follows: nothing if no other node can take
+        """Take a failure of an actor by the disk of ``node``. Returns what follows: nothing if no other node can take
         its tasks, since none has CPUs and a disk that has not failed."""
         if not any(cpus for other, cpus in self._cpus.items() if other != node and other not in self._reasons):
             return []
@@ -61,5 +61,5 @@ class UnfitNodes:
         return [SetTimer(Timer.TRY_DISKS, min(FIRST_UNFIT_MS << doubled, LONGEST_UNFIT_MS))]
 
     def try_again(self) -> None:
-        """The time has come to start actors on each of these nodes again."""
+        """Let actors start on each of these nodes again."""
         self._reasons.clear()

@@ -56,7 +56,7 @@ class BrokerWatch:
         since = datetime.fromtimestamp(self._answered_s, UTC).isoformat(timespec="seconds")
         why = f"no broker answers at {self._address} since {since}"
         if refused:
-            why = f"no broker lets this application in since {since}: {error}"
+            why = f"the brokers have refused this application since {since}: {error}"
         self.reason = f"{why}; work resumes when one does"
         self._log.warning(
             "broker refuses the application" if refused else "broker unreachable",

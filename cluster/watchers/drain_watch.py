@@ -1,4 +1,4 @@
-"""Notices that nodes are drained: before a cloud takes them back, or when somebody runs ``ray drain-node``.
+"""Notices that nodes are drained: before a cloud takes them back, or when a user runs ``ray drain-node``.
 
 Ray itself moves no actor away; it only stops starting actors there.
 """
@@ -36,6 +36,6 @@ class DrainWatch:
 
 
 def draining_nodes() -> dict[str, int]:
-    """Returns when each drained node of the connected Ray cluster will be gone, as :class:`DrainWatch` takes it."""
+    """Returns the time at which each drained node of the connected cluster will be gone, for :class:`DrainWatch`."""
     found: dict[str, int] = ray_state.get_draining_nodes()
     return found

@@ -9,7 +9,7 @@ from penstock.common.partitioners import Partitioner
 
 
 def partitioners_of(actors: Iterable[ActorStatus]) -> dict[str, Partitioner]:
-    """The partitioner of each topic that another one than Kafka's default is known to have written."""
+    """Returns the partitioner of each topic that was written by another one than Kafka's default."""
     found: dict[str, Partitioner] = {}
     for task in (task for actor in actors for task in actor.tasks):
         for topic, partitioner in task.partitioners.items():
@@ -19,5 +19,5 @@ def partitioners_of(actors: Iterable[ActorStatus]) -> dict[str, Partitioner]:
 
 
 def parted_topics(actors: Iterable[ActorStatus]) -> list[tuple[str, ...]]:
-    """Topics that are joined, or merged, although different partitioners wrote them: results are missing."""
+    """Returns topics that are joined, or merged, although different partitioners wrote them: results are missing."""
     return sorted({topics for actor in actors for task in actor.tasks for topics in task.parted})

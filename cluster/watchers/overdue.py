@@ -1,4 +1,4 @@
-"""Finds actors that do not carry out an assignment although they wait for nobody."""
+"""Finds actors that do not carry out an assignment although they wait for nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OverdueOrders:
         self._reported_s.pop(name, None)
 
     def reported(self, status: ActorStatus) -> str | None:
-        """Takes a status; returns why the actor must be replaced, None if it need not."""
+        """Takes a status; returns the reason why the actor must be replaced, None if it need not."""
         name, now = status.actor_id, self._clock_s()
         if name not in self._since_s:
             return None
@@ -52,13 +52,13 @@ class OverdueOrders:
         if status.waits or silent_s > SILENT_S:
             self._since_s[name] = now
         elif now - self._since_s[name] >= RELEASE_S:
-            return f"it has not carried out an assignment within {RELEASE_S:.0f} s, and waits for nobody"
+            return f"it has not applied its assignment within {RELEASE_S:.0f} s although it waits for nothing"
         return None
 
 
 async def stopped(handle: ActorHandle) -> bool:
-    """Stops the actor; returns whether its last commit is in doubt. Raises ActorLostError after RELEASE_S, even if the
-    actor waits for a broker: somebody wants it to end."""
+    """Stops the actor; returns True if its last commit is in doubt. Raises ActorLostError after RELEASE_S, even if the
+    actor waits for a broker, because an actor that is stopped must end."""
     try:
         return await asyncio.wait_for(handle.insist(Stop()), RELEASE_S)
     except TimeoutError:

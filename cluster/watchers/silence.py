@@ -24,10 +24,11 @@ no sign of life for SHOWN_AFTER_S, too."""
 UNREACHABLE_AFTER_S = 3.0
 """Time without a connection after which a node is lost, if Kafka fences its actors and another node answers."""
 STALLED_S = 5.0
-"""The coordinator looks at silence about each second. A longer pause is its own: then no actor can be blamed."""
+"""The coordinator judges silence about once a second. If more time has passed, the coordinator itself has paused, and
+no actor counts as silent."""
 
 _BUSY = (
-    "a function of the program has not returned from a record; the actor is replaced after "
+    "a function of the program has been processing one record for long; the actor is replaced after "
     f"{HUNG_S:.0f} s, and the record is processed again"
 )
 _UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {PROCESS_LOST_S:.0f} s"
@@ -35,7 +36,7 @@ _UNRESPONSIVE = f"its process is unresponsive; the actor is replaced after {PROC
 
 @dataclass
 class _Heard:
-    """The last signs of life of one actor, and since when its node gives none."""
+    """The last signs of life of one actor, and the times since which its node gives none."""
 
     status_s: float
     heartbeat_s: float

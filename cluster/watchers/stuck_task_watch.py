@@ -1,4 +1,4 @@
-"""Looks for stuck tasks every few seconds, and logs them. The definition of one: ``stuck_tasks.py``."""
+"""Looks for stuck tasks every few seconds, and logs them. ``stuck_tasks.py`` defines them."""
 
 from __future__ import annotations
 

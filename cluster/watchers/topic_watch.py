@@ -1,8 +1,8 @@
 """Notices source topics that get partitions, come or go while the application runs, and plans the tasks again.
 
-As in Kafka Streams new tasks start where no internal topic would have to grow with them; one that has too few
-partitions for the new plan is an error, since Kafka does not move the records it holds to the partitions they now
-belong to.
+As in Kafka Streams, new tasks start if no internal topic has to grow for them. An internal topic with too few
+partitions for the new plan is an error, since Kafka does not move its records to the partitions that they belong to
+then.
 
 The tasks of a deleted topic that matched a pattern end, and the others continue. A topic that the program names must
 exist: if it stays away, its reader, or the group's member, ends the application.
@@ -25,7 +25,7 @@ from penstock.topology.physical.topology import Topology, changelog_topic
 
 _REFRESH = "topic.metadata.refresh.interval.ms"
 _CHECK_EACH_S = 5.0
-"""Seconds between checks: users hear of a lost topic before its reader ends the application, after 30 s."""
+"""Seconds between checks: users are warned of a lost topic before its reader ends the application, after 30 s."""
 _GONE_AFTER_S = 2.0
 """Seconds that a topic must be away before it counts as deleted."""
 _GIVEN_UP_AFTER_S = 30.0
@@ -68,10 +68,10 @@ class TopicWatch:
         self._log = logger(__name__).bind(application=config.application_id)
 
     def due(self, unplanned: bool, orphaned: frozenset[TopicPartition] = frozenset()) -> bool:
-        """True if it is time to check: every 5 s, or as often as the group's member looks if that is more often
-        (``consumer.topic.metadata.refresh.interval.ms``); at once when partitions are ``unplanned``,
-        that is, assigned by the group but read by no task, or others are ``orphaned`` than before: assigned, but not
-        all that their task reads."""
+        """Returns True if it is time to check: every 5 s, or as often as the group's member looks if that is more often
+        (``consumer.topic.metadata.refresh.interval.ms``). It is time at once if partitions are ``unplanned`` (the group
+        assigns them, but no task reads them), or if other partitions than before are ``orphaned`` (the group assigns
+        them, but not all others that their task reads)."""
         changed, self._orphaned = orphaned != self._orphaned, orphaned
         return unplanned or changed or self._clock() >= self._next_check
 
@@ -81,7 +81,7 @@ class TopicWatch:
 
         Raises InternalTopicError when an internal topic has too few partitions for the new plan, TopologyError when
         topics that are joined still differ after ONE_AFTER_ANOTHER_S, another StreamsError when Kafka cannot be asked
-        or does not know a topic: then the old plan holds.
+        or does not know a topic. The old plan then remains in force.
         """
         self._next_check = self._clock() + self._check_each_s
         if self._client is None or not self._answered:

@@ -61,13 +61,14 @@ def backfill(
     master: str = LOCAL_MASTER,
     progress: Progress = lambda step, done, total: None,
 ) -> BackfillReport:
-    """Process all that the source topics hold past the committed offsets, as of now, with Spark on ``master``.
+    """Process with Spark on ``master`` all records that the source topics have now from the committed offsets on.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
-    can be run again: state and offsets come out the same, results are written once more (at least once). ``progress``
+    can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
     is called at the beginning of each step, and each second if Spark has advanced. Raises ApplicationStateError
     (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
-    ConfigError for a security setting that Spark's reader lacks, and StreamsError with the cause when a task fails.
+    ConfigError for a security setting that Spark's reader does not have, and StreamsError with the cause when a task
+    fails.
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
@@ -163,9 +164,9 @@ class _Backfill:
         if not any(frame is not None for frame in inputs):
             return []
         for store, ranges in stage.changelogs.items():
-            inputs.append(state_of(self._spark, self._reader, store, ranges, abandoned=False))
-        for store, ranges in stage.abandoned.items():
-            inputs.append(state_of(self._spark, self._reader, store, ranges, abandoned=True))
+            inputs.append(state_of(self._spark, self._reader, store, ranges, unfinished=False))
+        for store, ranges in stage.unfinished.items():
+            inputs.append(state_of(self._spark, self._reader, store, ranges, unfinished=True))
         return inputs
 
     def _take_report(self, row: Row) -> None:
@@ -177,13 +178,13 @@ class _Backfill:
             self._read[row["topic"]] += row["sequence"]
 
     def _changelog_ends(self) -> dict[TopicPartition, int]:
-        """Returns the end offset of each changelog, before any rows that an earlier attempt has left behind."""
+        """Returns the end offset of each changelog, before any rows of an unfinished backfill."""
         return {
             partition: offsets.end
             for stage in self._plan.stages
-            for ranges, behind in ((stage.changelogs[store], stage.abandoned[store]) for store in stage.changelogs)
+            for ranges, unfinished in ((stage.changelogs[store], stage.unfinished[store]) for store in stage.changelogs)
             for partition, offsets in ranges.items()
-            if partition in behind
+            if partition in unfinished
         }
 
     def _write(self, kind: str) -> dict[str, int]:

@@ -10,6 +10,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
+from penstock.common.shown import counted
 from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
@@ -31,8 +32,8 @@ class Stage:
     ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by
     which the sub-topologies of a cycle write to each other. ``tasks``: the largest number that one of them has.
 
-    ``changelogs`` maps each store to the rows that make its state as of the committed offsets; ``abandoned`` to the
-    rows after them, which an unfinished backfill wrote.
+    ``changelogs`` maps each store to the rows that make its state as of the committed offsets, and ``unfinished`` to
+    the rows after them, which an unfinished backfill wrote.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -42,7 +43,7 @@ class Stage:
     shuffles: frozenset[str]
     inner_topics: frozenset[str]
     changelogs: Mapping[str, Ranges]
-    abandoned: Mapping[str, Ranges]
+    unfinished: Mapping[str, Ranges]
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
     """Raise ApplicationStateError while the application's group has members."""
     if members := admin.group_members(config.application_id):
         raise ApplicationStateError(
-            f"application {config.application_id!r} runs, or was stopped a short while ago: its group has {members} "
-            f"member{'s'[: members > 1]}. One that runs is stopped by 'penstock stop {config.application_id} "
+            f"application {config.application_id!r} runs, or was stopped a short while ago: its group has "
+            f"{counted(members, 'member')}. One that runs is stopped by 'penstock stop {config.application_id} "
             "--leave-group', after which a backfill can begin at once. Otherwise the members of a stopped application "
             "leave when their session.timeout.ms (45 s by default) has passed: then run the backfill again"
         )
@@ -156,10 +157,10 @@ class _Reader:
             for number in range(count)
         ]
         changelogs: dict[str, Ranges] = {}
-        abandoned: dict[str, Ranges] = {}
+        unfinished: dict[str, Ranges] = {}
         for sub, tasks in zip(planned.subtopologies, mine, strict=True):
             for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
-                changelogs[store], abandoned[store] = self._history(changelog, tasks)
+                changelogs[store], unfinished[store] = self._history(changelog, tasks)
         return Stage(
             planned.subtopologies,
             max(tasks.tasks for tasks in mine),
@@ -168,7 +169,7 @@ class _Reader:
             self._prefixed(planned.written),
             self._prefixed(planned.inner),
             changelogs,
-            abandoned,
+            unfinished,
         )
 
     def _prefixed(self, topics: Iterable[str]) -> frozenset[str]:
@@ -176,7 +177,7 @@ class _Reader:
 
     def _history(self, changelog: Changelog, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
         state: dict[TopicPartition, OffsetRange] = {}
-        abandoned: dict[TopicPartition, OffsetRange] = {}
+        unfinished: dict[TopicPartition, OffsetRange] = {}
         topic = changelog.topic
         for number in range(self.counts.partitions[topic]):
             partition = TopicPartition(topic, number)
@@ -190,12 +191,12 @@ class _Reader:
             if noted is None and not self._ever_committed(tasks, number) and self.has_records(partition, begin):
                 raise ApplicationStateError(
                     f"changelog {topic!r} holds rows, but application {self._config.application_id!r} has committed "
-                    "no offset that tells how old they are: run the application until it commits, or delete the topic"
+                    "no offset that shows their age: run the application until it commits, or delete the topic"
                 )
             split = end if noted is None else min(max(noted, begin), end)
             state[partition] = OffsetRange(begin, split)
-            abandoned[partition] = OffsetRange(split, end)
-        return state, abandoned
+            unfinished[partition] = OffsetRange(split, end)
+        return state, unfinished
 
     def has_records(self, partition: TopicPartition, begin: int) -> bool:
         """Returns True if there are records from ``begin`` on. Offsets alone do not show that: the last transactions

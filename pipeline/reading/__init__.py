@@ -1,1 +1,1 @@
-"""Records of topics as data frames, in the order in which a live task would take them."""
+"""Sources of history: the records that a backfill reads."""

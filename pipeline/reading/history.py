@@ -1,4 +1,4 @@
-"""Records as data frames, in the order in which the live task would take them."""
+"""Kafka's history, read by Spark as data frames, in the order in which the live task would take the records."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def records_of(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataF
     return rows and _as_input(rows, PROCESS, sql.col("topic"), 0)
 
 
-def state_of(spark: SparkSession, kafka: KafkaReader, store: str, ranges: Ranges, abandoned: bool) -> DataFrame | None:
-    """Returns the rows of a changelog, or None; ``source`` is 1 if an unfinished backfill left them behind."""
+def state_of(spark: SparkSession, kafka: KafkaReader, store: str, ranges: Ranges, unfinished: bool) -> DataFrame | None:
+    """Returns the rows of a changelog, or None; ``source`` is 1 if they are of an unfinished backfill."""
     rows = _read(spark, kafka, ranges)
-    return rows and _as_input(rows, RESTORE, sql.lit(store), int(abandoned))
+    return rows and _as_input(rows, RESTORE, sql.lit(store), int(unfinished))
 
 
 def shuffled(results: DataFrame, topics: Sequence[str]) -> DataFrame:
@@ -93,7 +93,7 @@ def in_cycle_order(inputs: Sequence[DataFrame]) -> DataFrame:
 
 def _time(*written_by: str) -> Column:
     """Returns the time at which a live task would take a row: the running maximum of timestamps within its partition.
-    Rows to restore are ordered by offset alone, and those that an unfinished backfill left come after all others."""
+    Rows to restore are ordered by offset alone, and those of an unfinished backfill come after all others."""
     written = Window.partitionBy(*written_by).orderBy("sequence")
     so_far = sql.max("timestamp").over(written.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     return sql.when(sql.col("phase") == RESTORE, sql.col("source")).otherwise(so_far)

@@ -31,8 +31,8 @@ def reader_options(config: StreamsConfig) -> dict[str, str]:
     given = {key: value for key, value in config.client_entries("consumer.").items() if is_security_key(key)}
     for key in given.keys() - _MAPPED:
         raise ConfigError(
-            f"configuration key {key!r}: Spark reads history by Java's consumer, and penstock cannot tell that in its "
-            f"words; a backfill can do with {', '.join(sorted(_MAPPED))} alone"
+            f"configuration key {key!r}: Spark reads history with Java's consumer, and penstock cannot translate "
+            f"this setting for it; a backfill supports {', '.join(sorted(_MAPPED))}"
         )
     if not given:
         return {}
@@ -49,7 +49,7 @@ def _login(given: Mapping[str, Any]) -> dict[str, str]:
     module = _LOGIN_MODULES.get(str(mechanism))
     if module is None:
         raise ConfigError(
-            f"configuration key 'sasl.mechanism': a backfill can do with {', '.join(_LOGIN_MODULES)}, not {mechanism!r}"
+            f"configuration key 'sasl.mechanism': a backfill supports {', '.join(_LOGIN_MODULES)}, not {mechanism!r}"
         )
     user, password = (_quoted(given.get(f"sasl.{name}", "")) for name in ("username", "password"))
     return {

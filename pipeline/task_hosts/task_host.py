@@ -132,9 +132,9 @@ class TaskRun:
         """Restore stores from changelog rows, whose topic is the store's name."""
         for store, own in by_topic(rows):
             self._changelog_is_empty.discard(store)
-            abandoned = own.column("source")
-            self._restore_rows(store, own.filter(pc.equal(abandoned, 0)))
-            self._supersede(store, own.filter(pc.not_equal(abandoned, 0)).column("key").to_pylist())
+            unfinished = own.column("source")
+            self._restore_rows(store, own.filter(pc.equal(unfinished, 0)))
+            self._supersede(store, own.filter(pc.not_equal(unfinished, 0)).column("key").to_pylist())
 
     def _restore_rows(self, store: str, rows: pa.RecordBatch) -> None:
         if len(rows):
@@ -148,7 +148,7 @@ class TaskRun:
             )
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
-        """Write ``keys``, which a failed backfill wrote, with the values that they have without that backfill."""
+        """Write ``keys``, which an unfinished backfill wrote, with the values that they have without that backfill."""
         opened, topic = self._state_manager.store(store), self._changelogs[store].topic
         headers = self._state_manager.program.stores[store].changelog_headers
         for key in keys:

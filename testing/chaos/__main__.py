@@ -91,7 +91,7 @@ def chosen_kinds(only: list[str] | None, there: tuple[Kind, ...]) -> tuple[Kind,
         names = ", ".join(map(repr, sorted(unknown)))
         raise typer.BadParameter(f"there is no fault {names}; there are {', '.join(map(name_of, Kind))}")
     asked = [kind for kind in Kind if name_of(kind) in wanted]
-    # Left out without a word they would be taken for played.
+    # If they were left out silently, a user would believe that they were played.
     if lacking := [f"{name_of(kind)} needs {_NEEDS[kind]}" for kind in asked if kind not in there]:
         raise typer.BadParameter("; ".join(lacking))
     return tuple(asked)
@@ -136,17 +136,17 @@ def _print_report(report: Report, program: Program, arguments: list[str]) -> Non
         typer.secho(f"VIOLATED: {len(report.violations) - _SHOWN:,} more", fg="red")
     (report.folder / _ALL).write_text("".join(f"{violation}\n" for violation in report.violations))
     typer.echo(f"all that is violated: {report.folder / _ALL}")
-    typer.echo(f"once more: {once_more(report, program, arguments)}")
+    typer.echo(f"to repeat it: {once_more(report, program, arguments)}")
     typer.echo(f"logs and data: {report.folder}")
 
 
 def cut(sentence: str) -> str:
-    """Returns as much of it as is read on a screen: a program's own check may put whole stores into a sentence."""
+    """Returns the part of it that fits a screen: a program's own check may put whole stores into a sentence."""
     return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]} …"
 
 
 def once_more(report: Report, program: Program, arguments: list[str]) -> str:
-    """Returns the command that plays the same again, with these arguments beside those that the report knows."""
+    """Returns the command that repeats the run, with these arguments and those that the report knows."""
     command = ["python", "-m", "penstock.testing.chaos", *arguments, "--seconds", f"{report.seconds:g}"]
     command += ["--seed", str(report.seed), "--guarantee", report.guarantee.value, "--nodes", str(report.nodes)]
     if set(report.kinds) != set(possible(report.nodes, report.guarantee, bool(program.poison()))):

@@ -1,5 +1,4 @@
-"""Checks what must hold when the faults have passed. Functions of records; each returns sentences, none when all is
-well.
+"""Checks of the state when the faults have passed. Functions of records; each returns one sentence per violation.
 
 At least once a record may be processed again, so counts may be higher than the truth, never lower; exactly once they
 are the truth.
@@ -24,7 +23,7 @@ T = TypeVar("T")
 def numbered(
     records: Iterable[tuple[str, int]], expected: Mapping[str, int], otherwise: str = "the input itself is wrong"
 ) -> list[str]:
-    """The input is what the feeder meant to write: each key's numbers from 0 on, in order, each once."""
+    """The input is complete: each key's numbers from 0 on, in order, each once."""
     following = dict.fromkeys(expected, 0)
     wrong = []
     for key, number in records:
@@ -65,7 +64,7 @@ def in_order(records: Iterable[tuple[str, Stamped]]) -> list[str]:
 
 
 def followed(tallies: Mapping[str, Tally], expected: Mapping[str, int]) -> list[str]:
-    """State never fell behind the offsets it was committed with: every key came to its end without a gap."""
+    """State was never older than the offsets it was committed with: each key reached its end without a gap."""
     gaps = [f"{key}: {tally['gaps']} missing" for key, tally in tallies.items() if tally["gaps"]]
     ends = _differences(expected, {key: tally["next"] for key, tally in tallies.items()})
     return in_a_sentence("state older than its offsets", gaps) + in_a_sentence(
@@ -98,8 +97,8 @@ def joined(records: Iterable[tuple[str, tuple[int, int]]], expected: Mapping[str
 
 
 def results(what: str, found: Counter[T], must: Set[T], may: Set[T], once: bool) -> list[str]:
-    """Every result that ``must`` come came; none came that is neither there nor in ``may``; and none came twice if each
-    comes ``once``."""
+    """Each result in ``must`` is there, and none that is neither in it nor in ``may``. With ``once``, none is there
+    twice."""
     lost = [str(result) for result in sorted(must - found.keys(), key=str)]
     made_up = [str(result) for result in sorted(found.keys() - must - may, key=str)]
     again = [f"{result} {count} times" for result, count in found.items() if count > 1] if once else []

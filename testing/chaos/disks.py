@@ -43,8 +43,8 @@ def stores_equal(
 ) -> list[str]:
     """At least ``wanted`` of those ``found`` have come to the ``end`` of the changelog, each with the rows ``meant``.
 
-    One that lags is of an actor that was lost, and nobody's. If files were ``damaged``, one may be corrupt: no task has
-    read what was damaged yet, and one that does will restore it.
+    A store that lags was of a lost actor, and belongs to no actor now. If files were ``damaged``, one may be corrupt:
+    no task has read what was damaged yet, and one that does will restore it.
     """
     corrupt = [it.directory for it in found if it.rows is None]
     whole = [it for it in found if it.rows is not None and (it.offset or 0) >= end]

@@ -55,6 +55,6 @@ def listener(port: int, count: int) -> Listener:
 
 @contextmanager
 def network(port: int, count: int, seed: int) -> Iterator[Network]:
-    """Runs the proxies in front of :func:`listener`."""
+    """Runs the proxies before :func:`listener`."""
     with ExitStack() as stack:
         yield Network([stack.enter_context(Proxy(port + n, port + count + n, seed + n)) for n in range(count)])

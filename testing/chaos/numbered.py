@@ -8,7 +8,7 @@ without a second run.
                                      ├──> count in windows [windows] ──> windows-out
     marks ───────────────────────────┴──> join of streams ──> joined-out
 
-``Stamp`` writes beside each number in which life of its task the record was processed. ``follow`` keeps in its state
+``Stamp`` adds to each number the life of its task in which the record was processed. ``follow`` keeps in its state
 which number comes next: a state that is older than the offsets it was committed with shows as a gap. A window holds ten
 numbers of a key, and every tenth number has a mark of the same time, which it is joined with.
 """
@@ -45,7 +45,7 @@ EACH_MS = 100
 """Milliseconds from one number of a key to the next, in the records' own time."""
 IN_A_WINDOW = 10
 WINDOW_MS = IN_A_WINDOW * EACH_MS
-# One partition of the repartition topic is written by four tasks, of which one may be a whole run behind another.
+# One partition of the repartition topic is written by four tasks, and one may lag a whole run behind another.
 _GRACE_MS = 86_400_000
 
 

@@ -1,4 +1,4 @@
-"""Asks the HTTP server all the time, as a client would that never heard of faults."""
+"""Asks the HTTP server continuously and expects right answers in spite of the faults."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A TCP proxy that can be cut, held, reset and slowed down from any thread, as a whole or some connections of it.
 
-Kafka's clients connect to the address that a broker advertises, so a broker to be put behind a proxy needs a listener
-that advertises the proxy's port (``Listener.advertised_port`` of the local broker): one for each kind of clients, or
-one for all, with connections distinguished by their ``client_port`` (``of_processes``).
+Kafka's clients connect to the address that a broker advertises, so a broker that is to have a proxy needs a listener
+that advertises the proxy's port (``Listener.advertised_port`` of the local broker). Each kind of clients may have a
+listener, or all share one: then connections are distinguished by their ``client_port`` (``of_processes``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import psutil
 _HOST = "127.0.0.1"
 _CHUNK_BYTES = 65_536
 _UNDER_WAY = 256
-"""Chunks of one direction that the proxy holds: any more wait at the sender, as behind a full line."""
+"""Chunks of one direction that the proxy holds: any more wait at the sender, as on a full line."""
 _SHARES_PER_S = 20
 """Pieces that a limited direction passes in a second."""
 _AT_ONCE = struct.pack("ii", 1, 0)

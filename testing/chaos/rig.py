@@ -120,7 +120,7 @@ class Rig:
         self.cluster.remove_node(self._node_of(raylet), allow_graceful=False)
 
     def give_up(self, raylet: psutil.Process) -> Callable[[], None]:
-        """Have no more to do with its node, whose processes stay; they end when the returned function is called."""
+        """Take the node out of the cluster, but leave its processes running until the returned function is called."""
         node = self._node_of(raylet)
         self.cluster.worker_nodes.remove(node)
 

@@ -62,11 +62,11 @@ def run(
     kinds: Collection[Kind] | None = None,
     show: Callable[[str], None] = print,
 ) -> Report:
-    """Run ``program`` on a Kafka and a Ray of its own, of so many ``nodes``, strike it for ``seconds`` with faults that
+    """Run ``program`` on a Kafka and a Ray of its own with ``nodes`` nodes, strike it for ``seconds`` with faults that
     ``seed`` decides, and check what its ``guarantee`` promises. Such a run takes a minute more than ``seconds``.
 
-    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``show`` hears of
-    each thing that is done. In the main thread of a process that uses no Ray otherwise.
+    ``kinds``: of faults; by default all that :func:`~penstock.testing.chaos.schedule.possible` gives. ``show`` gets a
+    line about each step. In the main thread of a process that uses no Ray otherwise.
     """
     if lacking := [name for name in ("topics", "rounds") if not hasattr(program, name)]:
         raise ConfigError(f"{type(program).__name__} has no {' and no '.join(lacking)}: docs/CHAOS.md has an example")
@@ -75,7 +75,7 @@ def run(
     try:
         _play(program, report, show)
     except KeyboardInterrupt:
-        shutil.rmtree(report.folder)  # a person who ends it by hand wants nothing of it
+        shutil.rmtree(report.folder)  # a user who interrupts the run does not want its files
         raise
     except Exception:
         show(f"not played to its end; logs and data: {report.folder}")
@@ -86,7 +86,7 @@ def run(
 
 
 def _play(program: Program, report: Report, show: Callable[[str], None]) -> None:
-    # Transactions that end while a partition has no leader, Kafka ends without telling the partition
+    # Transactions that end while a partition has no leader, Kafka ends without informing the partition
     # (docs/RELIABILITY.md): what is to be exact wants replicas.
     moves_leaders = OUTAGES | {Kind.ELECT_LEADERS}
     replicas = 3 if report.guarantee is Guarantee.EXACTLY and not moves_leaders.isdisjoint(report.kinds) else 1
@@ -113,12 +113,12 @@ def _keep_logs(it: Rig) -> None:
 def _run(it: Rig, program: Program, report: Report, show: Callable[[str], None]) -> None:
     stopped = threading.Event()
     prober = Prober(it.http_port, APPLICATION, program.counting_up)
-    with ThreadPoolExecutor(2, "chaos") as beside:
+    with ThreadPoolExecutor(2, "chaos") as threads:
         try:
-            fed = beside.submit(feed, it.clients, program, report.seconds, stopped)
+            fed = threads.submit(feed, it.clients, program, report.seconds, stopped)
             it.start()
             plan = it.plan  # asked for while a broker answers
-            probed = beside.submit(prober.ask_until, stopped, report.seed)
+            probed = threads.submit(prober.ask_until, stopped, report.seed)
             show(f"the application runs, with {len(plan.partitions)} tasks; faults begin")
             striker = Striker(it, program, show)
             faults = draw(report.seed, report.seconds, report.kinds)
@@ -152,7 +152,7 @@ def _failed(fed: Future[None]) -> bool:
 
 
 def _settled(it: Rig, report: Report, fed: Future[None], prober: Prober) -> list[str]:
-    """Wait for rest, unless the application has ended. Says what keeps it from that."""
+    """Wait for rest, unless the application has ended. Returns the reasons why it is not at rest."""
     if prober.ended is not None:
         return [f"the application ended in state {prober.ended}"]
     began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Does what a schedule says: to processes, nodes, the broker, the group, and files."""
+"""Injects the faults of a schedule: into processes, nodes, the broker, the group, and files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Agenda:
 
 
 class Striker:
-    """``show`` hears of each thing that is done. ``struck`` counts them; ``poisoned`` the records that were written."""
+    """``show`` gets a line about each fault. ``struck`` counts them; ``poisoned`` the records that were written."""
 
     def __init__(self, rig: Rig, program: Program, show: Callable[[str], None]) -> None:
         self.struck = 0
@@ -85,9 +85,9 @@ class Striker:
         self._hurry = threading.Event()
 
     def strike(self, faults: Iterable[Fault], ended: Callable[[], bool]) -> None:
-        """All faults, each at its time; returns when the last is over and everything is awake and up again.
+        """Inject all faults, each at its time; returns when the last is over and everything is awake and up again.
 
-        ``ended``: the application is done for, so that nothing more needs to be done to it.
+        ``ended``: returns True when the application has ended; then no more faults are injected.
         """
         for fault in faults:
             self._agenda.add(fault.at_s, partial(self._begin, fault))
@@ -142,8 +142,12 @@ class Striker:
         elif fault.kind is Kind.FREEZE_RAYLET:
             self._freeze(fault, self._rig.raylet(fault.pick))
         else:
-            beside = {Kind.REBALANCE: self._rebalance, Kind.POISON: self._poison, Kind.ELECT_LEADERS: self._elect}
-            self._under_way.append(self._others.submit(beside[fault.kind], fault))
+            in_background = {
+                Kind.REBALANCE: self._rebalance,
+                Kind.POISON: self._poison,
+                Kind.ELECT_LEADERS: self._elect,
+            }
+            self._under_way.append(self._others.submit(in_background[fault.kind], fault))
 
     def _victims(self, fault: Fault) -> list[psutil.Process]:
         found = self._rig.processes(_VICTIMS[fault.kind])

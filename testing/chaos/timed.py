@@ -27,6 +27,7 @@ from penstock.common.serdes import Serdes
 from penstock.common.windows import Windowed
 from penstock.state.stores import Stores
 from penstock.testing.chaos import checks
+from penstock.testing.chaos.numbered import key
 from penstock.testing.chaos.program import AtRest, Guarantee, Program, Written
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.join_windows import JoinWindows
@@ -64,11 +65,6 @@ RATES_AHEAD = 400
 UNCLOSED = 800
 """Numbers at the end whose outer join may lack results: it looks for windows that closed once a second at most."""
 _KEPT = timedelta(days=1)
-
-
-def key(number: int) -> str:
-    """Returns the name of the ``number``-th key."""
-    return f"k{number:04}"
 
 
 def is_visit(name: str, number: int) -> bool:

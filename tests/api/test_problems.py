@@ -258,7 +258,7 @@ def test_a_range_from_a_negative_to_a_positive_number_is_refused_with_two_ranges
         read_side.fakes["by-number"].put(number, str(number))
     by_number = f"{APPLICATION}/stores/by-number/range"
     document = problem(client, f"{by_number}?from=-2&to=2", 400, "invalid-range")
-    assert "from=-2 comes behind to=2" in document["detail"]
+    assert "from=-2 comes after to=2" in document["detail"]
 
     def keys(query: str) -> list[int]:
         return [entry["key"] for entry in client.get(f"{by_number}?{query}").json()["entries"]]

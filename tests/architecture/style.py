@@ -21,16 +21,26 @@ _INSTEAD = {
     r"(stands?|standing|stood) still": "is unresponsive, frozen, or does not move",
 }
 _WORDS = [(re.compile(rf"\b{word}\b", re.IGNORECASE), instead) for word, instead in _INSTEAD.items()]
+_HELP = ("help", "description", "summary", "title", "short_help", "response_description")
+"""Arguments whose texts users read: of typer, of FastAPI and of fields of pydantic."""
+_RIDDLES = [
+    (re.compile(r"^So many\b"), "'Number of' or the unit"),
+    (re.compile(r"\b(nobody|somebody|someone|anybody)\b", re.IGNORECASE), "the process, the user or 'nothing'"),
+]
+"""Openings and words that a help text never needs."""
 _CYTHON_DOCSTRING = re.compile(r'^\s*r?"""(.*)', re.MULTILINE)
 _CODE_IN_MARKDOWN = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
 def problems_of_python(file: Path, text: str, with_strings: bool) -> Iterator[str]:
-    """Yields problems of docstrings and comments; ``with_strings``: of all other strings, too."""
+    """Yields problems of docstrings and comments; ``with_strings``: of help texts and all other strings, too."""
     tree = ast.parse(text)
     docstrings = set(_docstrings(tree))
     for node in docstrings:
         yield from _problems(file, node.lineno, str(node.value), is_docstring=True)
+    if with_strings:
+        for line, help_text in _help_texts(tree):
+            yield from _problems_of_help(file, line, help_text)
     if with_strings:
         for each in ast.walk(tree):
             if isinstance(each, ast.Constant) and isinstance(each.value, str) and each not in docstrings:
@@ -62,6 +72,35 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
                 match each:
                     case ast.Expr(ast.Constant(str()) as text):
                         yield text
+
+
+def _help_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yields the texts of arguments such as ``help=``, without the values that an f-string inserts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            for keyword in node.keywords:
+                if keyword.arg in _HELP:
+                    yield from _texts_of(keyword.value)
+
+
+def _texts_of(value: ast.expr) -> Iterator[tuple[int, str]]:
+    match value:
+        case ast.Constant(str() as text):
+            yield value.lineno, text
+        case ast.JoinedStr(parts):
+            inserted = (part.value if isinstance(part, ast.Constant) else "…" for part in parts)
+            yield value.lineno, "".join(map(str, inserted))
+        case ast.IfExp(_, one, other):
+            yield from _texts_of(one)
+            yield from _texts_of(other)
+
+
+def _problems_of_help(file: Path, line: int, text: str) -> Iterator[str]:
+    if opening := _OPENINGS.match(text.lstrip()):
+        yield f"{file}:{line}: a help text opens with {opening[0]!r}: begin with a verb or a noun (docs/STYLE.md)"
+    for riddle, instead in _RIDDLES:
+        if found := riddle.search(text):
+            yield f"{file}:{line}: {found[0]!r} in a help text: write {instead} (docs/STYLE.md)"
 
 
 def _problems(file: Path, line: int, text: str, *, is_docstring: bool = False) -> Iterator[str]:

@@ -47,6 +47,28 @@ def test_nothing_else_is(text: str) -> None:
     assert list(problems_of_python(FILE, text, with_strings=True)) == []
 
 
+@pytest.mark.parametrize("argument", ["help", "description", "summary", "title"])
+@pytest.mark.parametrize("text", [*(f"{it} it does" for it in QUESTIONS), "So many ms to wait", "Waits for nobody"])
+@pytest.mark.parametrize("form", ["'{}'", "f'{} {{unit}}'", "'{}' if x else ''"])
+def test_a_riddle_in_a_help_text_is_found(argument: str, text: str, form: str) -> None:
+    [problem] = problems_of_python(FILE, f"x = Option(0, {argument}={form.format(text)})", with_strings=True)
+    assert "help text" in problem
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'Option(help="Number of ms to wait")',
+        'Option(help="Show what would be done; the application will do it later")',
+        'Option(name="Which")',
+        'Option(help=texts["Which"])',
+        'Option(help=f"{which} What")',
+    ],
+)
+def test_other_help_texts_are_left_alone(code: str) -> None:
+    assert list(problems_of_python(FILE, code, with_strings=True)) == []
+
+
 def test_texts_of_tests_are_left_alone() -> None:
     assert list(problems_of_python(FILE, f'assert x, "made {AGAIN}"', with_strings=False)) == []
 

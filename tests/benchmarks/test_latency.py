@@ -88,7 +88,7 @@ def test_the_sender_writes_into_each_record_the_time_at_which_it_was_due(broker:
 class Copier(Deployment):
     """Copies the input to its output; for a second after a kill it does not."""
 
-    name, output, mends_itself = "copier", "bench-copied", True
+    name, output, recovers_itself = "copier", "bench-copied", True
 
     def __init__(self, clients: ConfluentClients) -> None:
         self._clients = clients
@@ -120,7 +120,7 @@ class Copier(Deployment):
     def kill(self, victim: Victim) -> None:
         self._away_until_s = time.time() + 1.0
 
-    def mend(self) -> None:
+    def recover(self) -> None:
         """Does nothing: it is back by itself."""
 
     def close(self) -> None:

@@ -108,13 +108,13 @@ def test_a_task_that_gets_another_store_keeps_its_own() -> None:
     assert tasks(plan) == [(Fate.CHANGED, 0, 0)]
     assert plan.tasks[0].note == "stores +two"
     assert stores(plan) == {"one": (Fate.KEPT, 0, 0), "two": (Fate.NEW, None, 0)}
-    assert note(plan, "two") == "begins empty: what was processed of lines before is not in it"
+    assert note(plan, "two") == "begins empty: records of lines that were processed before are not in it"
 
 
 def test_a_new_store_behind_a_repartition_topic_lacks_what_its_input_had_before() -> None:
     before: Build = lambda builder: builder.stream("lines", TEXT).to("copy")  # noqa: E731
     plan = plan_deploy(described(before), described(before, words()))
-    assert note(plan, "counts") == "begins empty: what was processed of lines before is not in it"
+    assert note(plan, "counts") == "begins empty: records of lines that were processed before are not in it"
     assert note(plan_deploy(described(users()), described(users(), words())), "counts") == "begins empty"
 
 
@@ -129,7 +129,7 @@ def test_topics_that_feed_each_other_are_followed_once() -> None:
     assert note(plan, "joined") == "begins empty; is it other under another name?"
     before: Build = lambda builder: builder.stream("names", TEXT).to("copy")  # noqa: E731
     plan = plan_deploy(described(before), described(joined))
-    assert note(plan, "joined") == "begins empty: what was processed of names before is not in it"
+    assert note(plan, "joined") == "begins empty: records of names that were processed before are not in it"
 
 
 def test_a_store_that_the_new_program_does_not_have_is_orphaned() -> None:
@@ -206,7 +206,7 @@ def test_another_application_id_takes_over_nothing() -> None:
         (words(), words(with_store_type=(ps.StoreType.IN_MEMORY,)), Fate.RESTORED, "in memory: at every start"),
         (words(with_store_type=(ps.StoreType.IN_MEMORY,)), words(), Fate.RESTORED, "was in memory"),
         (words(), words(with_logging_disabled=()), Fate.KEPT, ""),
-        (words(with_logging_disabled=()), words(), Fate.REBUILT, "its changelog is another, a-counts-changelog, in"),
+        (words(with_logging_disabled=()), words(), Fate.REBUILT, "its changelog is now a-counts-changelog, which"),
         (words(with_logging_disabled=()), words(with_logging_disabled=()), Fate.KEPT, ""),
     ],
 )
@@ -299,7 +299,7 @@ def test_records_that_wait_in_an_orphaned_repartition_topic_are_reported() -> No
     plan = plan_deploy(described(users(), words()), described(users()), there)
     [found] = [each for each in plan.topics if each.name == "a-counts-repartition"]
     assert (found.fate, found.records) == (Fate.ORPHANED, 1500)
-    assert found.note == "1,200 records that are not processed yet never will be"
+    assert found.note == "1,200 unprocessed records will be lost"
 
 
 def test_an_internal_topic_that_would_need_other_partitions_is_refused() -> None:
@@ -315,9 +315,7 @@ def test_an_internal_topic_that_would_need_other_partitions_is_refused() -> None
 def test_a_changelog_left_from_an_earlier_run_is_reported() -> None:
     there = kafka(partitions={"a-users-changelog": 2})
     plan = plan_deploy(described(words()), described(words(), users()), there)
-    assert (
-        note_of_topic(plan, "a-users-changelog") == "it is there already, from another time: what it holds is taken in"
-    )
+    assert note_of_topic(plan, "a-users-changelog") == "the topic exists already; its records will be read"
 
 
 def test_a_program_that_would_not_start_counts_as_a_loss() -> None:

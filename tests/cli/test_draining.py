@@ -11,10 +11,10 @@ from penstock.cli.draining import drain_line, reported_while_draining
 def test_a_line_names_the_condition_the_limit_and_the_way_out() -> None:
     line = drain_line("no broker answers at kafka:9092", datetime(2026, 11, 25, 19, 7, 9))
     assert line == (
-        "Still draining, until 19:07:09 at the latest. It waits for its stream actors to commit and close their stores "
-        "(no broker answers at kafka:9092). Ctrl-C again ends it without a commit"
+        "Draining: waiting for its stream actors to commit and close their stores (no broker answers at kafka:9092), "
+        "until 19:07:09 at the latest. Press Ctrl-C again to end it without a commit"
     )
-    assert "stores. Ctrl-C" in drain_line(None, datetime(2026, 11, 25))
+    assert "stores, until" in drain_line(None, datetime(2026, 11, 25))
 
 
 def test_the_message_is_repeated_until_the_block_ends() -> None:

@@ -77,7 +77,7 @@ def test_it_shows_that_the_lag_of_a_silent_actor_is_not_known() -> None:
 def test_it_shows_an_actor_without_a_lease() -> None:
     status = snapshot(5)
     expired = tuple(replace(actor, without_lease=True) for actor in status.actors)
-    reported = "actor-1 processes nothing: its lease is over until the coordinator answers"
+    reported = "actor-1 has stopped processing: its lease has expired and the coordinator does not answer"
     assert reported in text(LiveView(), replace(status, actors=expired), 10.0)
     assert reported not in text(LiveView(), status, 10.0)
 

@@ -73,7 +73,7 @@ def test_a_deploy_that_loses_nothing_is_shown_without_asking_anybody(deploy: Dep
     assert ["moved", "counts", "1_*", "2_*"] in [row[:4] for row in rows(result.output)]
     assert ["kept", f"{deploy.name}-counts-changelog", "changelog"] in rows(result.output)
     assert result.output.splitlines()[-2:] == [
-        "Kafka was not asked how many tasks and records there are: the program's own is -b 127.0.0.1:1",
+        "Tasks and records are not counted; to count them in the program's own Kafka, add -b 127.0.0.1:1",
         "Nothing is orphaned, and nothing must be rebuilt",
     ]
 
@@ -132,7 +132,7 @@ def test_with_a_broker_the_plan_counts_tasks_and_records_and_reports_a_refused_s
 
     renamed = deploy.plan("old_version:app", "renamed_version:app", "-b", broker)
     assert renamed.exit_code == 3
-    assert "2 records that are not processed yet never will be" in renamed.output
+    assert "2 unprocessed records will be lost" in renamed.output
 
     admin.delete_topics([deploy.lines])
     admin.create_topics([NewTopic(deploy.lines, 4)])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.cli import reset_target
+from penstock.cli import reset, reset_target
 from penstock.cli.reset_plan import KafkaNow, OwnTopics, ResetPlan, Wanted, plan_reset
 from penstock.cli.reset_target import FromFile, ShiftBy, Target, ToEarliest, ToLatest, ToOffset, ToTime
 from penstock.common.config import StreamsConfig
@@ -195,8 +195,8 @@ def test_an_input_topic_with_the_name_of_an_internal_one_is_not_deleted() -> Non
         (ToEarliest(), [10, 10], ""),
         (ToLatest(), [100, 100], ""),
         (ToOffset(50), [50, 50], ""),
-        (ToOffset(3), [10, 10], "3 is not there: the nearest"),
-        (ToOffset(1000), [100, 100], "1000 is not there: the nearest"),
+        (ToOffset(3), [10, 10], "offset 3 does not exist: the nearest one is used"),
+        (ToOffset(1000), [100, 100], "offset 1000 does not exist: the nearest one is used"),
         (ToTime(70), [70, 70], ""),
         (ToTime(7000), [100, 100], ""),
         (ShiftBy(-5), [35, 45], ""),
@@ -214,7 +214,7 @@ def test_every_target_of_kafkas_tool_and_what_is_not_there_becomes_the_nearest(
 
 
 def test_a_partition_without_a_committed_offset_cannot_be_shifted() -> None:
-    with pytest.raises(ConfigError, match="nothing is committed of partition lines-1"):
+    with pytest.raises(ConfigError, match="partition lines-1 has no committed offset"):
         reset_target.changes(ShiftBy(-5), LINES, {LINES[0]: 40}, Log())
 
 
@@ -254,6 +254,23 @@ def test_a_time_is_utc_unless_it_names_its_zone(text: str, ms: int, monkeypatch:
         found = reset_target.time_of(text)
     time.tzset()
     assert found == ms
+
+
+@pytest.mark.parametrize(
+    ("target", "title"),
+    [
+        (ToTime(1500), "Offsets of group a, from 1970-01-01T00:00:01.500Z (here 1970-01-01T09:00:01+09:00) on"),
+        (ToEarliest(), "Offsets of group a"),
+    ],
+)
+def test_the_list_shows_a_time_with_its_zone(target: Target, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ResetPlan("a", (reset_target.OffsetChange(LINES[0], None, 10),), (), {})
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        shown = reset._offsets(plan, target)
+    time.tzset()
+    assert str(shown[1]) == title
 
 
 @pytest.mark.parametrize("text", ["yesterday", "1970-01-01", "12:30"])

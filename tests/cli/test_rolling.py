@@ -95,8 +95,8 @@ def test_each_task_is_reported_once_with_the_actors_it_moves_between() -> None:
     lines = [line for each in (STARTING, STARTING, MOVING, MOVING, WATCHING, DONE) for line in progress.lines(each)]
     assert lines == [
         (
-            "stream actors of the new version start beside the old ones; if no CPU comes free within 10 s, an old one "
-            "makes room"
+            "stream actors of the new version start; if no CPU is free for them within 10 s, the old actors are "
+            "stopped one by one"
         ),
         "task 0_0: stream/1 -> stream/2, 1 of 2 tasks run the new version",
         "task 0_1: stream/1 -> stream/2, 2 of 2 tasks run the new version",
@@ -157,6 +157,14 @@ def test_the_last_line_reports_what_the_new_version_has_processed_and_dropped(
     follow("app", 2, iter([counting(STARTING, 70, 7), WATCHING, counting(DONE, processed, dropped)]))
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"app: version 2 runs every task; since it began it has {reported}"
+
+
+def test_a_task_that_returns_to_its_last_commit_on_its_actor_does_not_count_down(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    follow("app", 2, iter([counting(WATCHING, 50, 3), counting(WATCHING, 2, 1), counting(DONE, 4, 1)]))
+    tasks = len([each for each in DONE.actors if each.generation == 2])
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"processed {54 * tasks} records and dropped {4 * tasks}")
 
 
 def test_dropped_records_are_shown_in_yellow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def ask(coordinator: Any, *call: Any) -> str | None:
         calls.append(call)
-        return "at most 8 are allowed (max.stream.actors)" if call[1] > 8 else None
+        return "the maximum is 8 (max.stream.actors)" if call[1] > 8 else None
 
     scaling = ScalingStatus(2, 4, "it never catches up", True, 1, 8, COUNTS)
     status = ApplicationStatus("app", ApplicationState.RUNNING, 1, (), {}, scaling=scaling)
@@ -63,7 +63,7 @@ def test_a_number_is_set_or_the_refusal_is_printed(asked: list[Any]) -> None:
     assert asked == [("set_stream_actors", 6)]
     refused = run("9").exception
     assert isinstance(refused, ApplicationStateError)
-    assert "keeps its stream actors: at most 8 are allowed" in str(refused)
+    assert "keeps its stream actors: the maximum is 8" in str(refused)
 
 
 def test_a_request_for_more_actors_than_can_have_work_is_reported(

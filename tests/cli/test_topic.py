@@ -316,7 +316,7 @@ def test_a_line_becomes_a_record(form: LineFormat, line: str, record: Outgoing) 
 @pytest.mark.parametrize(
     ("form", "line", "says"),
     [
-        (LineFormat(separator=":"), "a=b", "file, line 3: 'a=b' has no key, as ':' does not occur in it"),
+        (LineFormat(separator=":"), "a=b", "file, line 3: 'a=b' has no separator ':', so no key"),
         (LineFormat(value=SerdeName.LONG), "one", "file, line 3: value 'one' is no long"),
         (LineFormat(as_json=True), "{", "file, line 3: not JSON"),
         (LineFormat(as_json=True), '{"values": 1}', "file, line 3: a record is an object"),
@@ -421,7 +421,7 @@ def test_records_that_go_before_they_are_read_are_left_out_and_named(capsys: pyt
 def test_a_topic_that_is_recreated_while_it_is_read_ends_the_reading() -> None:
     partition = TopicPartition("t", 0)
     consumer = cast("RecordConsumer", Retained(0, [b"a"]))
-    with pytest.raises(StreamsError, match="partition 0 of topic 't' has no offset 9 any more"):
+    with pytest.raises(StreamsError, match="partition 0 of topic 't': offset 9 no longer exists"):
         list(batches(consumer, {partition: 9}, {partition: 12}))
 
 

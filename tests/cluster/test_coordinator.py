@@ -32,7 +32,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 from tests.cluster.coordinator_play import ALL, MORE, PLAN, TASKS, Play, epoch_of
 
-IF_THAT_LASTS = ": should that last, 'ray status' says whether a CPU is lacking"
+IF_THAT_LASTS = ": if that lasts, 'ray status' shows if a CPU is lacking"
 
 
 @pytest.fixture
@@ -371,7 +371,7 @@ def test_tasks_that_wait_between_the_replacements_of_a_crash_loop_are_reported(p
     play(ActorFailed("stream/1", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
     play(ActorFailed("stream/2", "ValueError: bad\nTraceback", UncaughtExceptionResponse.REPLACE_ACTOR))
     (why,) = set(play.machine.unhosted.values())
-    assert why == "stream actors fail one after another, the next one is started after a while: ValueError: bad"
+    assert why == "stream actors keep failing; the next one is started after a pause: ValueError: bad"
 
 
 def test_a_task_that_another_actor_must_release_first_is_reported(play: Play) -> None:

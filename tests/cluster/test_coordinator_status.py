@@ -161,7 +161,7 @@ def test_the_status_reports_that_a_version_is_not_watched_and_that_old_actors_ma
         assert (await coordinator.status()).waiting == "2 stream actors wait for a free CPU: add nodes"
         monkeypatch.setattr(Coordinator, "rolls_out", property(lambda _: True))
         assert (await coordinator.status()).waiting == (
-            "no CPU is free beside the actors of the old version: each old actor that ends makes room for a new one"
+            "no CPU is free for the new version: each old actor that ends makes room for a new one"
         )
 
     run(play())

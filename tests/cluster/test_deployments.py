@@ -141,7 +141,7 @@ def wanted(spec: ApplicationSpec, **fields: Any) -> Deployment:
     [
         (program(loud=True), None),
         (program(commit_interval_ms=7), None),
-        (program(topic="others"), "its tasks are others"),
+        (program(topic="others"), "its tasks differ"),
         (program(store="other"), "it has other internal topics"),
         (program(processing_guarantee="exactly_once_v2"), "processing.guarantee"),
         (program(num_standby_replicas=1), "num.standby.replicas"),
@@ -168,7 +168,7 @@ def test_only_what_has_the_same_tasks_stores_and_shared_settings_may_take_over(
         (through(TEXT), through(JSON), "topic others: read with"),
         (grouped_table(TEXT), grouped_table(JSON), "values changes of string"),
         (reduced(TEXT), reduced(JSON), "store counts: timestamped key-value, keys string, values string;"),
-        (reduced(TEXT), reduced(TEXT, in_memory=True), "other kinds of stores"),
+        (reduced(TEXT), reduced(TEXT, in_memory=True), "stores of other kinds"),
         (reduced(TEXT), reduced(TEXT, dsl_store_format="HEADERS"), "timestamped key-value, with headers on disk"),
         (reduced(JSON), reduced(ps.Serdes.json(dict[str, int])), None),
     ],
@@ -254,7 +254,7 @@ def test_a_restarted_coordinator_whose_program_is_lost_names_the_way_out(kept: d
     ("changed", "why"),
     [
         ({"version": "0.0.1"}, "this is penstock 0.0.1. Stop it and start the new version"),
-        ({"last": 0}, "somebody else has deployed another version"),
+        ({"last": 0}, "another version was deployed meanwhile"),
     ],
 )
 def test_a_version_for_another_penstock_or_compared_with_an_earlier_one_is_refused(

@@ -389,7 +389,7 @@ class FakeActorClass:
     [
         (False, ActorDiedError(), "cannot start in the Ray cluster", 1),
         (False, GetTimeoutError(), "did not start the coordinator", 1),
-        (True, None, "is being started by someone else", 0),
+        (True, None, "is being started by another process", 0),
     ],
 )
 def test_a_start_that_fails_leaves_no_coordinator_behind(

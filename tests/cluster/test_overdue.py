@@ -38,7 +38,7 @@ def test_an_actor_that_works_on_an_assignment_for_too_long_is_ended() -> None:
     assert play.reports(RELEASE_S - 1, waits=False) is None
     reason = play.reports(1, waits=False)
     assert reason is not None
-    assert "it has not carried out an assignment within 120 s, and waits for nobody" in reason
+    assert "it has not applied its assignment within 120 s although it waits for nothing" in reason
 
 
 def test_an_actor_that_waits_is_never_ended() -> None:

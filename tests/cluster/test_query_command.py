@@ -89,16 +89,16 @@ def test_a_range_goes_backwards_and_by_prefix(
 @pytest.mark.parametrize(
     ("store", "asked", "message"),
     [
-        ("all", {"time_from": "1"}, "'all' is a timestamped key-value store, which is not asked with --time-from"),
-        ("all", {"key": "a", "history": True}, "not asked with --history"),
-        ("windows", {"prefix": "a"}, "'windows' is a timestamped window store, which is not asked with --prefix"),
-        ("windows", {"as_of": "1"}, "not asked with --as-of"),
+        ("all", {"time_from": "1"}, "'all' is a timestamped key-value store, which does not take --time-from"),
+        ("all", {"key": "a", "history": True}, "does not take --history"),
+        ("windows", {"prefix": "a"}, "'windows' is a timestamped window store, which does not take --prefix"),
+        ("windows", {"as_of": "1"}, "does not take --as-of"),
         ("windows", {"time_from": "noon"}, "--time-from noon: Input should be ms since 1970, or a time"),
-        ("windows", {"from_key": "b", "to_key": "a"}, "--from b comes behind --to a"),
-        ("sessions", {"history": True}, "'sessions' is a session store, which is not asked with --history"),
+        ("windows", {"from_key": "b", "to_key": "a"}, "--from b comes after --to a"),
+        ("sessions", {"history": True}, "'sessions' is a session store, which does not take --history"),
         ("versions", {}, "'versions' is a versioned store: give the KEY whose versions are meant"),
-        ("versions", {"from_key": "a"}, "not asked with --from"),
-        ("versions", {"key": "a", "time_from": "1"}, "not asked with --time-from like this: 'penstock query -h' says"),
+        ("versions", {"from_key": "a"}, "does not take --from"),
+        ("versions", {"key": "a", "time_from": "1"}, "does not take --time-from like this: 'penstock query -h' shows"),
     ],
 )
 def test_options_that_do_not_apply_to_a_store_are_refused_with_its_kind(
@@ -127,4 +127,4 @@ def test_a_standby_answers_for_a_moving_task_if_stale_answers_are_allowed_and_th
         assert asyncio.run(command.answer(StateQueries(APPLICATION), "all", asked))
         message = capsys.readouterr()
         assert message.out.splitlines() == [line]
-        assert message.err == "a standby has answered, or a task that restores: the newest may be missing\n"
+        assert message.err == "answered by a standby or a restoring task: the newest updates may be missing\n"

@@ -140,7 +140,7 @@ def test_a_command_without_the_token_prints_what_to_set(two: dict[str, str], tmp
     assert "set RAY_AUTH_MODE=token" in refused.stderr
     with_mode = penstock(tmp_path, "status", "one", RAY_ADDRESS=two["one"], RAY_AUTH_MODE="token", RAY_AUTH_TOKEN="no")
     assert with_mode.returncode == 1
-    assert "its token must stand in ~/.ray/auth_token here" in with_mode.stderr
+    assert "put its token into ~/.ray/auth_token here" in with_mode.stderr
 
 
 def free_port() -> int:

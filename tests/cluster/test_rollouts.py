@@ -217,7 +217,7 @@ def test_an_old_actor_that_fails_beside_the_new_version_rolls_it_back_instead_of
     assert phase(play) is RolloutPhase.ROLLING_BACK
     assert play.machine.state.is_live
     assert play.machine.rollout.reason == (
-        "an actor of version 1 failed while version 2 was on trial beside it: DeserializationError: bad"
+        "an actor of version 1 failed while version 2 was on trial: DeserializationError: bad"
     )
     play(ActorFailed(play.of(StartActor)[0].actor_id, "DeserializationError: bad"))
     assert play.machine.state is ApplicationState.PENDING_ERROR, "nothing is left that could be rolled back"

@@ -218,7 +218,7 @@ def test_a_sink_that_is_too_slow_gets_one_try_that_is_undone_and_not_repeated_fo
     assert undone_s - tried_s >= WINDOW_S
     assert (
         app.message[1][2]
-        == f"more actors brought nothing: {app.changes[0]} actors processed 1,500 records/s, 2 before 1,500"
+        == f"more actors did not help: {app.changes[0]} actors processed 1,500 records/s, 2 before 1,500"
     )
     assert "which is not tried again for" in app.last.reason
     app.run(WINDOW_S * 10)
@@ -328,7 +328,7 @@ def test_a_number_that_somebody_else_has_chosen_is_no_try_of_ours() -> None:
     app.run(600, until=lambda: bool(app.message))
     app._become(4)
     app.run(2 * WINDOW_S)
-    assert not any("brought nothing" in reason for _, _, reason in app.message)
+    assert not any("did not help" in reason for _, _, reason in app.message)
 
 
 @pytest.mark.parametrize("seed", sampled(range(20), every=3))

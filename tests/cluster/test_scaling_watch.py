@@ -196,8 +196,8 @@ def test_none_is_added_or_removed_where_that_is_not_possible() -> None:
         assert await app.watch.change(-1, "none left") is None
         assert await app.watch.change(1, "one more") == "stream/2"
         assert await app.watch.change(1, "too many") is None
-        assert await app.watch.become(3) == "at most 2 are allowed (max.stream.actors)"
-        assert await app.watch.become(0) == "at least 1 must be there (min.stream.actors)"
+        assert await app.watch.become(3) == "the maximum is 2 (max.stream.actors)"
+        assert await app.watch.become(0) == "the minimum is 1 (min.stream.actors)"
         assert app.machine.wanted == 2
         unbounded = Application()
         await unbounded.begin(TASKS)

@@ -31,7 +31,7 @@ from tests.cluster.restarted_coordinator import restarted as restarted
 from tests.cluster.test_scaling_watch import Application, Environment, Handle
 from tests.cluster.virtual_time import run
 
-BUSY = "a function of the program has not returned from a record; the actor is replaced after 300 s"
+BUSY = "a function of the program has been processing one record for long; the actor is replaced after 300 s"
 STANDS_STILL = "its process is unresponsive; the actor is replaced after 45 s"
 
 

@@ -35,8 +35,10 @@ def process(task: int, topic: str, offset: int, key: str, value: str | None, tim
     return (task, PROCESS, topic, 0, offset, key.encode(), value and value.encode(), timestamp, None)
 
 
-def restore(task: int, store: str, offset: int, key: str, row: bytes | None, timestamp: int, abandoned: int = 0) -> Row:
-    return (task, RESTORE, store, abandoned, offset, key.encode(), row, timestamp, None)
+def restore(
+    task: int, store: str, offset: int, key: str, row: bytes | None, timestamp: int, unfinished: int = 0
+) -> Row:
+    return (task, RESTORE, store, unfinished, offset, key.encode(), row, timestamp, None)
 
 
 def batches(rows: list[Row], size: int) -> Iterator[pa.RecordBatch]:

@@ -77,13 +77,13 @@ def test_the_tasks_of_a_cycle_are_in_one_spark_partition_and_one_order_of_time(s
     ]  # fmt: skip
 
 
-def test_stores_are_restored_by_offset_before_the_first_record_with_abandoned_rows_last(
+def test_stores_are_restored_by_offset_before_the_first_record_with_rows_of_an_unfinished_backfill_last(
     spark: SparkSession,
 ) -> None:
     state = [restore(0, "s", offset, "k", b"v", timestamp) for offset, timestamp in ((0, 900), (1, 100), (2, 500))]
-    abandoned = [restore(0, "s", offset, "k", b"v", 1, abandoned=1) for offset in (3, 4)]
+    unfinished = [restore(0, "s", offset, "k", b"v", 1, unfinished=1) for offset in (3, 4)]
     records = out_of_order(random.Random(0), "orders", 0, 5, 0)
-    frames = [spark.createDataFrame(rows, INPUT_SCHEMA) for rows in (records, abandoned, state)]
+    frames = [spark.createDataFrame(rows, INPUT_SCHEMA) for rows in (records, unfinished, state)]
     ordered = in_task_order(spark, frames, 1).collect()
     assert [row["sequence"] for row in ordered if row["phase"] == RESTORE] == [0, 1, 2, 3, 4]
     assert [row["phase"] for row in ordered] == sorted(row["phase"] for row in ordered)

@@ -192,9 +192,9 @@ def test_deletions_are_kept_for_a_changelog_only_if_it_had_something(
 def test_rows_that_a_failed_backfill_wrote_are_overwritten_by_the_rows_that_hold_without_it() -> None:
     rows = [
         restore(0, "latest", 0, "kept", b"true", 5),
-        restore(0, "latest", 1, "kept", b"abandoned", 7, abandoned=1),
-        restore(0, "latest", 2, "never-was", b"abandoned", 7, abandoned=1),
-        restore(0, "latest", 3, "changed", b"abandoned", 7, abandoned=1),
+        restore(0, "latest", 1, "kept", b"abandoned", 7, unfinished=1),
+        restore(0, "latest", 2, "never-was", b"abandoned", 7, unfinished=1),
+        restore(0, "latest", 3, "changed", b"abandoned", 7, unfinished=1),
         process(0, "lines", 0, "changed", "true", 10),
     ]
     results = output(host(latest_words()).run(batches(rows, 10)))

@@ -59,7 +59,7 @@ def _run(
             rows.append((*to, row["key"], row["value"], row["timestamp"], row["headers"]))
     if not rows:
         return {}
-    for source, changelogs in enumerate((stage.changelogs, stage.abandoned)):
+    for source, changelogs in enumerate((stage.changelogs, stage.unfinished)):
         for store, ranges in changelogs.items():
             rows += _rows(clients, ranges, RESTORE, source, store)
     given = batches(ordered(rows, cycle=bool(stage.inner_topics)), at_once)

@@ -276,7 +276,7 @@ def test_a_generator_or_coroutine_hidden_by_a_lambda_is_found_when_it_is_called(
         lambda b, s: s.peek(lambda k, v: function(v)),
         lambda b, s: s.map_values(lambda v: function(v)),
     ):
-        with pytest.raises(RuleBrokenError, match=f"returned a {kind}, whose body nobody runs"):
+        with pytest.raises(RuleBrokenError, match=f"returned a {kind}, whose body nothing runs"):
             play(wire)
 
 
