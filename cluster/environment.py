@@ -10,9 +10,10 @@ from enum import Enum
 from typing import Any, Protocol
 
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState
 from penstock.actors.orders import Order
-from penstock.actors.rollout import Rollout
+from penstock.actors.status import ActorEnd, ActorStatus
+from penstock.cluster.rollout import Rollout
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import StreamsError
 from penstock.common.ids import Offsets
 

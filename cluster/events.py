@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from penstock.actors.messages import ApplicationState, CommitRequest
-from penstock.actors.rollout import Hold, Rollout
+from penstock.actors.commit_messages import CommitRequest
+from penstock.cluster.rollout import Hold, Rollout
+from penstock.cluster.status import ApplicationState
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import TaskPlan
@@ -346,7 +347,7 @@ class CommitOffsets:
 @dataclass(frozen=True)
 class AcceptCommit:
     """Answer every call with this request: Kafka has the offsets. Exactly once: the actor may commit them itself, see
-    :class:`~penstock.actors.messages.CommitAnswer`."""
+    :class:`~penstock.actors.commit_messages.CommitAnswer`."""
 
     request: CommitRequest
     group_metadata: bytes = b""

@@ -2,7 +2,7 @@
 
 ``cluster/queries/queries.py`` answers over actor calls; ``api/`` and ``cli/`` ask. This module does not use Ray, so
 that they do not need Ray. Code outside of ``cluster/`` imports all these types from here, statuses too; ``cluster/``
-itself imports statuses from ``actors/messages.py``.
+itself imports statuses from ``cluster/status.py`` and ``actors/status.py``.
 """
 
 from __future__ import annotations
@@ -11,17 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from penstock.actors.messages import (
-    ActorStatus,
-    ApplicationState,
-    ApplicationStatus,
-    StoreMetadata,
-    StuckTask,
-    TaskState,
-    TaskStatus,
-)
-from penstock.actors.rollout import Rollout, RolloutPhase
-from penstock.actors.scaling_status import ActorCount, ScalingStatus
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.application_metadata import StoreMetadata
+from penstock.cluster.rollout import Rollout, RolloutPhase
+from penstock.cluster.scaling_status import ActorCount, ScalingStatus
+from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
 from penstock.common.errors import ApplicationStateError, SerializationError, UnknownStateStoreError
 from penstock.common.position import Position, PositionBound
 from penstock.common.serdes import Serde

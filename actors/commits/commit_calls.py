@@ -9,7 +9,7 @@ from typing import Any
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import CommitAnswer, CommitRequest
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.common.errors import ApplicationStateError
 
 CALL_S = 30.0

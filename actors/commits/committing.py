@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.actors.clock import Clock
+from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.commit_stops import CommitStopMeter
 from penstock.actors.commits.guarantee import ANSWER_SLICE_S, Guarantee
-from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import SOON_S, Steps
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.common.ids import TopicPartition

@@ -9,6 +9,7 @@ from functools import partial
 from typing_extensions import override
 
 from penstock.actors.clock import Clock
+from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.commits.guarantee import (
     ANSWER_SLICE_S,
     Ask,
@@ -19,7 +20,6 @@ from penstock.actors.commits.guarantee import (
     answer_to,
     close_aside,
 )
-from penstock.actors.messages import CommitAnswer
 from penstock.actors.steps import Steps, WaitLog
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, StreamsError

@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol, TypeVar
 
 from typing_extensions import override
 
-from penstock.actors.messages import CommitAnswer
+from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.steps import Steps
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition

@@ -14,8 +14,8 @@ from penstock.actors.loop.thread_meters import (
     ThreadMeters,
     add_shares,
 )
-from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.restore.restoration import Restoration
+from penstock.actors.status import TaskState, TaskStatus
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.common.metric_names import Measured
 

@@ -10,7 +10,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
+from penstock.actors.status import TaskState
+from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.actors.task_host.stored_task import Serialize
 from penstock.common.errors import StateStoreCorruptError, UnknownQueryError
 from penstock.common.ids import TaskId

@@ -9,14 +9,15 @@ from pathlib import Path
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.clock import Clock
+from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.commits.guarantee import Guarantee, RefusedError
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.loop.task_opening import TaskOpening
 from penstock.actors.loop.thread_meters import ThreadMeters
-from penstock.actors.messages import CommitAnswer, TaskState
 from penstock.actors.restore.global_stores import GlobalStores
 from penstock.actors.restore.restoration import Restoration
 from penstock.actors.standbys.standbys import Standbys
+from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.common.ids import Sources, TaskId

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 
 from typing_extensions import override
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.guarantee import Ask
-from penstock.actors.messages import CommitAnswer, CommitRequest
 from penstock.common.ids import CommittedOffset, TopicPartition
 
 Committer = Callable[[CommitRequest], "Future[CommitAnswer]"]

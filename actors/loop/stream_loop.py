@@ -27,12 +27,14 @@ from penstock.actors.loop.questions import Committer, Questions
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.loop.standstill import Standstill
 from penstock.actors.loop.task_opening import TaskOpening
-from penstock.actors.messages import ActorStatus, ApplicationSpec, StoreAnswer, StoreQuery
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
 from penstock.actors.restore.global_stores import GlobalStores
 from penstock.actors.restore.restoration import Restoration
+from penstock.actors.spec import ApplicationSpec
 from penstock.actors.standbys.standbys import Standbys
+from penstock.actors.status import ActorStatus
 from penstock.actors.steps import Steps
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.refused_records import with_writer
 from penstock.actors.task_host.state_cleanup import StateCleaner

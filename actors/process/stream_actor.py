@@ -19,24 +19,19 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.commit_calls import CommitCalls
 from penstock.actors.loop.lease import Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import (
-    ActorEnd,
-    ActorStatus,
-    ApplicationSpec,
-    CommitAnswer,
-    CommitRequest,
-    StoreAnswer,
-    StoreQuery,
-)
 from penstock.actors.orders import Assign, Order, Stop
 from penstock.actors.process.allocator import return_large_pieces
 from penstock.actors.process.belonging import Belonging
 from penstock.actors.process.process_id import process_id
 from penstock.actors.process.process_watch import LOOK_EVERY_S, ProcessWatch
 from penstock.actors.process.raylet import Raylet
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import ActorEnd, ActorStatus
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients

@@ -14,8 +14,9 @@ from itertools import count
 from pathlib import Path
 
 from penstock.actors.clock import Clock
-from penstock.actors.messages import ApplicationSpec, TaskState
 from penstock.actors.restore.restore_events import RestoreEvents
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.stored_task import Serialize

@@ -10,9 +10,9 @@ from typing import Generic, TypeVar
 from structlog.stdlib import BoundLogger
 
 from penstock.actors.clock import Clock
-from penstock.actors.messages import RestoreFigures
 from penstock.actors.restore.restore_events import RestoreEvents
 from penstock.actors.restore.restore_progress import RestoreProgress
+from penstock.actors.status import RestoreFigures
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch

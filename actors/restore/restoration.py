@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.actors.clock import Clock
-from penstock.actors.messages import RestoreFigures
 from penstock.actors.restore.replays import Replays
 from penstock.actors.restore.restore_events import RestoreEvents
 from penstock.actors.restore.restore_starts import RestoreStarts
+from penstock.actors.status import RestoreFigures
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.common.ids import TopicPartition
 from penstock.common.log import logger

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.actors.clock import Clock
-from penstock.actors.messages import StandbyStatus
 from penstock.actors.restore.replays import Replay, Replays
 from penstock.actors.restore.restore_events import RestoreEvents
 from penstock.actors.restore.restore_starts import RestoreStarts
 from penstock.actors.standbys.standby_events import StandbyEvents
+from penstock.actors.status import StandbyStatus
 from penstock.actors.task_host.standby_task import StandbyTask
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import logger

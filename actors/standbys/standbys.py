@@ -8,9 +8,10 @@ from functools import partial
 
 from penstock.actors.clock import Clock
 from penstock.actors.commits.guarantee import Guarantee
-from penstock.actors.messages import ApplicationSpec, StandbyStatus
+from penstock.actors.spec import ApplicationSpec
 from penstock.actors.standbys.following import Following
 from penstock.actors.standbys.standby_retries import StandbyRetries
+from penstock.actors.status import StandbyStatus
 from penstock.actors.task_host.standby_task import Asked, StandbyTask, open_standby_task
 from penstock.common.errors import BrokerUnreachableError, StateStoreLockedError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from typing_extensions import override
 
-from penstock.actors.messages import RestoreFigures, TaskState, TaskStatus
+from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.positions import Start, log_loss
 from penstock.actors.task_host.standby_task import StandbyTask

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.actors.task_host.task_directory import TaskDirectory, open_task_directory
 from penstock.common.ids import Offsets, TaskId, TopicPartition

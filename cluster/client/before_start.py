@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client.state_watcher import StateListener
 from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.handlers import UncaughtExceptionHandler

@@ -8,7 +8,6 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster.client.audit import audit
 from penstock.cluster.client.http_actor import stop_http
 from penstock.cluster.coordinator_shell import final_state
@@ -21,6 +20,7 @@ from penstock.cluster.ray_cluster.ray_errors import last_line
 from penstock.cluster.read_side import state_error
 from penstock.cluster.scaling import wanted_count
 from penstock.cluster.scaling.ray_cpus import cluster_cpus
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 
 _STATUS_S = 10.0

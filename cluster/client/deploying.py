@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from ray.exceptions import RayTaskError
 
-from penstock.actors.messages import ApplicationSpec
-from penstock.actors.rollout import Deployment, RunningProgram
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client.actor_changes import ask_coordinator
 from penstock.cluster.client.audit import audit
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
+from penstock.cluster.rollout import Deployment, RunningProgram
 from penstock.common.errors import ApplicationStateError
 from penstock.common.version import version
 

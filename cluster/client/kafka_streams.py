@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from typing_extensions import override
 
-from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client import control, local_state, starting
 from penstock.cluster.client.actor_changes import ActorChanges
 from penstock.cluster.client.before_start import BeforeStart
@@ -29,6 +29,7 @@ from penstock.cluster.queries.store_reader import StoreReader
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.cluster.read_side import STOPPED, state_error, unknown_store
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger

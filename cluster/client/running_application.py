@@ -9,13 +9,13 @@ from typing import Self
 
 from typing_extensions import override
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster.client import control
 from penstock.cluster.client.store_access import StoreAccess, StoreShape
 from penstock.cluster.queries.metrics import MetricName, metrics_of
 from penstock.cluster.queries.store_reader import StoreReader
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.read_side import state_error
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ray
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator_shell.first_plan import LISTED_WITHIN_S
 from penstock.cluster.programs.pickled_program import pickled_program
 from penstock.cluster.ray_cluster.ray_clusters import named_address

@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client.control import remove_ended, stop_application
 from penstock.cluster.coordinator_shell.coordinator_actor import CoordinatorActor
 from penstock.cluster.names import NAMESPACE, coordinator_name

@@ -6,8 +6,8 @@ import queue
 import threading
 from collections.abc import Callable
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator.state_transitions import states_between
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from penstock.actors.messages import CommitRequest
+from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.events import (
     AcceptCommit,

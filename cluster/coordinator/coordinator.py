@@ -21,8 +21,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from penstock.actors.messages import ApplicationState
-from penstock.actors.rollout import NEVER, Rollout
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.coordinator.assignments import Assignments
 from penstock.cluster.coordinator.commit_requests import CommitRequests
@@ -71,8 +69,10 @@ from penstock.cluster.placement.owned_tasks import OwnedTasks
 from penstock.cluster.placement.standby_assignor import NO_STANDBYS, StandbyPolicy
 from penstock.cluster.placement.task_placer import TaskPlacer
 from penstock.cluster.programs.rollouts import Rollouts
+from penstock.cluster.rollout import NEVER, Rollout
 from penstock.cluster.scaling.elasticity import Elasticity
 from penstock.cluster.scaling.unfit_nodes import UnfitNodes
+from penstock.cluster.status import ApplicationState
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.topology.physical.task_plan import TaskPlan
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.actors.rollout import Rollout
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.coordinator.assignments import Assignments
 from penstock.cluster.coordinator.replacements import Replacements
 from penstock.cluster.placement.owned_tasks import OwnedTasks
 from penstock.cluster.placement.task_placer import TaskPlacer
 from penstock.cluster.programs.rollouts import Rollouts
+from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.elasticity import Elasticity
 from penstock.cluster.scaling.unfit_nodes import UnfitNodes
 from penstock.common.ids import TaskId, TopicPartition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.actors.messages import ApplicationState
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import ApplicationStateError
 
 _S = ApplicationState

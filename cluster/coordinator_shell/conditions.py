@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.actors.health import Health
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork
+from penstock.cluster.health import Health
+from penstock.cluster.status import ApplicationState
 
 _RESTARTED = "its coordinator was restarted and asks the stream actors, which continue, for their tasks"
 _OLD_MAKE_ROOM = "no CPU is free for the new version: each old actor that ends makes room for a new one"

@@ -13,20 +13,13 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.failure import UncaughtErrors
-from penstock.actors.health import UNKNOWN
-from penstock.actors.messages import (
-    ApplicationMetadata,
-    ApplicationSpec,
-    ApplicationState,
-    ApplicationStatus,
-    CommitAnswer,
-    CommitRequest,
-)
 from penstock.actors.process.process_id import process_id
 from penstock.actors.process.process_watch import LOOK_EVERY_S, Process, own_process
-from penstock.actors.rollout import Deployment, RunningProgram
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster import events
+from penstock.cluster.application_metadata import ApplicationMetadata
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell import final_state
 from penstock.cluster.coordinator_shell.conditions import health_of, waits_for
@@ -42,14 +35,17 @@ from penstock.cluster.coordinator_shell.periodic_work import PeriodicWork, Work,
 from penstock.cluster.coordinator_shell.ray_environment import RayEnvironment
 from penstock.cluster.coordinator_shell.ray_metrics import PUBLISH_EVERY_S, RayMetrics
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
+from penstock.cluster.health import UNKNOWN
 from penstock.cluster.names import static_member_id
 from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.queries.key_serdes import pickled_key_serdes
 from penstock.cluster.queries.metrics import metric_families
 from penstock.cluster.ray_cluster.own_actor import own_id, was_restarted
 from penstock.cluster.ray_cluster.running_lock import RunningLock, ray_cluster_in_words
+from penstock.cluster.rollout import Deployment, RunningProgram
 from penstock.cluster.scaling import wanted_count
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.cluster.watchers.broker_watch import BrokerWatch
 from penstock.cluster.watchers.found_partitioners import partitioners_of
 from penstock.common.errors import StreamsError

@@ -8,13 +8,13 @@ from typing import Any
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ApplicationSpec
-from penstock.actors.rollout import NEVER, Deployment, Rollout, RolloutPhase, RunningProgram
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import Deploy, Event
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
+from penstock.cluster.rollout import NEVER, Deployment, Rollout, RolloutPhase, RunningProgram
 from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.version import version
 

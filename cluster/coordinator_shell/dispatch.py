@@ -13,8 +13,9 @@ from typing import Any, TypeVar, assert_never
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus, CommitAnswer, CommitRequest, TaskState
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.orders import Assign
+from penstock.actors.status import ActorStatus, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.pausing import Pausing

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 
-from penstock.actors.messages import ApplicationState
 from penstock.actors.process.kept_value import KeptValue
 from penstock.cluster.ray_cluster.own_actor import own_id
+from penstock.cluster.status import ApplicationState
 
 _ENDED, _PAUSED = KeptValue("ended"), KeptValue("paused")
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.watchers.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.errors import BrokerUnreachableError, TopologyError
 from penstock.kafka.clients import KafkaClients

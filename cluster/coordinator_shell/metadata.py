@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.actors.messages import ApplicationMetadata, ApplicationSpec, StoreMetadata
+from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.environment import ActorHandle
 from penstock.cluster.queries.queryable import views_of

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus
 from penstock.actors.orders import Pause
+from penstock.actors.status import ActorStatus
 from penstock.cluster.environment import ActorSilentError, OrderReceiver
 from penstock.common.errors import StreamsError
 

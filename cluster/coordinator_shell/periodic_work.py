@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ApplicationSpec, StuckTask
-from penstock.actors.rollout import Hold
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.membership import Membership
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.events import ApplicationFailed, ClusterResized, NoRoom, TasksHeld, TasksPlanned
+from penstock.cluster.rollout import Hold
 from penstock.cluster.scaling.cpu_watch import CpuWatch
 from penstock.cluster.scaling.ray_cpus import cluster_cpus, cpu_usage, cpus_of_nodes, node_labels
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
+from penstock.cluster.status import StuckTask
 from penstock.cluster.watchers.drain_watch import DrainWatch, draining_nodes
 from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.watchers.topic_watch import TopicWatch

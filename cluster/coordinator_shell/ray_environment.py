@@ -9,14 +9,15 @@ from collections.abc import Callable
 from typing_extensions import override
 
 from penstock.actors.commits.exactly_once import transactional_id
-from penstock.actors.messages import ActorStatus, ApplicationState
-from penstock.actors.rollout import Rollout
+from penstock.actors.status import ActorStatus
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.environment import ActorHandle, CommitRefusedError, Environment, NodeAnswer
 from penstock.cluster.ray_cluster.node_probe import NodeProbe
+from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.ray_cpus import node_addresses
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.dropped_records import DroppedRecords
 from penstock.common.ids import CommittedOffset, Offsets
 from penstock.common.log import logger

@@ -11,9 +11,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from typing_extensions import override
 
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import ActorEnd, ActorStatus
 from penstock.actors.orders import Order
 from penstock.actors.process.stream_actor import StreamActor
+from penstock.actors.status import ActorEnd, ActorStatus
 from penstock.cluster.environment import (
     ActorEndedError,
     ActorFailedError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.programs.shared_formats import differences, shared_formats
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from penstock.actors.process import ray_kv
 from penstock.actors.process.kept_value import KeptValue
-from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.cluster.rollout import Rollout, RolloutPhase
 
 _ROLLOUT = KeptValue("rollout")
 

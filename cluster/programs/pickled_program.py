@@ -8,7 +8,7 @@ from typing import Any
 
 from ray import cloudpickle
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.common.errors import ConfigError
 from penstock.topology.physical.topology import Node, ProcessorNode
 

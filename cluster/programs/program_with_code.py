@@ -15,7 +15,7 @@ from types import ModuleType
 
 from ray import cloudpickle
 
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.programs.pickled_program import pickled_program
 from penstock.common.errors import ConfigError
 

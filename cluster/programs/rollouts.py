@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from penstock.actors.rollout import Hold, Rollout, RolloutPhase
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.events import (
     ActorFailed,
@@ -20,6 +19,7 @@ from penstock.cluster.events import (
     TasksHeld,
     Timer,
 )
+from penstock.cluster.rollout import Hold, Rollout, RolloutPhase
 from penstock.common.handlers import UncaughtExceptionResponse
 
 MOST_DEATHS = 2

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.actors.messages import StoreAnswer, StoreQuery
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.common.errors import TaskNotReadyError
 
 Caller = Callable[[list[StoreQuery]], Coroutine[Any, Any, list[StoreAnswer]]]

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from ray import cloudpickle
 
-from penstock.actors.messages import ApplicationSpec, StoreMetadata
+from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.application_metadata import StoreMetadata
 from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.ids import TaskId
 from penstock.common.serdes import Serde, why_refused

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus, TaskState
+from penstock.actors.status import TaskState
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution
 from penstock.common.metric_names import KINDS, TAGS, TASK, THREAD, UPDATER
 

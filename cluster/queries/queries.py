@@ -13,15 +13,8 @@ from typing import Any, TypeVar
 from ray.exceptions import RayError, RayTaskError
 from typing_extensions import override
 
-from penstock.actors.messages import (
-    ApplicationMetadata,
-    ApplicationState,
-    ApplicationStatus,
-    QueryFailure,
-    StoreAnswer,
-    StoreMetadata,
-    StoreQuery,
-)
+from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
+from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.queries.actor_calls import CALL_S, ActorCalls, caller
 from penstock.cluster.queries.key_search import row_of_key, rows_of_keys
 from penstock.cluster.queries.key_serdes import KeySerdes, key_bytes, unpickled
@@ -30,6 +23,7 @@ from penstock.cluster.queries.stale_answers import Ask, first_answer
 from penstock.cluster.queries.store_metadata import KeyQueryMetadata, StreamsMetadata, actors_with, place_of
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.read_side import LONGEST_WAIT_S, Reading, ReadSide, StoreEntries, state_error, unknown_store
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.actors.messages import StoreAnswer, StoreQuery
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.state.queries import QueryRow
 
 PIECE_ROWS = 1000

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from penstock.actors.messages import QueryFailure, StoreAnswer
+from penstock.actors.store_queries import QueryFailure, StoreAnswer
 from penstock.common.errors import TaskNotReadyError
 
 Answer = StoreAnswer | None

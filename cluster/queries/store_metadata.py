@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.actors.messages import ApplicationMetadata, StoreMetadata
+from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.queries.key_serdes import KeyHome
 from penstock.common.ids import TaskId
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.actors.messages import ActorStatus, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.common.ids import TaskId
 
 _Reported = Mapping[TaskId, tuple[ActorStatus, TaskStatus]]

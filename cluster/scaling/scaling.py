@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.actors.scaling_status import ActorCount
 from penstock.cluster.placement.assignor import assign
 from penstock.cluster.scaling.load import TaskLoad
+from penstock.cluster.scaling_status import ActorCount
 from penstock.common.ids import TaskId
 from penstock.common.shown import counted
 

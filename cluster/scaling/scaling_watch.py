@@ -13,12 +13,13 @@ from typing import Protocol
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus, ApplicationState, TaskState
-from penstock.actors.scaling_status import ScalingStatus
+from penstock.actors.status import ActorStatus, TaskState
 from penstock.cluster.events import ActorsWanted, Event
 from penstock.cluster.scaling.load import LoadWindow
 from penstock.cluster.scaling.scaling import Advice, Scaling, Situation
 from penstock.cluster.scaling.wanted_count import WantedCount
+from penstock.cluster.scaling_status import ScalingStatus
+from penstock.cluster.status import ApplicationState
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId
 from penstock.topology.physical.task_plan import TaskPlan

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from penstock.actors.messages import ActorStatus
+from penstock.actors.status import ActorStatus
 from penstock.cluster.environment import ActorHandle, NodeAnswer
 from penstock.cluster.watchers.leases import Leases
 from penstock.cluster.watchers.silence import Silence

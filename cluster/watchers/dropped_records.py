@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus
+from penstock.actors.status import ActorStatus
 from penstock.common.ids import TaskId
 
 _EACH_S = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.actors.messages import ActorStatus
+from penstock.actors.status import ActorStatus
 from penstock.common.partitioners import Partitioner
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from penstock.actors.messages import ActorStatus
 from penstock.actors.orders import Stop
+from penstock.actors.status import ActorStatus
 from penstock.cluster.environment import RELEASE_S, ActorHandle, ActorLostError
 
 SILENT_S = 5.0

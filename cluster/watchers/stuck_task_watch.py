@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from structlog.stdlib import BoundLogger
 
-from penstock.actors.messages import ActorStatus, StuckTask
+from penstock.actors.status import ActorStatus
+from penstock.cluster.status import StuckTask
 from penstock.cluster.watchers.silence import HUNG_S
 from penstock.cluster.watchers.stuck_tasks import StuckTasks
 from penstock.common.config import StreamsConfig

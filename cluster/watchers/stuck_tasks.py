@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.actors.messages import ActorStatus, StuckTask, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.status import StuckTask
 from penstock.common.ids import TaskId, TopicPartition
 
 

@@ -12,12 +12,9 @@ from typing import Any
 import penstock as ps
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import (
-    ApplicationSpec,
-    StoreAnswer,
-    StoreQuery,
-    TaskState,
-)
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import TaskState
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.restore_listener import StateRestoreListener

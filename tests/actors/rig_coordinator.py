@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import CommitAnswer, CommitRequest
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.coordinator.commit_requests import CommitRequests
 from penstock.cluster.events import (

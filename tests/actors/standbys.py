@@ -12,8 +12,8 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import StandbyStatus
 from penstock.actors.standbys import standby_retries
+from penstock.actors.status import StandbyStatus
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, Sources, TaskId, TopicPartition
 from penstock.tasks.commit_coverage import covering

@@ -7,7 +7,7 @@ from pathlib import Path
 import penstock as ps
 from penstock.actors.loop.mailbox import Mailbox
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import ActorStatus
+from penstock.actors.status import ActorStatus
 from penstock.common.ids import TaskId
 from tests.actors.rig import STRING, Rig, settle
 

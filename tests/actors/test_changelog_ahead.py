@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import RestoreFigures
+from penstock.actors.status import RestoreFigures
 from penstock.actors.task_host import hosted_task
 from penstock.common.ids import TopicPartition
 from penstock.common.windows import Windowed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
 from penstock.kafka.topic_lookup import CREATED_WITHIN_S

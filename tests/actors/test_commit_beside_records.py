@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.write_buffer.write_buffer import FLUSH_STEP_ENTRIES

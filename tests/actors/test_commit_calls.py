@@ -9,8 +9,8 @@ import pytest
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 from structlog.testing import capture_logs
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.commit_calls import GONE_S, CommitCalls
-from penstock.actors.messages import CommitAnswer, CommitRequest
 from penstock.common.errors import ApplicationStateError
 from penstock.common.log import logger
 from tests.cluster.virtual_time import run

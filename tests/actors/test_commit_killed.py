@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.commit_messages import CommitRequest
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import CommitRequest
 from penstock.common.topics import NewTopic
 from tests.actors.rig import APPLICATION, CHANGELOG, LONG, STRING, Rig, producer_of, settle, uncached
 from tests.actors.test_commit_beside_records import KEYS, TASK, counted_once, processed

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import QueryFailure, StoreQuery, TaskState
+from penstock.actors.status import TaskState
+from penstock.actors.store_queries import QueryFailure, StoreQuery
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic

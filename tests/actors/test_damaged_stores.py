@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import QueryFailure, StoreQuery
+from penstock.actors.store_queries import QueryFailure, StoreQuery
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId
 from penstock.state.queries import KeyQuery

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError

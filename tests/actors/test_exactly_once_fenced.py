@@ -12,9 +12,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.actors.commits.exactly_once import transactional_id
-from penstock.actors.messages import TaskState
 from penstock.actors.orders import Stop
 from penstock.actors.process.stream_actor import StreamActor
+from penstock.actors.status import TaskState
 from penstock.common.errors import StateStoreLockedError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.testing.fake_producers import FakeTransactionalProducer

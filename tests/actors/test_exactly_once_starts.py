@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic

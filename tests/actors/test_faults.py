@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskState, TaskStatus
+from penstock.actors.status import TaskState, TaskStatus
 from penstock.actors.steps import never
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition

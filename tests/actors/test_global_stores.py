@@ -11,7 +11,8 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery, TaskState
+from penstock.actors.status import TaskState
+from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.state.queries import CountQuery, KeyQuery, RangeQuery

@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 import penstock as ps
 from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import QueryFailure
+from penstock.actors.store_queries import QueryFailure
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import TransactionAbortedError

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.messages import ActorStatus, TaskStatus
+from penstock.actors.status import ActorStatus, TaskStatus
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.log import at_work
 from penstock.common.measures import LATENCY_BOUNDS_MS, Distribution

@@ -13,17 +13,13 @@ from typing import Any
 import pytest
 
 import penstock as ps
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.loop.lease import Lease, QuestionId
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import (
-    ActorStatus,
-    ApplicationSpec,
-    CommitAnswer,
-    CommitRequest,
-    StoreAnswer,
-    StoreQuery,
-)
 from penstock.actors.orders import Assign
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import ActorStatus
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, StreamsError

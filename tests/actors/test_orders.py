@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskState
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
+from penstock.actors.status import TaskState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.state.disk.directory_lock import DirectoryLock
 from penstock.testing.fake_producers import FakeProducer

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskStatus
+from penstock.actors.status import TaskStatus
 from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import TaskId
 from penstock.common.metric_names import TASK, TOPIC

@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.ids import TaskId
 from tests.actors.rig import STRING, Rig, count_of, settle, states
 

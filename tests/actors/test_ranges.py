@@ -8,7 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.answers import CHUNK_ROWS
-from penstock.actors.messages import QueryFailure, StoreQuery
+from penstock.actors.store_queries import QueryFailure, StoreQuery
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
 from penstock.state.queries import CountQuery, RangeQuery

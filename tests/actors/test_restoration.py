@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskState, TaskStatus
 from penstock.actors.restore import replays
+from penstock.actors.status import TaskState, TaskStatus
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.common.topics import NewTopic

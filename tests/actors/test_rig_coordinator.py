@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.actors.commit_messages import CommitRequest
 from penstock.actors.commits.exactly_once import transactional_id
-from penstock.actors.messages import CommitRequest
 from penstock.common.ids import TaskId, TopicPartition
 from tests.actors.exactly_once import EXACTLY
 from tests.actors.rig import APPLICATION, Rig, settle

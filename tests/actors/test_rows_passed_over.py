@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import StoreQuery
+from penstock.actors.store_queries import StoreQuery
 from penstock.common.ids import TaskId
 from penstock.state.windowed.queries import WindowRangeQuery
 from tests.actors.rig import STRING, Rig, settle

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from tests.actors.rig import Rig, count_of, key_query, query, settle, states
 from tests.actors.standbys import READS, TASK, log, standby_of
 from tests.actors.standbys import probed_at_once as probed_at_once

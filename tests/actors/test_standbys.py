@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.messages import QueryFailure
+from penstock.actors.store_queries import QueryFailure
 from penstock.common.errors import BrokerUnreachableError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.testing.fake_clients import FakeConsumer

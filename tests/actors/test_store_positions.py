@@ -6,7 +6,7 @@ from pathlib import Path
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import QueryFailure, StoreQuery
+from penstock.actors.store_queries import QueryFailure, StoreQuery
 from penstock.common.ids import TaskId
 from penstock.common.position import Position
 from penstock.common.topics import NewTopic

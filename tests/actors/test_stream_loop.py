@@ -8,7 +8,7 @@ import pytest
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import IDLE_WAIT_S
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic

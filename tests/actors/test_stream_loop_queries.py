@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import penstock as ps
-from penstock.actors.messages import QueryFailure, StoreQuery
+from penstock.actors.store_queries import QueryFailure, StoreQuery
 from penstock.common.ids import TaskId
 from penstock.state.queries import CountQuery, Query, RangeQuery
 from tests.actors.rig import (

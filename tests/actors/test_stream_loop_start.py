@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import penstock as ps
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from tests.actors.rig import (

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 import penstock as ps
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import TaskState
+from penstock.actors.status import TaskState
 from penstock.common.ids import TaskId
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import RecordProducer

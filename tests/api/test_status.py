@@ -10,7 +10,7 @@ import pytest
 from openapi_spec_validator import validate
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.actors.messages import StandbyStatus
+from penstock.actors.status import StandbyStatus
 from penstock.api.schemas import ApplicationBody
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError

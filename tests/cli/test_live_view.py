@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from penstock.actors.messages import StandbyStatus
+from penstock.actors.status import StandbyStatus
 from penstock.cli.live_view import LiveView
 from penstock.cli.status_lines import StatusLines
 from penstock.cluster.read_side import (

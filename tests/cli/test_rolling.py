@@ -10,14 +10,15 @@ import pytest
 import typer
 
 import penstock as ps
-from penstock.actors.messages import ActorStatus, ApplicationState, ApplicationStatus, TaskState, TaskStatus
-from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.api.status import application_body
 from penstock.cli import deploy as deploying_command
 from penstock.cli.deploy import follow
 from penstock.cli.deploy_plan import plan_deploy
 from penstock.cli.description import Description
 from penstock.cli.rolling import Progress, obstacles, rollout_lines
+from penstock.cluster.rollout import Rollout, RolloutPhase
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
 from tests.cli.test_deploy_plan import by_key, described, users, words

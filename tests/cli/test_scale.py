@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
-from penstock.actors.scaling_status import ActorCount, ScalingStatus
 from penstock.cli.main import app
 from penstock.cluster.client import actor_changes, control
 from penstock.cluster.ray_cluster import connections, named_actors
+from penstock.cluster.scaling_status import ActorCount, ScalingStatus
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 COUNTS = (ActorCount(2, 8, 1.56, 210.4), ActorCount(4, 4, 0.78, 45.0), ActorCount(1, 16, 3.1, None))

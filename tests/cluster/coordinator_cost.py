@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from itertools import count, cycle
 
-from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
@@ -29,6 +29,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.cluster.status import ApplicationState
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 
 _SIZES = (24, 200, 1000)

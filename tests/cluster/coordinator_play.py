@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorAssigned,
@@ -17,6 +16,7 @@ from penstock.cluster.events import (
     Instruction,
     StartActor,
 )
+from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan
 

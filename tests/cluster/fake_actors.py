@@ -11,16 +11,10 @@ import pytest
 from ray import cloudpickle
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from penstock.actors.messages import (
-    ApplicationMetadata,
-    ApplicationState,
-    ApplicationStatus,
-    QueryFailure,
-    StoreAnswer,
-    StoreMetadata,
-    StoreQuery,
-)
+from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
+from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.queries.queries import StateQueries
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import (
     ApplicationStateError,
 )

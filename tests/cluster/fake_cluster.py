@@ -7,9 +7,10 @@ import threading
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client import control, kafka_streams, starting
 from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 
 
 def counting() -> ps.Topology:

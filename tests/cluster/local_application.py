@@ -14,18 +14,13 @@ from ray import cloudpickle
 
 import penstock as ps
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import (
-    ApplicationMetadata,
-    ApplicationState,
-    ApplicationStatus,
-    StoreAnswer,
-    StoreMetadata,
-    StoreQuery,
-)
+from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.api.app import create_app
+from penstock.cluster.application_metadata import ApplicationMetadata, StoreMetadata
 from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.queries.queryable import views_of
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.ids import TaskId
 from penstock.common.partitioners import Partitioner
 from penstock.common.topics import NewTopic

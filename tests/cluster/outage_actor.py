@@ -11,11 +11,13 @@ from structlog.testing import ReturnLogger
 from typing_extensions import override
 
 from penstock.actors.clock import Clock
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.commit_calls import CommitCalls
 from penstock.actors.loop.lease import Lease, QuestionId, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationSpec, CommitAnswer, CommitRequest
 from penstock.actors.orders import Assign, Order
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import ActorEnd, ActorStatus
 from penstock.cluster.environment import ActorEndedError, ActorHandle, ActorLostError
 from penstock.common.errors import ApplicationStateError
 

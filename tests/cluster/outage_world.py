@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import penstock as ps
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest, TaskState
-from penstock.actors.rollout import Rollout
+from penstock.actors.status import ActorStatus, TaskState
 from penstock.cluster import events
 from penstock.cluster.actor_record import Phase
 from penstock.cluster.coordinator.coordinator import Coordinator
@@ -23,6 +23,8 @@ from penstock.cluster.coordinator_shell.coordinator_actor import ANSWER_WITHIN_S
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import ActorHandle, NodeAnswer
+from penstock.cluster.rollout import Rollout
+from penstock.cluster.status import ApplicationState
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets, TopicPartition

@@ -14,8 +14,9 @@ from ray.experimental import internal_kv
 
 import penstock as ps
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationSpec, TaskState, TaskStatus
 from penstock.actors.orders import Order, Pause, Stop
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import ActorEnd, ActorStatus, TaskState, TaskStatus
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell import first_plan
 from penstock.cluster.coordinator_shell.coordinator_actor import CoordinatorActor

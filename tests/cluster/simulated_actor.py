@@ -11,16 +11,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, assert_never
 
+from penstock.actors.commit_messages import CommitRequest
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import (
-    ActorEnd,
-    ActorStatus,
-    CommitRequest,
-    StandbyStatus,
-    TaskState,
-    TaskStatus,
-)
 from penstock.actors.orders import Assign, Order, Pause, Stop, Suspend
+from penstock.actors.status import ActorEnd, ActorStatus, StandbyStatus, TaskState, TaskStatus
 from penstock.cluster.environment import ActorEndedError, ActorLostError, ActorSilentError
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import Sources, TaskId, TopicPartition

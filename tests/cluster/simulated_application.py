@@ -14,15 +14,17 @@ from typing import Any
 
 import structlog
 
-from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest
-from penstock.actors.rollout import Rollout, RolloutPhase
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
+from penstock.actors.status import ActorStatus
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, NodeAnswer
 from penstock.cluster.events import ActorsWanted, ClusterResized, GroupAssigned, NodesDraining, NoRoom, TasksPlanned
 from penstock.cluster.placement.standby_assignor import StandbyPolicy
+from penstock.cluster.rollout import Rollout, RolloutPhase
 from penstock.cluster.scaling.cpu_watch import START_S
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan

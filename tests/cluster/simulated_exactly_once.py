@@ -14,7 +14,8 @@ from typing import cast
 
 from typing_extensions import override
 
-from penstock.actors.messages import ActorStatus, CommitRequest
+from penstock.actors.commit_messages import CommitRequest
+from penstock.actors.status import ActorStatus
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import GroupAssigned
 from penstock.common.errors import BrokerUnreachableError, StreamsError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorFailed,
@@ -20,6 +19,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.cluster.status import ApplicationState
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.coordinator_play import PLAN, TASKS, Play
 

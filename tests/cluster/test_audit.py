@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster.client import actor_changes, control, deploying
 from penstock.cluster.client.actor_changes import ActorChanges
 from penstock.cluster.client.audit import audit, caller
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 
 

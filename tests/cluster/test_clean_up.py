@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from ray.exceptions import GetTimeoutError, RayTaskError
 
-from penstock.actors.messages import ApplicationState
 from penstock.actors.task_host.state_cleanup import LocalState
 from penstock.cluster.client import local_state
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.client.local_state import NodeState
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.ray_cluster.ray_clusters import RayCluster
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import ApplicationStateError, StateStoreLockedError, StreamsError
 from tests.cluster.fake_cluster import FakeCluster, counting
 from tests.cluster.fake_cluster import cluster as cluster

@@ -8,10 +8,10 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.client import kafka_streams
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.coordinator_shell import leaving
+from penstock.cluster.status import ApplicationState
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.kafka.group_tools import GroupTools

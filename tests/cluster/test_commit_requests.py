@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.actors.messages import CommitRequest
+from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     AcceptCommit,

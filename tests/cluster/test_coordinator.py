@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator.replacements import LONGEST_BACKOFF_MS
 from penstock.cluster.events import (
     ActorAssigned,
@@ -27,6 +26,7 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.cluster.status import ApplicationState
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.topology.physical.task_plan import SubtopologyTasks, TaskPlan

@@ -11,9 +11,11 @@ import ray
 from ray import cloudpickle
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec, ApplicationState, CommitAnswer, CommitRequest
-from penstock.actors.rollout import Hold
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.events import Event, TasksHeld
+from penstock.cluster.rollout import Hold
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.broker_watch import BrokerWatch
 from penstock.common.config import StreamsConfig
 from penstock.state.entries import PLAIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.actors.messages import ApplicationState, CommitRequest
+from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.events import (
     AcceptCommit,
     ActorAssigned,
@@ -27,6 +27,7 @@ from penstock.cluster.events import (
     StopRequested,
     TasksPlanned,
 )
+from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from tests.cluster.coordinator_play import ALL, PLAN, Play, epoch_of, offsets
 

@@ -9,9 +9,10 @@ import pytest
 from ray import cloudpickle
 from structlog.testing import capture_logs
 
-from penstock.actors.messages import ApplicationSpec, ApplicationState
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator_shell.coordinator_actor import CoordinatorActor
 from penstock.cluster.events import ApplicationFailed
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.topic_watch import ONE_AFTER_ANOTHER_S
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import BrokerUnreachableError, MissingTopicError, TopologyError

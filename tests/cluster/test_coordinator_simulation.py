@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
 from penstock.actors.process.process_lost import PROCESS_LOST_S
 from penstock.cluster.scaling.elasticity import LEAVE_S
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers import leases
 from penstock.cluster.watchers.silence import HUNG_S
 from tests.cluster.simulated_world import World

@@ -10,12 +10,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import ActorStatus, ApplicationState, TaskState, TaskStatus
-from penstock.actors.rollout import Hold
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.coordinator_actor import CoordinatorActor
 from penstock.cluster.coordinator_shell.periodic_work import Work
 from penstock.cluster.events import GroupAssigned
+from penstock.cluster.rollout import Hold
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.broker_watch import BrokerWatch
 from penstock.cluster.watchers.silence import HUNG_S
 from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S

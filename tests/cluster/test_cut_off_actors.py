@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.loop.lease import LONGEST_S, QuestionId
 from penstock.actors.loop.standstill import Standstill
-from penstock.actors.messages import ActorEnd, ActorStatus, CommitAnswer, CommitRequest
 from penstock.actors.orders import Order
 from penstock.actors.process.process_lost import PROCESS_LOST_S
+from penstock.actors.status import ActorEnd, ActorStatus
 from penstock.cluster.environment import ActorHandle, ActorLostError, NodeAnswer
 from penstock.cluster.watchers.leases import MARGIN_S, ORPHANED_S, Leases
 from penstock.cluster.watchers.silence import SHOWN_AFTER_S

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationState
-from penstock.actors.rollout import RolloutPhase
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.deploy import follow, statuses_of
 from penstock.cluster.client.deploying import begin_rollout, running_version
+from penstock.cluster.rollout import RolloutPhase
+from penstock.cluster.status import ApplicationState
 from tests.cluster.conftest import LONG, STRING, WordCount
 from tests.waiting import PATIENCE_S, eventually
 

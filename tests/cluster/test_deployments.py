@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec
 from penstock.actors.process import ray_kv
-from penstock.actors.rollout import Deployment, Rollout, RolloutPhase
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.events import Event, SetRollout
 from penstock.cluster.programs import kept_rollout
 from penstock.cluster.programs.deploy_rules import refusal
 from penstock.cluster.programs.program_with_code import pickled_with_code
+from penstock.cluster.rollout import Deployment, Rollout, RolloutPhase
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.log import logger

@@ -7,7 +7,7 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from penstock.actors.messages import ActorStatus, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.watchers.dropped_records import DroppedRecords
 from penstock.common.ids import TaskId
 from penstock.common.log import logger

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.events import (
     ActorAssigned,
     ActorReported,
@@ -18,6 +17,7 @@ from penstock.cluster.events import (
     StopActor,
 )
 from penstock.cluster.scaling.elasticity import LEAVE_S
+from penstock.cluster.status import ApplicationState
 from tests.cluster.coordinator_play import ALL, TASKS, Play
 
 

@@ -11,8 +11,8 @@ import pytest
 import ray
 
 import penstock as ps
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import ApplicationStateError, InternalTopicError, UnknownStateStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic

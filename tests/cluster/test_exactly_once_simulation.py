@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.messages import CommitRequest
+from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.coordinator.commit_requests import CommitRequests
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher

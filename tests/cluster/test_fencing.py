@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator_shell.dispatch import FENCE_AGAIN_S
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import BrokerUnreachableError, ConfigError, KafkaRefusedError, StreamsError
 from tests.cluster.test_scaling_watch import Application, Environment
 from tests.cluster.virtual_time import run

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator_shell import first_plan as module
 from penstock.cluster.coordinator_shell.first_plan import first_plan
 from penstock.common.config import StreamsConfig

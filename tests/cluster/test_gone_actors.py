@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from penstock.actors.messages import CommitRequest
+from penstock.actors.commit_messages import CommitRequest
 from penstock.cluster.events import (
     ActorFenced,
     ActorLost,

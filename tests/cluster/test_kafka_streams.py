@@ -14,13 +14,14 @@ from ray import cloudpickle
 from ray.exceptions import ActorDiedError, GetTimeoutError
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec, ApplicationState
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client import http_actor, kafka_streams, starting
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.client.server_settings import ServerSettings
 from penstock.cluster.queries import store_reader, store_view
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import StoreEntries
+from penstock.cluster.status import ApplicationState
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError, UnknownStateStoreError
 from tests.cluster.fake_cluster import FakeCluster, counting

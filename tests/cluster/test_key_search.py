@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from penstock.actors.messages import QueryFailure, StoreQuery
+from penstock.actors.store_queries import QueryFailure, StoreQuery
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import Reading
 from penstock.common.errors import StateStoreError, TaskNotReadyError

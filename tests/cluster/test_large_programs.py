@@ -10,7 +10,7 @@ import ray
 from ray import cloudpickle
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client import starting
 from penstock.common.config import StreamsConfig
 

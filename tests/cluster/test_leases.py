@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from penstock.actors.loop.lease import LONGEST_S, Lease
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import (
     ActorFailed,
@@ -22,6 +21,7 @@ from penstock.cluster.events import (
     FenceActor,
     GroupAssigned,
 )
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.leases import MARGIN_S, ORPHANED_S, Leases, wait_until_lease_ends
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.coordinator_play import ALL, TASKS, Play, epoch_of

@@ -10,10 +10,10 @@ import pytest
 import ray
 
 import penstock as ps
-from penstock.actors.messages import ApplicationState
 from penstock.cli import applications as commands
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
+from penstock.cluster.status import ApplicationState
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from tests.cluster.conftest import STRING, WordCount

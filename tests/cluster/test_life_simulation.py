@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator.replacements import LONGEST_BACKOFF_MS
 from penstock.cluster.placement.standby_assignor import NO_STANDBYS
+from penstock.cluster.status import ApplicationState
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World

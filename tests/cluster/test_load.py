@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.actors.messages import ActorStatus, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
 from penstock.cluster.scaling.load import LoadWindow
 from penstock.common.ids import TaskId, TopicPartition
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec, StoreMetadata
+from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.application_metadata import StoreMetadata
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.metadata import metadata_of
 from penstock.common.config import StreamsConfig

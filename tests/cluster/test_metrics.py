@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 
-from penstock.actors.health import Health
-from penstock.actors.messages import StandbyStatus
+from penstock.actors.status import StandbyStatus
+from penstock.cluster.health import Health
 from penstock.cluster.queries.metrics import MetricName, metrics_of
 from penstock.common.ids import TaskId
 from tests.api.fake import STATUS

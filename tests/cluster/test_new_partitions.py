@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
+from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.topics import NewTopic

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from penstock.actors.commits.commit_calls import CALL_S, GONE_S
-from penstock.actors.messages import ApplicationState, TaskState
 from penstock.actors.process.process_lost import PROCESS_LOST_S
+from penstock.actors.status import TaskState
 from penstock.actors.steps import PATIENCE_S
 from penstock.cluster.coordinator_shell.suspending import SUSPEND_S
 from penstock.cluster.environment import RELEASE_S
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.silence import HUNG_S
 from tests.cluster.outage_clients import INIT_S, MESSAGE_TIMEOUT_S
 from tests.cluster.outage_world import SESSION_S, OutageWorld

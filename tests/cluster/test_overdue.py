@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from penstock.actors.messages import ActorStatus
 from penstock.actors.orders import Order
+from penstock.actors.status import ActorStatus
 from penstock.cluster.environment import RELEASE_S, ActorHandle, ActorLostError
 from penstock.cluster.watchers.overdue import OverdueOrders, stopped
 from tests.cluster.virtual_time import run

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
+from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.client import control
 from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import ApplicationStateError, TopologyError
 from tests.cluster.fake_cluster import FakeCluster
 from tests.cluster.fake_cluster import app as app

@@ -10,7 +10,7 @@ import pytest
 from ray import cloudpickle
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.programs.pickled_program import pickled_program
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError

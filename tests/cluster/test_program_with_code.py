@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
 from penstock.common.errors import ConfigError
 from penstock.testing.topology_test_driver import TopologyTestDriver

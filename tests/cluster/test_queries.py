@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError
 
-from penstock.actors.messages import (
-    ApplicationState,
-    ApplicationStatus,
-    QueryFailure,
-    StoreAnswer,
-)
+from penstock.actors.store_queries import QueryFailure, StoreAnswer
 from penstock.cluster.queries.queries import StateQueries
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import (
     ApplicationStateError,
     StateStoreError,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.actors.messages import QueryFailure, StoreAnswer, StoreQuery
+from penstock.actors.store_queries import QueryFailure, StoreAnswer, StoreQuery
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import Reading
 from penstock.common.errors import NotUpToBoundError, UnknownQueryError

@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.messages import (
-    ApplicationState,
-)
 from penstock.cluster.queries.queries import StateQueries
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import (
     ConfigError,
     SerializationError,

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 from ray.exceptions import GetTimeoutError
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster.client import control, starting
 from penstock.cluster.ray_cluster import connections, ray_clusters
 from penstock.cluster.ray_cluster.ray_clusters import RayCluster
 from penstock.cluster.ray_cluster.ray_versions import VERSION
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError, ConfigError
 
 pytestmark = pytest.mark.submission
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 # A Ray cluster of its own with a coordinator that only reports that it runs; it ends when its standard input does.
 HOLDER = """
 import sys, ray
-from penstock.actors.messages import ApplicationState, ApplicationStatus
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 
 @ray.remote(num_cpus=0)
 class Coordinator:

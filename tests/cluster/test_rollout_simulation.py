@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
-from penstock.actors.rollout import RolloutPhase
 from penstock.cluster.programs.rollouts import MOST_DEATHS
+from penstock.cluster.rollout import RolloutPhase
+from penstock.cluster.status import ApplicationState
 from tests.cluster.simulated_exactly_once import ExactlyOnceWorld
 from tests.cluster.simulated_world import World
 from tests.cluster.test_coordinator_simulation import at_rest, settled

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
-from penstock.actors.rollout import Hold, Rollout, RolloutPhase
 from penstock.cluster.events import (
     ActorAssigned,
     ActorFailed,
@@ -32,6 +30,8 @@ from penstock.cluster.events import (
     Timer,
     TimerFired,
 )
+from penstock.cluster.rollout import Hold, Rollout, RolloutPhase
+from penstock.cluster.status import ApplicationState
 from penstock.common.handlers import UncaughtExceptionResponse
 from tests.cluster.coordinator_play import ALL, TASKS, Play
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.messages import ApplicationStatus
 from penstock.cluster.client import control
 from penstock.cluster.ray_cluster import connections
+from penstock.cluster.status import ApplicationStatus
 from tests.actors.rig import APPLICATION
 from tests.cluster.local_application import LocalApplication
 

@@ -11,17 +11,18 @@ import pytest
 import structlog
 
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import ActorEnd, ActorStatus, ApplicationState, TaskState, TaskStatus
 from penstock.actors.orders import Assign, Order, Stop
-from penstock.actors.rollout import Rollout
+from penstock.actors.status import ActorEnd, ActorStatus, TaskState, TaskStatus
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.environment import NodeAnswer
 from penstock.cluster.events import ClusterResized, GroupAssigned, NodesDraining
 from penstock.cluster.placement.standby_assignor import standby_policy
+from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.scaling.wanted_count import WantedCount
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.drain_watch import DrainWatch
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError

@@ -12,11 +12,12 @@ import pytest
 from typing_extensions import override
 
 from penstock.actors.loop.lease import QuestionId
-from penstock.actors.messages import ActorStatus, ApplicationState
 from penstock.actors.process.process_lost import PROCESS_LOST_S
+from penstock.actors.status import ActorStatus
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S
 from penstock.cluster.environment import NodeAnswer
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.silence import (
     BUSY_AFTER_S,
     HUNG_S,

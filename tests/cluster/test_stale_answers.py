@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.messages import QueryFailure, StoreAnswer
+from penstock.actors.store_queries import QueryFailure, StoreAnswer
 from penstock.cluster.queries.queries import StateQueries
 from penstock.cluster.read_side import Reading
 from penstock.common.errors import StateStoreError, TaskNotReadyError

@@ -8,10 +8,10 @@ import threading
 import pytest
 from ray.exceptions import GetTimeoutError
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.cluster.client import control
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.coordinator.state_transitions import check_transition, states_between
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 from tests.cluster.fake_cluster import FakeCluster
 from tests.cluster.fake_cluster import app as app

@@ -17,10 +17,11 @@ from ray.exceptions import (
 )
 
 import penstock as ps
-from penstock.actors.messages import ApplicationSpec, ApplicationState, ApplicationStatus
+from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client import control, starting
 from penstock.cluster.client.http_actor import start_http, stop_http
 from penstock.cluster.client.server_settings import ServerSettings
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError
 

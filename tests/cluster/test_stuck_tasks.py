@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.actors.messages import ActorStatus, StuckTask, TaskState, TaskStatus
+from penstock.actors.status import ActorStatus, TaskState, TaskStatus
+from penstock.cluster.status import StuckTask
 from penstock.cluster.watchers.silence import HUNG_S
 from penstock.cluster.watchers.stuck_task_watch import StuckTaskWatch, patience_s
 from penstock.cluster.watchers.stuck_tasks import StuckTasks

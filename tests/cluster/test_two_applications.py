@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.actors.messages import ApplicationState
+from penstock.cluster.status import ApplicationState
 from tests.cluster.conftest import WordCount
 from tests.waiting import PATIENCE_S, eventually
 

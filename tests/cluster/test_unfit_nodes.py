@@ -7,7 +7,6 @@ import errno
 import pytest
 
 from penstock.actors.failure import is_of_the_disk
-from penstock.actors.messages import ApplicationState
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.events import (
     ActorFailed,
@@ -26,6 +25,7 @@ from penstock.cluster.events import (
     TimerFired,
 )
 from penstock.cluster.scaling.unfit_nodes import FIRST_UNFIT_MS, LONGEST_UNFIT_MS, UnfitNodes
+from penstock.cluster.status import ApplicationState
 from penstock.common.errors import StateStoreDiskError
 from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.state.disk.rocksdb_errors import translated

@@ -15,17 +15,10 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from penstock.actors.health import Health
-from penstock.actors.messages import (
-    ActorStatus,
-    ApplicationState,
-    ApplicationStatus,
-    StandbyStatus,
-    StuckTask,
-    TaskState,
-    TaskStatus,
-)
+from penstock.actors.status import ActorStatus, StandbyStatus, TaskState, TaskStatus
 from penstock.api.metrics import exposition
+from penstock.cluster.health import Health
+from penstock.cluster.status import ApplicationState, ApplicationStatus, StuckTask
 from penstock.common import metric_names
 from penstock.common.ids import TaskId, TopicPartition
 from tests.deploy.promql import Labels, Scrapes, Vector, evaluate, metrics_of

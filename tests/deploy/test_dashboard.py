@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.messages import ApplicationState, ApplicationStatus
 from penstock.api.metrics import exposition
 from penstock.cluster.coordinator_shell.ray_metrics import RayMetrics
 from penstock.cluster.queries.metrics import metric_families
+from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.metric_names import KINDS
 from tests.actors.rig import Rig, settle
 from tests.deploy.dashboard import dashboard, missing_from, targets

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.loop.lease import Lease, lease_s
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
 from penstock.actors.orders import Assign
 from penstock.actors.process.belonging import Belonging
 from penstock.actors.process.process_watch import LOOK_EVERY_S
 from penstock.actors.process.stream_actor import _LOOK_AT_LEASE_EACH_S, StreamActor
+from penstock.actors.spec import ApplicationSpec
 from penstock.common.errors import StreamsError
 from tests.cluster.simulated_application import QUIET
 from tests.simulation.simulated_kafka import SimulatedClients

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.exactly_once import transactional_id
-from penstock.actors.messages import ActorStatus, ApplicationState, CommitAnswer, CommitRequest
-from penstock.actors.rollout import Rollout
+from penstock.actors.status import ActorStatus
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell.coordinator_actor import _BELONGING_S, ANSWER_WITHIN_S
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
@@ -22,7 +22,9 @@ from penstock.cluster.coordinator_shell.periodic_work import CHECK_ACTORS_S, CHE
 from penstock.cluster.environment import ActorHandle, ActorNameTakenError, CommitRefusedError, Environment, NodeAnswer
 from penstock.cluster.events import ActorsWanted, ClusterResized, Event, NoRoom
 from penstock.cluster.placement.standby_assignor import standby_policy
+from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.cpu_watch import CpuUsage, CpuWatch
+from penstock.cluster.status import ApplicationState
 from penstock.cluster.watchers.drain_watch import DrainWatch
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets

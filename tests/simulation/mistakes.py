@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.actors.commit_messages import CommitRequest
 from penstock.actors.commits.exactly_once import ExactlyOnce
 from penstock.actors.commits.guarantee import ANSWER_SLICE_S, AtLeastOnce, RefusedError, answer_to
 from penstock.actors.loop.hosted_tasks import HostedTasks
 from penstock.actors.loop.standstill import Standstill
-from penstock.actors.messages import CommitRequest
 from penstock.actors.restore.replays import Replays
 from penstock.actors.steps import Steps
 from penstock.actors.task_host.standby_task import StandbyTask

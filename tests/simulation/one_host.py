@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import ApplicationSpec, CommitAnswer, CommitRequest
+from penstock.actors.spec import ApplicationSpec
 from penstock.actors.task_host import task_directory
 from penstock.common.ids import CommittedOffset, TaskId
 from penstock.common.topics import NewTopic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ray.exceptions import ActorUnavailableError, RayTaskError
 from typing_extensions import override
 
-from penstock.actors.messages import CommitAnswer, CommitRequest
+from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.cluster.coordinator_shell.stream_actor_handle import STATUS_S, StreamActorHandle
 from penstock.cluster.watchers.actor_watch import SILENT_AFTER_RESTART_S
 from tests.simulation.ghosts import actor_died

@@ -12,9 +12,11 @@ from typing import Any, cast
 
 from ray.exceptions import RayError
 
-from penstock.actors.messages import ApplicationSpec, ApplicationState, TaskState
-from penstock.actors.rollout import NEVER
+from penstock.actors.spec import ApplicationSpec
+from penstock.actors.status import TaskState
 from penstock.cluster.environment import ActorLostError
+from penstock.cluster.rollout import NEVER
+from penstock.cluster.status import ApplicationState
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
 from penstock.common.ids import Offsets, TopicPartition

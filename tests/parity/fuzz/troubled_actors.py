@@ -18,7 +18,7 @@ from typing import Any
 from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.messages import ApplicationSpec
+from penstock.actors.spec import ApplicationSpec
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import NO_HEADERS
