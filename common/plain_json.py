@@ -1,7 +1,7 @@
 """JSON without a type: values that are read back unchanged are written, and all others are refused.
 
 It writes dict with str keys, list, str, int, float, bool and None, of exactly these types, and numbers of numpy. How
-values are checked, and what that costs: docs/decisions/0011. The first check exists once more, compiled, in
+values are checked, and what that costs: docs/decisions/0011. The first check also exists compiled, in
 ``json_codec.pyx``; if that could not be built, the one below is used.
 """
 

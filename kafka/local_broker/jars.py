@@ -1,6 +1,6 @@
 """Java libraries from Maven Central, fetched by the Ivy jar that PySpark ships; no Maven is needed.
 
-``resolve`` keeps each set of libraries in a folder of its own in the user's cache, beside a manifest with the SHA-256
+``resolve`` keeps each set of libraries in a folder of its own in the user's cache, with a manifest of the SHA-256
 of every jar. A folder appears under its final name only when it is complete, so an interrupted fetch leaves nothing
 that would be taken for a result, and a file lock lets two processes that want the same set fetch it once.
 """
