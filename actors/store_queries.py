@@ -12,7 +12,7 @@ from penstock.state.queries import Query, QueryRow
 
 @dataclass(frozen=True)
 class StoreQuery:
-    """One question to one task's store: at most ``limit`` rows, those behind the one with the key ``after``.
+    """One question to one task's store: at most ``limit`` rows, those after the row with the key ``after``.
 
     ``committed`` leaves out what is not yet committed. ``bound``: the store must have come that far; of a task, the
     offsets of its own partition count. ``stale``: a standby may answer, or a task that restores.
@@ -37,8 +37,8 @@ class QueryFailure(Enum):
     DOES_NOT_EXIST = "the task has no such store"
     STORE_EXCEPTION = "the store cannot be read"
     UNKNOWN_QUERY_TYPE = "this kind of store does not answer this kind of query"
-    NOT_UP_TO_BOUND = "the store has not come to the position that was demanded"
-    UNKNOWN_TOPIC = "the position that was demanded is one of topics that the store is not kept from"
+    NOT_UP_TO_BOUND = "the store has not reached the demanded position"
+    UNKNOWN_TOPIC = "the demanded position is of topics from which the store is not made"
     BUSY = "too many calls with ranges wait"
 
 
@@ -46,9 +46,9 @@ class QueryFailure(Enum):
 class StoreAnswer:
     """The answer to one :class:`StoreQuery`: its rows, or the reason why there is none.
 
-    ``size`` is about what the rows of a range take, in bytes. ``more``: they were cut off, the rest is to be asked for
-    behind ``reached``. ``position`` is how far the store had come when the
-    first of them was read; ``answered`` names the queries of a store that does not answer this one.
+    ``size``: about the size of the rows of a range, in bytes. ``more``: the rows were cut off; ask for the rest from
+    after ``reached``. ``position``: the position of the store when the first row was read. ``answered``: the queries of
+    a store that does not answer this one.
     """
 
     rows: tuple[QueryRow, ...] = ()

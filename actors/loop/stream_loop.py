@@ -84,7 +84,7 @@ class StreamLoop:
         self._stopped: Future[None] | None = None
         self._failed_with: str | None = None
         self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
-        self._current: HostedTask | None = None
+        self._current: HostedTask | None = None  # stays set when an exception leaves a step: _fail blames this task
         self._waits = False
         self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
         self._begun_s = self._clock.monotonic_s()
@@ -92,10 +92,9 @@ class StreamLoop:
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
         questions = Questions(actor_id, committer, lambda: self._assignment.epoch, self._mailbox.wake)
-        asks = questions, self._jobs.is_awaited, self._clock
-        self._guarantee = guarantee_of(spec.config, process_id, slot, clients, *asks)
-        clock_s = self._clock.monotonic_s
-        self.standstill = Standstill(lease, self._guarantee, clock_s, self._log)
+        awaited = self._jobs.is_awaited
+        self._guarantee = guarantee_of(spec.config, process_id, slot, clients, questions, awaited, self._clock)
+        self.standstill = Standstill(lease, self._guarantee, self._clock.monotonic_s, self._log)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, admin, self._clock, spec.config.buffered_records_per_partition)
         self._restoration = Restoration(

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any
+from typing import Any, assert_never
 
 from penstock.cluster.actor_record import ActorRecord, Phase
 from penstock.cluster.coordinator.assignments import Assignments
@@ -134,7 +134,7 @@ class Coordinator(CoordinatorView):
             ProcessDied: self._rollouts.process_died,
             ActorFenced: self._fences.fenced,
             ActorFailed: self._actor_failed,
-            ApplicationFailed: self._application_failed,
+            ApplicationFailed: lambda event: self._fail(event.error),
             CommitRequested: self._commits.requested,
             CommitSucceeded: self._commits.succeeded,
             CommitFailed: self._commit_failed,
@@ -267,9 +267,6 @@ class Coordinator(CoordinatorView):
             self._forget(event.actor_id)
             self._fail(event.error)
 
-    def _application_failed(self, event: ApplicationFailed) -> None:
-        self._fail(event.error)
-
     def _commit_failed(self, event: CommitFailed) -> None:
         self._commits.failed(event)
         if event.final:
@@ -280,21 +277,24 @@ class Coordinator(CoordinatorView):
             self._set_state(ApplicationState.PENDING_SHUTDOWN)
 
     def _timer_fired(self, event: TimerFired) -> None:
-        if event.timer is Timer.WAIT_FOR_ACTORS:
-            self._waiting_for_actors = False
-        elif event.timer is Timer.REPLACE_ACTORS:
-            self._replacements.replace()
-        elif event.timer is Timer.PROBE:
-            self._probing = False
-            self._placer.probe()
-        elif event.timer is Timer.WATCHED:
-            self._rollouts.watched(self._all_run)
-        elif event.timer is Timer.ROOM_TAKEN:
-            self._rollouts.room_taken()
-        elif event.timer is Timer.TRY_DISKS:
-            self._unfit.try_again()
-        else:
-            self._replacements.forget_losses()
+        match event.timer:
+            case Timer.WAIT_FOR_ACTORS:
+                self._waiting_for_actors = False
+            case Timer.REPLACE_ACTORS:
+                self._replacements.replace()
+            case Timer.PROBE:
+                self._probing = False
+                self._placer.probe()
+            case Timer.WATCHED:
+                self._rollouts.watched(self._all_run)
+            case Timer.ROOM_TAKEN:
+                self._rollouts.room_taken()
+            case Timer.TRY_DISKS:
+                self._unfit.try_again()
+            case Timer.FORGET_LOSSES:
+                self._replacements.forget_losses()
+            case never:
+                assert_never(never)
 
     # ---- decisions ----
 

@@ -22,6 +22,7 @@ from penstock.cluster import events
 from penstock.cluster.application_metadata import ApplicationMetadata
 from penstock.cluster.coordinator.coordinator import Coordinator
 from penstock.cluster.coordinator_shell import final_state
+from penstock.cluster.coordinator_shell.background_tasks import BackgroundTasks
 from penstock.cluster.coordinator_shell.conditions import health_of, waits_for
 from penstock.cluster.coordinator_shell.deployments import Deployments
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
@@ -79,7 +80,7 @@ class CoordinatorActor:
         self._membership: Membership | None = None
         self._scaling: ScalingWatch | None = None
         self._periodic: PeriodicWork | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks(self._loop, self._internal_error)
         self._state = ApplicationState.CREATED
         self._restarted = False
         self._error: str | None = None
@@ -350,8 +351,7 @@ class CoordinatorActor:
             self._running_lock.release()
         if self._dispatcher is not None:
             self._dispatcher.close()
-        for task in self._tasks - {asyncio.current_task()}:
-            task.cancel()
+        self._background.cancel_others()
         self._ended.set()
         await self._publish_metrics()  # the last state is what is to be seen from now on
 
@@ -374,17 +374,12 @@ class CoordinatorActor:
         self._loop.call_soon_threadsafe(self._dispatcher.feed, event)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
+        return self._background.begin(work)
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("internal error in the coordinator", exc_info=error)
-            what = f"internal error in the coordinator: {error!r}"
-            if self._dispatcher is not None:
-                self._dispatcher.feed(events.ApplicationFailed(what))
-            elif not self._state.has_ended:
-                self._enter(ApplicationState.ERROR, what)
+    def _internal_error(self, error: BaseException) -> None:
+        self._log.error("internal error in the coordinator", exc_info=error)
+        what = f"internal error in the coordinator: {error!r}"
+        if self._dispatcher is not None:
+            self._dispatcher.feed(events.ApplicationFailed(what))
+        elif not self._state.has_ended:
+            self._enter(ApplicationState.ERROR, what)

@@ -18,6 +18,7 @@ from penstock.actors.orders import Assign
 from penstock.actors.status import ActorStatus, TaskState
 from penstock.cluster import events
 from penstock.cluster.coordinator.coordinator import Coordinator
+from penstock.cluster.coordinator_shell.background_tasks import BackgroundTasks
 from penstock.cluster.coordinator_shell.pausing import Pausing
 from penstock.cluster.coordinator_shell.suspending import suspend_all
 from penstock.cluster.environment import (
@@ -70,7 +71,7 @@ class Dispatcher:
         )
         self._overdue = OverdueOrders(self._loop.time)
         self._timers: dict[events.Timer, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = BackgroundTasks(self._loop, self._internal_error)
         self._asked: dict[tuple[str, int], list[asyncio.Future[CommitAnswer]]] = {}
         self._closed = False
 
@@ -162,8 +163,7 @@ class Dispatcher:
     def close(self) -> None:
         """Stop all work; the actors are left alone. Idempotent."""
         self._closed = True
-        for task in self._tasks - {asyncio.current_task()}:
-            task.cancel()
+        self._background.cancel_others()
         for timer in self._timers.values():
             timer.cancel()
         for asked in list(self._asked):
@@ -236,8 +236,11 @@ class Dispatcher:
         self._handles[name] = handle
         self._statuses[name] = status
         lags = _lags(status)
-        at = status.epoch, held, status.stopping, status.slot, status.node_id
-        self.feed(events.ActorRecovered(name, *at, frozenset(lags), lags, status.generation))
+        recovered = events.ActorRecovered(
+            name, status.epoch, held, stopping=status.stopping, slot=status.slot, node=status.node_id,
+            standbys=frozenset(lags), lags=lags, generation=status.generation,
+        )  # fmt: skip
+        self.feed(recovered)
         self._spawn(self._watch(handle))
 
     def _assign(self, name: str, epoch: int, tasks: frozenset[TaskId], standbys: frozenset[TaskId]) -> None:
@@ -381,15 +384,7 @@ class Dispatcher:
         if self._closed:
             work.close()
             return None
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._internal_error(error)
+        return self._background.begin(work)
 
     def _internal_error(self, error: BaseException) -> None:
         self._log.error("internal error in the coordinator", exc_info=error)

@@ -63,7 +63,7 @@ def _compare(topics: Iterable[NewTopic], admin: TopicAdmin) -> None:
                 topic=name,
                 needed=wrong,
                 found={key: there[key] for key in wrong},
-                fix="kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics "
+                what_to_do="kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics "
                 f"--entity-name {name} --add-config '{entries}'",
             )
 

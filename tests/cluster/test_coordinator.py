@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from penstock.cluster.coordinator.replacements import LONGEST_BACKOFF_MS
@@ -16,6 +18,7 @@ from penstock.cluster.events import (
     ApplicationFailed,
     AssignTasks,
     ClusterResized,
+    Event,
     GroupAssigned,
     SetState,
     SetTimer,
@@ -44,6 +47,12 @@ def test_nothing_starts_before_both_the_assignment_and_the_cpus_are_known(play: 
     assert play(GroupAssigned(ALL)) == []
     assert [it.actor_id for it in (play(ClusterResized(2)), play.of(StartActor))[1]] == ["stream/1", "stream/2"]
     assert play.machine.state is ApplicationState.REBALANCING
+
+
+def test_every_event_has_a_handler_and_every_timer_may_fire(play: Play) -> None:
+    assert set(play.machine._handlers) == set(get_args(Event))
+    for timer in Timer:
+        play(TimerFired(timer))
 
 
 def test_a_task_is_owned_only_with_all_its_partitions() -> None:

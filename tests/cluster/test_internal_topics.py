@@ -253,7 +253,7 @@ def test_a_changelog_that_keeps_less_than_its_store_needs_now_is_warned_of_with_
     assert (line["log_level"], line["topic"], line["found"], line["needed"]) == (
         "warning", "app-windows-changelog", had, needs,
     )  # fmt: skip
-    assert line["fix"] == (
+    assert line["what_to_do"] == (
         "kafka-configs.sh --bootstrap-server <bootstrap.servers> --alter --entity-type topics --entity-name "
         "app-windows-changelog --add-config 'cleanup.policy=[compact,delete],retention.ms=90000000'"
     )

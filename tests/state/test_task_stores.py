@@ -271,7 +271,7 @@ def test_use_after_close_is_an_error(stores: TaskStores) -> None:
             with pytest.raises(StateStoreError, match="after its close"):
                 attempt()
     for scan in scans:
-        with pytest.raises(StateStoreError, match="after the store's close"):
+        with pytest.raises(StateStoreError, match="used after its store was closed"):
             next(scan)
 
 

@@ -316,7 +316,7 @@ def test_streams_of_two_builders_and_tables_that_are_outer_joined_are_refused() 
     left: Any = builder.stream("left")
     with pytest.raises(ps.TopologyError, match="same StreamsBuilder"):
         left.join(ps.StreamsBuilder().stream("right"), max, NEAR)
-    with pytest.raises(ps.TopologyError, match="outer_join needs a KStream, not a KTable"):
+    with pytest.raises(ps.TopologyError, match="outer_join of a KStream needs a KStream, not a KTable"):
         left.outer_join(builder.table("right"), max)
     with pytest.raises(ps.TopologyError, match=r"join with a KTable takes .*joined\]\): got an .*'windows'"):
         left.join(builder.table("right"), max, windows=NEAR)
