@@ -57,11 +57,17 @@ def ms_of_text(text: str) -> int:
 
 
 def moment(ms: int) -> str:
-    """Returns a time as text with its zone: in UTC, and in this machine's zone if that is another."""
+    """Returns a time as text with its zone: in UTC, and in this machine's zone if that is another.
+
+    At both ends of the calendar some zones have no such time: then in UTC alone.
+    """
     utc = iso_time(ms)
     if utc is None:
         return f"{ms} ms since 1970"
-    here = datetime.fromtimestamp(ms // 1000).astimezone()
+    try:
+        here = datetime.fromtimestamp(ms // 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return utc
     return f"{utc} (here {here.isoformat(timespec='seconds')})" if here.utcoffset() else utc
 
 

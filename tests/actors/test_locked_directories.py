@@ -138,17 +138,20 @@ def test_a_killed_process_releases_its_directory(tmp_path: Path) -> None:
 def test_a_child_that_a_process_has_forked_does_not_hold_its_directory(tmp_path: Path) -> None:
     path = tmp_path / "app" / "0_0"
     stores = TaskDirectory(path).open(BUILDERS)
-    ends, end = os.pipe()
+    (ends, end), (begun, begin) = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
         os.close(end)
+        os.write(begin, b".")  # its hook after the fork has run
         os.read(ends, 1)  # until the parent has closed its end
         os._exit(0)
+    os.read(begun, 1)
     stores.close()
     TaskDirectory(path).open(BUILDERS).close()
     os.close(end)
     os.waitpid(child, 0)
-    os.close(ends)
+    for descriptor in (ends, begun, begin):
+        os.close(descriptor)
 
 
 def test_stores_that_cannot_be_opened_leave_no_lock(tmp_path: Path) -> None:

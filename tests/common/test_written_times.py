@@ -40,7 +40,7 @@ class TestWithoutZone:
 
     @pytest.mark.parametrize("rule", WithoutZone)
     @pytest.mark.parametrize("text", ["yesterday", "12:30", "2026-21-11"])
-    def test_what_is_no_time_is_refused(self, text: str, rule: WithoutZone) -> None:
+    def test_a_text_that_is_no_time_is_refused(self, text: str, rule: WithoutZone) -> None:
         with pytest.raises(ValueError, match=r"Invalid isoformat string|month must be"):
             ms_of_iso(text, rule)
 
@@ -62,7 +62,7 @@ def test_a_text_that_is_neither_is_refused_with_the_expected_form(text: str) -> 
 
 
 @pytest.mark.parametrize("ms", [0, 1, NOON_MS, NOON_MS + 999])
-def test_what_is_written_is_read_again(ms: int) -> None:
+def test_a_time_that_is_written_can_be_read_again(ms: int) -> None:
     written = iso_time(ms)
     assert written is not None
     assert ms_of_text(written) == ms
@@ -73,7 +73,7 @@ def test_a_moment_names_its_zone_and_that_of_this_machine() -> None:
     assert moment(NOON_MS + 5) == "2026-11-21T12:00:00.005Z (here 2026-11-21T21:00:00+09:00)"
 
 
-def test_where_the_zone_is_utc_a_moment_has_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_moment_has_one_text_if_the_zone_is_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as there:
         there.setenv("TZ", "UTC")
         time.tzset()
@@ -85,3 +85,8 @@ def test_where_the_zone_is_utc_a_moment_has_one_text(monkeypatch: pytest.MonkeyP
 
 def test_a_time_after_the_year_9999_has_no_text() -> None:
     assert iso_time(2**63 - 1) is None
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_a_moment_that_this_machines_zone_does_not_have_is_in_utc() -> None:
+    assert moment(ms_of_iso("9999-12-31T23:59:59", WithoutZone.UTC)) == "9999-12-31T23:59:59.000Z"

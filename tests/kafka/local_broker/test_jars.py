@@ -110,7 +110,7 @@ def test_two_that_want_the_same_set_at_once_fetch_it_once(ivy: FakeIvy) -> None:
 def test_a_jar_that_is_not_the_pinned_one_is_refused_by_name(ivy: FakeIvy, tmp_path: Path) -> None:
     pinned = {jar.name: "0" * 64 for jar in jars.resolve(COORDINATES, "example")}
     ivy.content = b"forged"
-    with pytest.raises(LocalBrokerError, match=r"not what is pinned: one-1\.0\.jar, two-2\.0\.jar"):
+    with pytest.raises(LocalBrokerError, match=r"differ from the pinned ones: one-1\.0\.jar, two-2\.0\.jar"):
         jars.resolve(["org.example:one:3.0"], "example", pinned)
 
 
