@@ -10,7 +10,7 @@ from penstock.cluster.names import application_of_stream_actor
 from penstock.common.log import logger
 
 START_S = 10.0
-"""Seconds after which an actor that has a CPU is up for certain."""
+"""Seconds: an actor that has a CPU is usually up long before."""
 
 
 @dataclass(frozen=True)
