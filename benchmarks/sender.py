@@ -32,17 +32,18 @@ def main(
         threading.Thread(target=_wait_for_end, args=[ending], daemon=True).start()
     keys = [(key, partition_for(key, partitions)) for key in (KEY + b"%d" % number for number in range(_KEYS))]
     producer = ConfluentClients(bootstrap_servers, "", producer_overrides={"linger.ms": 1}).producer()
-    begin_s, sent = time.time(), 0
+    begin_s, sent, each_ms = time.time(), 0, max(1, per_second // 1000)
     while sent < records if records else not ending.is_set():
         due = int((time.time() - begin_s) * per_second)
         if records:
             due = min(due, records)
-        # A late record carries its due time: what waits for a sender has waited.
-        due_s = begin_s + sent / per_second
-        value, due_ms = (b"%.6f " % due_s).ljust(size, b"."), int(due_s * 1000)
-        for number in range(sent, due):
-            key, partition = keys[number % _KEYS]
-            producer.send(topic, key, value, due_ms, None, partition)
+        # A late record carries its due time, to a millisecond: the time that it waited for this sender counts.
+        for first in range(sent, due, each_ms):
+            due_s = begin_s + first / per_second
+            value, due_ms = (b"%.6f " % due_s).ljust(size, b"."), int(due_s * 1000)
+            for number in range(first, min(first + each_ms, due)):
+                key, partition = keys[number % _KEYS]
+                producer.send(topic, key, value, due_ms, None, partition)
         sent = max(sent, due)
         producer.poll()
         time.sleep(_TICK_S)

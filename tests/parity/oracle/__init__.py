@@ -116,8 +116,8 @@ class KafkaStreams:
             for case in cases:
                 self._jvm.stdin.write(orjson.dumps(case) + b"\n")
             self._jvm.stdin.flush()
-        except BrokenPipeError:
-            return  # the JVM has ended: the reader of its answers reports it
+        except (BrokenPipeError, ValueError):
+            return  # the JVM has ended, or close() was called: the reader of its answers reports it
 
     def close(self) -> None:
         """End the JVM and remove what it wrote."""
