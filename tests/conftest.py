@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from penstock.common import log
 from penstock.common.log import logger
 from penstock.kafka.local_broker.broker import LocalBroker
-from tests.groups import group_of, turn_of
+from tests.groups import OF_A_SUBMISSION, group_of, turn_of
 from tests.security.broker import secured as secured
 
 
@@ -49,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item, group in groups.items():
         if group is not None:
             item.add_marker(pytest.mark.xdist_group(group))
+        if group in OF_A_SUBMISSION:
+            item.add_marker(pytest.mark.submission)
     items.sort(key=lambda item: turn_of(item.nodeid, groups[item]))
 
 

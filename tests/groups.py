@@ -14,6 +14,8 @@ WITH_RAY = "ray"
 RAYS_OF_THEIR_OWN = "programs"
 _SHARED = {"ray_cluster": WITH_RAY, "spark": "spark", "secured": "secured broker"}
 """Fixtures of a whole session that are costly to start, and the groups of the tests that share each."""
+OF_A_SUBMISSION = {"spark", "secured broker"}
+"""Groups whose fixture takes 20 s or more to start: their tests are of the tier ``submission`` (``tests/tiers.py``)."""
 DISTURBED = "tests/cluster/test_ray_clusters.py"
 """Tests that look for the Ray clusters of the machine."""
 _PROGRAMS = ("tests/benchmarks/", "tests/chaos/", "tests/elastic/")
