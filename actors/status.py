@@ -128,9 +128,11 @@ class ActorStatus:
 
 @dataclass(frozen=True)
 class ActorEnd:
-    """The end of an actor's loop: its error and what is to be done about it; or no error, after a stop. ``in_doubt``:
-    nobody knows whether its last commit has happened, or will. ``disk_of``: the Ray node whose disk has failed; empty
-    if the error has another cause."""
+    """The end of an actor's loop: its error and the response to it, or no error after a stop.
+
+    ``in_doubt``: true if its last commit is in doubt (see the glossary). ``disk_of``: the Ray node whose disk has
+    failed; empty if the error has another cause.
+    """
 
     error: str | None = None
     response: UncaughtExceptionResponse = UncaughtExceptionResponse.SHUTDOWN_CLIENT

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE_S
+
 _HERE = Path(__file__).parents[2]
 _ALONE = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
 """In a file system that only the process itself sees, and that ends with it."""
@@ -32,6 +34,6 @@ def test_a_full_disk_ends_the_actor_with_words_and_loses_nothing(case: str, guar
     run = f"'{sys.executable}' -m tests.actors.full_disk {case} '{disk}' {guarantee}"
     ended = subprocess.run(
         [*_ALONE, f"mount -t tmpfs -o size=2m tmpfs '{disk}' && {run}"],
-        cwd=_HERE, check=False, capture_output=True, text=True, timeout=100,
+        cwd=_HERE, check=False, capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -17,6 +17,7 @@ from penstock.common.errors import StateStoreLockedError
 from penstock.common.ids import TaskId
 from penstock.state.contracts import TaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = TaskId(0, 0)
@@ -56,7 +57,7 @@ def open_again(root: Path) -> None:
 
 def open_elsewhere(root: Path) -> None:
     other = subprocess.run(
-        [sys.executable, "-c", OPEN, str(root / "0_0")], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", OPEN, str(root / "0_0")], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert "StateStoreLockedError" in other.stderr
 

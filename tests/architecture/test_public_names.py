@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.common import errors
 from tests.architecture.public_surface import LISTED, surface
 from tests.architecture.sources import PACKAGES, ROOT
+from tests.waiting import PATIENCE_S
 
 
 def test_the_list_is_in_order_and_names_each_once() -> None:
@@ -69,6 +70,6 @@ def test_a_topology_needs_no_ray() -> None:
 
 
 def python(program: str) -> str:
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -21,6 +21,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
+from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(("at", "found"), [(0.0, 0.0), (0.5, 50.0), (0.99, 99.0), (1.0, 99.0)])
@@ -69,7 +70,7 @@ def test_the_sender_writes_into_each_record_the_time_at_which_it_was_due(broker:
     clients.admin().create_topics([NewTopic("bench-sent", 2)])
     message = subprocess.run(
         [sys.executable, "-m", "benchmarks.sender", broker, "bench-sent", "2", "5000", "100", "300"],
-        stdin=subprocess.PIPE, capture_output=True, text=True, check=True, timeout=60,
+        stdin=subprocess.PIPE, capture_output=True, text=True, check=True, timeout=PATIENCE_S,
     )  # fmt: skip
     sent, until_s = message.stdout.split()
     assert int(sent) == 300

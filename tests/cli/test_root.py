@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import penstock as ps
 from penstock.cli.main import app
 from penstock.cli.output import print_json
+from tests.waiting import PATIENCE_S
 
 COMMANDS = [
     [], ["run"], ["status"], ["stop"], ["query"], ["describe"], ["backfill"], ["broker"], ["broker", "start"],
@@ -50,7 +51,7 @@ def test_a_shell_is_given_the_script_that_completes_commands(shell: str) -> None
     # Else Typer takes the shell among the ancestors of the process, of which CI may have none.
     env = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(
-        [*command, "--show-completion", shell], env=env, capture_output=True, text=True, timeout=60, check=False
+        [*command, "--show-completion", shell], env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "_PENSTOCK_COMPLETE" in done.stdout
@@ -62,7 +63,7 @@ def test_commands_and_serdes_are_completed() -> None:
     def completed(line: str, words: int) -> list[str]:
         env = {**os.environ, "_PENSTOCK_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(words)}
         done = subprocess.run(
-            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         return done.stdout.split()
 
@@ -76,7 +77,9 @@ def test_help_loads_neither_ray_nor_a_kafka_client() -> None:
         "for command in [['-h'], ['topic', 'read', '-h'], ['status', '-h']]: CliRunner().invoke(app, command)\n"
         "print(sorted({'ray', 'confluent_kafka', 'pyspark', 'fastapi'} & sys.modules.keys()))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.stdout == "[]\n", done.stderr
 
 
@@ -86,7 +89,7 @@ def test_a_command_that_runs_no_program_executes_nothing_that_lies_in_this_folde
     # Installed, the command has no current folder on its path; -P gives python -c none either.
     done = subprocess.run(
         [sys.executable, "-P", "-c", program, "topic", "send", "lines", "absent.txt"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.stderr == "there is no file absent.txt\n"
 
@@ -100,7 +103,7 @@ def test_json_for_programs_keeps_integers_of_any_size(capsys: pytest.CaptureFixt
 def test_ctrl_c_while_the_command_is_still_imported_shows_no_traceback(name: str, tmp_path: Path) -> None:
     script = tmp_path / name
     script.write_text("import signal\nimport penstock\nsignal.raise_signal(signal.SIGINT)\n")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == -signal.SIGINT
     assert ("Traceback" in done.stderr) == (name != "penstock"), "of a program of the user's it is the user's"
 
@@ -115,5 +118,7 @@ try:
 except ImportError:
     print(former is sys.excepthook)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert done.stdout == "False\n", done.stderr

@@ -30,7 +30,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 
 class Commands:
@@ -252,7 +252,7 @@ def test_following_shows_what_comes_later_and_ctrl_c_ends_it_without_a_word(
         topic("send", name, text="late\n")
         assert process.stdout.readline() == "late\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (out, err, process.returncode) == ("", "", 130)
 
 
@@ -264,7 +264,7 @@ def test_a_reader_of_the_output_that_goes_away_is_no_error(
     topic("send", name, text="x" * 1000 + "\n" + "y\n" * 100_000)
     command = f"{sys.executable} -m penstock.cli.main topic read {name} | head -c 3"
     env = {**os.environ, "PENSTOCK_BOOTSTRAP_SERVERS": broker}
-    done = subprocess.run(command, shell=True, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, shell=True, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (done.stdout, done.stderr) == ("xxx", "")
 
 

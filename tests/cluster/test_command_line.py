@@ -17,7 +17,7 @@ import pytest
 import ray
 
 from tests.cluster.conftest import WordCount
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
 RUN = ("-m", "penstock.cli.main", "run", "program:app")
@@ -62,7 +62,7 @@ def penstock(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedP
     """One command, to its end."""
     command = [sys.executable, "-m", "penstock.cli.main", *arguments]
     return subprocess.run(
-        command, cwd=folder, env=environment(**env), capture_output=True, text=True, timeout=120, check=False
+        command, cwd=folder, env=environment(**env), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 

@@ -44,7 +44,7 @@ def asked_all_the_time(address: str) -> Iterator[Counter[int]]:
     seen, stop = Counter[int](), threading.Event()
 
     def ask() -> None:
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=PATIENCE_S) as client:
             while not stop.is_set():
                 seen[client.get(address).status_code] += 1
 

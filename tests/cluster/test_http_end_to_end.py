@@ -31,7 +31,7 @@ def started(it: WordCount) -> tuple[KafkaStreams, httpx.Client]:
     app.wait_until_running(PATIENCE_S)
     address = app.status().http_address
     assert address is not None
-    return app, httpx.Client(base_url=address, timeout=30)
+    return app, httpx.Client(base_url=address, timeout=PATIENCE_S)
 
 
 def test_an_application_is_queried_and_watched_over_http(word_count: Callable[[], WordCount]) -> None:

@@ -44,7 +44,9 @@ def test_a_paused_application_stays_so_over_the_death_of_an_actor_and_of_the_coo
     address = app.status().http_address
     assert address is not None
     known = f"{address}/v1/applications/{it.application_id}"
-    eventually(lambda: bool(httpx.get(known, timeout=30).json()["lag"] == len(LINES)), "all tasks have seen what waits")
+    eventually(
+        lambda: bool(httpx.get(known, timeout=PATIENCE_S).json()["lag"] == len(LINES)), "all tasks have seen what waits"
+    )
     assert app.is_paused()
     assert it.written() == {}
     assert app.store("counts").get("a") is None, "queries are answered"

@@ -75,7 +75,7 @@ def test_it_is_not_ready_and_reports_why_and_continues_when_the_broker_is_back(
 
     pids = {actor.pid for actor in app.status().actors}
     own_broker.freeze()
-    with httpx.Client(base_url=address, timeout=30) as client:
+    with httpx.Client(base_url=address, timeout=PATIENCE_S) as client:
         eventually(lambda: client.get("/readyz").status_code == 503, "not ready", timeout_s=40)
         eventually(lambda: "no broker answers" in client.get("/readyz").json()["detail"], "the cause", timeout_s=20)
         problem = client.get("/readyz").json()

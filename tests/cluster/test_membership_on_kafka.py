@@ -14,7 +14,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
 from tests.cluster.static_members import static_member_for
-from tests.waiting import eventually
+from tests.waiting import PATIENCE_S, eventually
 
 HERE = TopicPartition("lines", 0)
 
@@ -44,7 +44,7 @@ def test_a_commit_continues_after_the_broker_was_away_for_longer_than_the_sessio
     admin = clients.admin()
     admin.create_topics([NewTopic("lines", 1)])
     with static_member_for(clients, "lines") as static_member:
-        assert static_member.assigned.get(timeout=60) == frozenset({HERE})
+        assert static_member.assigned.get(timeout=PATIENCE_S) == frozenset({HERE})
         assert committed(static_member.membership, 1)
         own_broker.stop()
         while (

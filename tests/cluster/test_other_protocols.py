@@ -68,7 +68,7 @@ def test_a_start_waits_until_members_of_another_protocol_have_left(
         assert "waiting until they have left" in reported
         assert instance_id.failed.empty()
         other.client.close()
-        assert instance_id.assigned.get(timeout=60) == frozenset({TopicPartition(topic, 0)})
+        assert instance_id.assigned.get(timeout=PATIENCE_S) == frozenset({TopicPartition(topic, 0)})
         assert instance_id.membership.waits_for is None
         assert instance_id.failed.empty()
 
@@ -83,7 +83,7 @@ def test_members_that_do_not_leave_are_an_error_in_the_end(
     other = OtherMember(broker, topic, topic)
     eventually(other.has_joined, "the other member", 60)
     with static_member_for(clients, topic) as instance_id:
-        failed = instance_id.failed.get(timeout=30)
+        failed = instance_id.failed.get(timeout=PATIENCE_S)
     other.client.close()
     assert isinstance(failed, KafkaRefusedError)
     assert "stop that application first, or give this one another application.id" in str(failed)

@@ -92,7 +92,7 @@ def test_windows_sessions_and_versions_are_found_over_http_and_from_python_as_ne
         seen = part(sent, clicks.clicks)
         address = app.status().http_address
         stores = f"{address}/v1/applications/{clicks.id}/stores"
-        with httpx.Client(timeout=30) as client:
+        with httpx.Client(timeout=PATIENCE_S) as client:
             not_older_than = httpx.Response(200, json=seen.offsets).text
             asked: dict[str, str | int] = {"not_older_than": not_older_than, "wait_ms": 10_000}
 

@@ -22,6 +22,7 @@ from penstock.cluster.ray_cluster.ray_clusters import RayCluster
 from penstock.cluster.ray_cluster.ray_versions import VERSION
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError, ConfigError
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.submission
 
@@ -87,7 +88,7 @@ def two(home: Path) -> Iterator[dict[str, str]]:
 def penstock(home: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "penstock.cli.main", *arguments]
     return subprocess.run(
-        command, env=environment(home, **env), capture_output=True, text=True, timeout=60, check=False
+        command, env=environment(home, **env), capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 

@@ -29,6 +29,7 @@ from penstock.kafka.contracts import RecordProducer
 from penstock.kafka.producer import ConfluentProducer
 from penstock.kafka.transactions import open_transactional_producer
 from tests.kafka.conftest import Rig
+from tests.waiting import PATIENCE_S
 
 Eventually = Callable[[Callable[[], bool], str], None]
 NOWHERE = "127.0.0.1:1"
@@ -163,7 +164,7 @@ def test_errors_that_came_before_the_fetcher_are_nothing_to_die_of() -> None:
             fetcher.close()
             consumer.close()
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout) == (0, "[] []\n"), done.stderr
 
 
@@ -190,7 +191,7 @@ def test_a_topic_that_librdkafka_gives_up_is_nothing_to_die_of(real: Rig, reques
     """
     form = request.node.callspec.params["real"]
     arguments = [sys.executable, "-c", program, address_of(real), topic, form]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE_S)
     assert "partition count changed from 2 to 0" in done.stderr, "librdkafka has not given it up"
     assert done.returncode == 0, done.stderr[-2000:]
 

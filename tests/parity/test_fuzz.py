@@ -22,6 +22,7 @@ from tests.parity.fuzz.run import fuzz, numbered
 from tests.parity.fuzz.shrink import shrink
 from tests.parity.oracle import KafkaStreams
 from tests.parity.play import answer
+from tests.waiting import PATIENCE_S
 
 SEED = 20261122
 CASES = [generate(SEED, number) for number in range(150)]
@@ -40,7 +41,9 @@ def test_the_same_seed_makes_the_same_cases_in_another_process() -> None:
         "from tests.parity.fuzz.generate import generate\n"
         f"sys.stdout.buffer.write(orjson.dumps([generate({SEED}, number) for number in range({len(CASES)})]))"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=True
+    )
     assert done.stdout == orjson.dumps(CASES)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.architecture.sources import ROOT
 from tests.parity.play import answer
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.xdist_group("play")
 
@@ -69,7 +70,7 @@ def answers() -> list[dict[str, Any]]:
     lines = [line for unplayable, _, _ in UNPLAYABLE.values() for line in (unplayable, orjson.dumps(PLAYABLE), b"")]
     done = subprocess.run(
         [sys.executable, "-m", "tests.parity.play"],
-        input=b"\n".join(lines), cwd=ROOT, capture_output=True, timeout=60, check=False,
+        input=b"\n".join(lines), cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     return [orjson.loads(line) for line in done.stdout.splitlines()]

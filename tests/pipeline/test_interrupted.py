@@ -13,6 +13,7 @@ import pytest
 
 from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
+from tests.waiting import PATIENCE_S
 
 PROGRAM = """
 import os, time
@@ -53,7 +54,7 @@ def test_ctrl_c_ends_a_backfill_with_one_sentence(
         assert backfill.stdout is not None
         assert any("stage 1 of 1" in line for line in iter(backfill.stdout.readline, ""))
         os.killpg(backfill.pid, signal.SIGINT)  # as a terminal does: to Spark's processes, too
-        _, errors = backfill.communicate(timeout=120)
+        _, errors = backfill.communicate(timeout=PATIENCE_S)
     assert backfill.returncode == 130, errors
     assert f"The backfill of {topic} was interrupted. Run it again" in errors
     assert "Traceback" not in errors, errors

@@ -14,6 +14,7 @@ import pytest
 from penstock.common.errors import StateStoreCorruptError, StateStoreError, StateStoreLockedError
 from penstock.state.disk.rocksdb import RocksDBTaskStores
 from penstock.state.key_value.store import KeyValueStoreBuilder
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,7 +146,11 @@ def test_a_second_opener_gets_an_error_that_the_stores_are_locked(tmp_path: Path
     with pytest.raises(StateStoreLockedError, match="locked"):
         opened(tmp_path, "a")
     other = subprocess.run(
-        [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", COMMIT_FOR_EVER, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert "StateStoreLockedError" in other.stderr
     assert str(tmp_path) in other.stderr

@@ -48,6 +48,7 @@ from penstock.topology.physical.operators.table import (
     TableMapValues,
     TableSource,
 )
+from tests.waiting import PATIENCE_S
 
 
 def concrete(kind: type[WithFunctions]) -> Iterator[type[WithFunctions]]:
@@ -71,7 +72,9 @@ def test_to_import_the_closures_is_to_have_all_of_them() -> None:
         "import penstock.tasks.operators; from penstock.tasks.closures import MAKERS; "
         "print(*(each.__name__ for each in MAKERS))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     assert set(done.stdout.split()) == {each.__name__ for each in MAKERS}
 
 

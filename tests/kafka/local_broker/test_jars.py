@@ -12,6 +12,7 @@ import pytest
 
 from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker import jars
+from tests.waiting import PATIENCE_S
 
 COORDINATES = ["org.example:one:1.0"]
 
@@ -101,7 +102,7 @@ def test_two_that_want_the_same_set_at_once_fetch_it_once(ivy: FakeIvy) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(jars.resolve, COORDINATES, "example") for _ in range(2)]
         ivy.gate.set()
-        results = [future.result(timeout=60) for future in both]
+        results = [future.result(timeout=PATIENCE_S) for future in both]
     assert results[0] == results[1]
     assert len(results[0]) == 2
     assert ivy.runs == 1

@@ -11,6 +11,7 @@ import pytest
 from penstock.common.errors import LocalBrokerError
 from penstock.kafka.local_broker.java import Java, find_java
 from penstock.kafka.local_broker.trust_store import java_key_store
+from tests.waiting import PATIENCE_S
 
 OPENJDK_17 = 'openjdk version "17.0.15" 2025-04-15'
 
@@ -100,4 +101,4 @@ def test_java_reads_the_key_store_that_is_written_for_it(tmp_path: Path) -> None
 
 
 def _run(*command: str | Path) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
