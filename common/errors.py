@@ -25,6 +25,9 @@
     ├── MissingTopicError             a topic the program reads or writes does not exist: create it
     ├── InternalTopicError            an internal topic exists with the wrong shape: reset the application
     ├── LocalBrokerError              the local broker cannot be installed, started or stopped
+    ├── ObjectStoreError              object storage refuses or does not answer: fix its URL, credentials or space
+    │   ├── ObjectMissingError        it has no object of that name
+    │   └── ObjectExistsError         it has an object of that name already, which was to be created
     ├── ApplicationStateError         the application is not in a state that allows the call
     ├── PositionError                 a position names topics that the store is not kept from: give those it names
     └── TaskNotReadyError             a task restores or moves: ask again
@@ -228,6 +231,18 @@ class InternalTopicError(StreamsError):
 
 class LocalBrokerError(StreamsError):
     """The local broker cannot be installed, started or stopped."""
+
+
+class ObjectStoreError(StreamsError):
+    """Object storage refuses a call, or does not answer: the message names the object and the URL."""
+
+
+class ObjectMissingError(ObjectStoreError):
+    """There is no object of that name."""
+
+
+class ObjectExistsError(ObjectStoreError):
+    """An object that was to be created only if absent exists already: another writer has created it."""
 
 
 class ApplicationStateError(StreamsError):

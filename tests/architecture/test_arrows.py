@@ -14,15 +14,16 @@ ENGINE = {"common", "state", "topology", "tasks"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "common": set(),
+    "objects": {"common"},
     "state": {"common"},
     "topology": {"common", "state"},
     "tasks": {"common", "state", "topology"},
     "kafka": {"common"},
-    "actors": ENGINE | {"kafka"},
-    "cluster": ENGINE | {"kafka", "actors"},
+    "actors": ENGINE | {"objects", "kafka"},
+    "cluster": ENGINE | {"objects", "kafka", "actors"},
     "api": {"common", "cluster"},
-    "pipeline": ENGINE | {"kafka"},
-    "testing": ENGINE | {"kafka", "actors", "cluster", "api"},
+    "pipeline": ENGINE | {"objects", "kafka"},
+    "testing": ENGINE | {"objects", "kafka", "actors", "cluster", "api"},
     "cli": set(PACKAGES),
 }
 
@@ -89,6 +90,7 @@ CONFINED_TO: dict[str, tuple[str, ...]] = {
     "rocksdict": ("state/disk/rocksdb.py",),
     "sortedcontainers": ("state/write_buffer/ordered_keys.py",),
     "pyspark": ("pipeline/",),
+    "obstore": ("objects/storage.py",),
     "fastapi": ("api/",),
 }
 
