@@ -1,0 +1,1 @@
+"""Benchmarks of the data pipeline on Spark: ``make bench-pipeline``."""
