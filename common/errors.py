@@ -28,6 +28,8 @@
     ├── ObjectStoreError              object storage refuses or does not answer: fix its URL, credentials or space
     │   ├── ObjectMissingError        it has no object of that name
     │   └── ObjectExistsError         it has an object of that name already, which was to be created
+    ├── ArchiveError                  an archive is damaged, or not the one it should be: the message names it
+    │   └── ArchiveGapError           it lacks some of the offsets: archive them, or ask for others
     ├── ApplicationStateError         the application is not in a state that allows the call
     ├── PositionError                 a position names topics that the store is not kept from: give those it names
     └── TaskNotReadyError             a task restores or moves: ask again
@@ -243,6 +245,14 @@ class ObjectMissingError(ObjectStoreError):
 
 class ObjectExistsError(ObjectStoreError):
     """An object that was to be created only if absent exists already: another writer has created it."""
+
+
+class ArchiveError(StreamsError):
+    """An archive cannot be read or continued: the message names the object, or the topic, and what to do."""
+
+
+class ArchiveGapError(ArchiveError):
+    """An archive lacks some of the offsets that were asked for."""
 
 
 class ApplicationStateError(StreamsError):

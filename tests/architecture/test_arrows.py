@@ -74,6 +74,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "ray_cluster": set(),
     },
     "pipeline": {
+        "archive": {"reading", "spark"},
         "backfill": {"task_hosts", "reading", "spark"},
         "task_hosts": set(),
         "reading": set(),
