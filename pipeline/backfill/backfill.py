@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial, reduce
 
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.kafka.internal_topics.known_topics import without_lost_topics
-from penstock.pipeline.backfill.hand_over import write_records
+from penstock.pipeline.backfill.causes import causes_named
+from penstock.pipeline.backfill.contracts import HandOver
+from penstock.pipeline.backfill.hand_over import KafkaHandOver
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
-from penstock.pipeline.reading.history import KafkaReader, in_cycle_order, in_task_order, records_of, shuffled, state_of
+from penstock.pipeline.reading.contracts import HistorySource
+from penstock.pipeline.reading.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
+from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.reading.kafka_options import reader_options
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
 from penstock.pipeline.spark.spark_progress import Progress, SparkProgress, tasks_of
@@ -38,8 +37,6 @@ from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"
-# The last line of a Python traceback.
-_CAUSE = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def backfill(
     """
     begun = time.monotonic()
     clients = ConfluentClients.of(config)
-    reader = KafkaReader(config.bootstrap_servers, reader_options(config), clients.reads_committed)
+    history = KafkaHistory(clients, reader_options(config))
     admin = clients.admin()
     existing = admin.topics()
     refuse_if_running(config, admin)
@@ -88,7 +85,12 @@ def backfill(
         spark_session(master, config.application_id) as spark,
         SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
     ):
-        return _Backfill(plan, topology, config, clients, admin, reader, spark, steps.begin).run(begun)
+        hand_over = KafkaHandOver(config, clients, admin, plan.changelog_ends, plan.fingerprint)
+        run = _Backfill(plan, topology, config, clients, history, spark, steps.begin)
+        run.run_stages()
+        # Processing may have taken hours.
+        refuse_if_running(config, admin)
+        return run.hand_over(hand_over, begun)
 
 
 class _Backfill:
@@ -98,8 +100,7 @@ class _Backfill:
         topology: Topology,
         config: StreamsConfig,
         clients: ConfluentClients,
-        admin: Admin,
-        reader: KafkaReader,
+        history: HistorySource,
         spark: SparkSession,
         progress: Callable[[str], None],
     ) -> None:
@@ -107,33 +108,31 @@ class _Backfill:
         self._global_subtopologies = topology.global_subtopologies
         self._config = config
         self._clients = clients
-        self._admin = admin
         self._spark = spark
         self._progress = progress
-        self._reader = reader
+        self._history = history
         self._results: list[tuple[frozenset[str], DataFrame]] = []
         self._read: Counter[str] = Counter()
         self._dropped = 0
         self._metadata: dict[TopicPartition, str] = {}
 
-    def run(self, begun: float) -> BackfillReport:
+    def run_stages(self) -> None:
         for number, stage in enumerate(self._plan.stages, 1):
             self._progress(f"stage {number} of {len(self._plan.stages)}: {_named(stage)}{_size(stage)}")
             self._run_stage(stage)
         for row in self._rows(OFFSET, READ, DROPPED).collect():
             self._take_report(row)
-        # Processing may have taken hours.
-        refuse_if_running(self._config, self._admin)
-        changelogs = self._changelog_ends()
-        write_note(self._admin, self._config.application_id, changelogs, self._plan.fingerprint)
+
+    def hand_over(self, to: HandOver, begun: float) -> BackfillReport:
+        to.note()
         self._progress("writing results")
-        written = self._write(SINK)
+        written = to.results(self._rows(SINK))
         self._progress("writing state")
-        changelog_rows = self._write(CHANGELOG)
+        changelog_rows = to.state(self._rows(CHANGELOG))
         self._progress("committing offsets")
         offsets = self._plan.offsets(self._metadata)
-        self._admin.commit(self._config.application_id, offsets)
-        withdraw_note(self._admin, self._config.application_id, changelogs)
+        to.offsets(offsets)
+        to.withdraw()
         committed = {partition: offset.offset for partition, offset in offsets.items()}
         seconds = time.monotonic() - begun
         stages = len(self._plan.stages)
@@ -151,22 +150,22 @@ class _Backfill:
         else:
             (subtopology,) = stage.subtopologies
             host, ordered = TaskHost(subtopology, *shared), in_task_order(self._spark, inputs, stage.tasks)
-        with _causes(f"{_named(stage)} failed over history"):
+        with causes_named(f"{_named(stage)} failed over history"):
             # Kept on disk without its lineage: user functions must not run twice for one result.
             results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
         self._results.append((stage.shuffles, results))
 
     def _inputs(self, stage: Stage) -> list[DataFrame | None]:
-        inputs = [records_of(self._spark, self._reader, stage.records)]
+        inputs = [records_of(self._spark, self._history, stage.records)]
         for shuffles, results in self._results:
             if topics := stage.repartition_topics & shuffles:
                 inputs.append(shuffled(results, sorted(topics)))
         if not any(frame is not None for frame in inputs):
             return []
         for store, ranges in stage.changelogs.items():
-            inputs.append(state_of(self._spark, self._reader, store, ranges, unfinished=False))
+            inputs.append(state_of(self._spark, self._history, store, ranges, unfinished=False))
         for store, ranges in stage.unfinished.items():
-            inputs.append(state_of(self._spark, self._reader, store, ranges, unfinished=True))
+            inputs.append(state_of(self._spark, self._history, store, ranges, unfinished=True))
         return inputs
 
     def _take_report(self, row: Row) -> None:
@@ -176,20 +175,6 @@ class _Backfill:
             self._dropped += row["sequence"]
         elif row["topic"] not in self._plan.topics.repartition:
             self._read[row["topic"]] += row["sequence"]
-
-    def _changelog_ends(self) -> dict[TopicPartition, int]:
-        """Returns the end offset of each changelog, before any rows of an unfinished backfill."""
-        return {
-            partition: offsets.end
-            for stage in self._plan.stages
-            for ranges, unfinished in ((stage.changelogs[store], stage.unfinished[store]) for store in stage.changelogs)
-            for partition, offsets in ranges.items()
-            if partition in unfinished
-        }
-
-    def _write(self, kind: str) -> dict[str, int]:
-        with _causes("the backfill cannot write to Kafka; run it again"):
-            return dict(write_records(self._rows(kind), self._clients))
 
     def _rows(self, *kinds: str) -> DataFrame:
         """Returns the rows of ``kinds`` of all stages, for a single job: every core has work, and none has more than
@@ -208,14 +193,3 @@ def _named(stage: Stage) -> str:
     """Returns the name of ``stage`` for messages."""
     *others, last = (str(sub.id) for sub in stage.subtopologies)
     return f"sub-topologies {', '.join(others)} and {last}" if others else f"sub-topology {last}"
-
-
-@contextmanager
-def _causes(what: str) -> Iterator[None]:
-    """Turn Spark's report of an exception in a worker into one sentence that names what was raised there."""
-    try:
-        yield
-    except PySparkException as error:
-        found = _CAUSE.findall(str(error))
-        cause = found[-1] if found else str(error).partition("\n")[0]
-        raise StreamsError(f"{what}: {cause}") from error

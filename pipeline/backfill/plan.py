@@ -60,6 +60,17 @@ class BackfillPlan:
     global_records: Ranges
     """All records in the topics of global stores: read before the first record, as when the application starts."""
 
+    @property
+    def changelog_ends(self) -> dict[TopicPartition, int]:
+        """The end offset of each changelog, before any rows of an unfinished backfill."""
+        return {
+            partition: offsets.end
+            for stage in self.stages
+            for ranges, unfinished in ((stage.changelogs[store], stage.unfinished[store]) for store in stage.changelogs)
+            for partition, offsets in ranges.items()
+            if partition in unfinished
+        }
+
     def offsets(self, metadata: Mapping[TopicPartition, str]) -> dict[TopicPartition, CommittedOffset]:
         """Returns the offsets to commit when all stages are done. The tasks know their partitions' times, ``metadata``.
         They do not know the ends of the ranges: compaction and transactions leave offsets without records."""

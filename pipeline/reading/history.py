@@ -1,44 +1,32 @@
-"""Kafka's history, read by Spark as data frames, in the order in which the live task would take the records."""
+"""Records as rows of tasks, in the order in which the live task would take them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from penstock.pipeline.offset_ranges import Ranges
+from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.rows import PROCESS, REPARTITION, RESTORE
 
 COLUMNS = ("task", "phase", "topic", "source", "sequence", "key", "value", "timestamp", "headers")
 """The columns of ``INPUT_SCHEMA``."""
-_FETCH_MAX_WAIT_MS = 10
-"""All that is read is there already, so nothing is gained by waiting for more. And Spark asks for offsets on the
-connection on which the broker holds back its next fetch, by default for half a second."""
 
 
-@dataclass(frozen=True)
-class KafkaReader:
-    """The address of Kafka, and the security options of Spark's readers (``kafka_options.py``)."""
-
-    bootstrap_servers: str
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    reads_committed: bool = False
-    """True if the live application's consumers read committed records only; Spark's readers then do, too."""
-
-
-def records_of(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
+def records_of(spark: SparkSession, history: HistorySource, ranges: Ranges) -> DataFrame | None:
     """Returns the records of topics as rows of ``INPUT_SCHEMA``; None if the ranges are empty."""
-    rows = _read(spark, kafka, ranges)
+    rows = history.records(spark, ranges)
     return rows and _as_input(rows, PROCESS, sql.col("topic"), 0)
 
 
-def state_of(spark: SparkSession, kafka: KafkaReader, store: str, ranges: Ranges, unfinished: bool) -> DataFrame | None:
+def state_of(
+    spark: SparkSession, history: HistorySource, store: str, ranges: Ranges, unfinished: bool
+) -> DataFrame | None:
     """Returns the rows of a changelog, or None; ``source`` is 1 if they are of an unfinished backfill."""
-    rows = _read(spark, kafka, ranges)
+    rows = history.records(spark, ranges)
     return rows and _as_input(rows, RESTORE, sql.lit(store), int(unfinished))
 
 
@@ -108,30 +96,6 @@ def _slots(spark: SparkSession, tasks: int) -> list[int]:
     return [first.get(task, task) for task in range(tasks)]
 
 
-def _read(spark: SparkSession, kafka: KafkaReader, ranges: Ranges) -> DataFrame | None:
-    """Returns Kafka's records between given offsets, read by Spark's own connector; None if there are no offsets."""
-    chosen = {partition: offsets for partition, offsets in ranges.items() if offsets}
-    if not chosen:
-        return None
-    begins: dict[str, dict[str, int]] = {}
-    ends: dict[str, dict[str, int]] = {}
-    for partition, offsets in chosen.items():
-        begins.setdefault(partition.topic, {})[str(partition.partition)] = offsets.begin
-        ends.setdefault(partition.topic, {})[str(partition.partition)] = offsets.end
-    return (
-        spark.read.format("kafka")
-        .options(**kafka.options)
-        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        .option("kafka.isolation.level", "read_committed" if kafka.reads_committed else "read_uncommitted")
-        .option("kafka.fetch.max.wait.ms", str(_FETCH_MAX_WAIT_MS))
-        .option("assign", json.dumps({topic: [int(number) for number in numbers] for topic, numbers in begins.items()}))
-        .option("startingOffsets", json.dumps(begins))
-        .option("endingOffsets", json.dumps(ends))
-        .option("includeHeaders", "true")
-        .load()
-    )
-
-
 def _as_input(rows: DataFrame, phase: int, topic: Column, source: int) -> DataFrame:
     return rows.select(
         sql.col("partition").alias("task"),
@@ -141,6 +105,6 @@ def _as_input(rows: DataFrame, phase: int, topic: Column, source: int) -> DataFr
         sql.col("offset").alias("sequence"),
         "key",
         "value",
-        sql.unix_millis("timestamp").alias("timestamp"),
+        "timestamp",
         "headers",
     )

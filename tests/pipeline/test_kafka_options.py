@@ -16,7 +16,8 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.offset_ranges import OffsetRange
-from penstock.pipeline.reading.history import KafkaReader, records_of
+from penstock.pipeline.reading.history import records_of
+from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.reading.kafka_options import reader_options
 from tests.security.broker import SecuredBroker
 
@@ -123,7 +124,7 @@ def test_history_is_read_from_a_broker_that_demands_it(
     with closing(clients.producer()) as producer:
         producer.send(topic, b"k", b"v", 1)
         assert producer.flush(10)
-    reader = KafkaReader(config.bootstrap_servers, reader_options(config))
+    reader = KafkaHistory(clients, reader_options(config))
     rows = records_of(spark, reader, {TopicPartition(topic, 0): OffsetRange(0, 1)})
     assert rows is not None
     assert [(bytes(row["key"]), bytes(row["value"])) for row in rows.collect()] == [(b"k", b"v")]
