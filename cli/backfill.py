@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.spark.spark_progress import Progress
 
 _LATEST = "latest"
+_BOUND = "TOPIC:PARTITION:OFFSET,…, a JSON file with such offsets, or a time (ms, or ISO 8601 with its zone)"
 _INTERRUPTED = 130
 _LINE_EACH_S = 10.0
 
@@ -33,21 +34,29 @@ def register(app: typer.Typer) -> None:
 
 def _backfill(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
-    until: Annotated[str, typer.Option(help="End of the history: latest, the present end of every topic")] = _LATEST,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="BOUND",
+            help=f"Beginning of the history: earliest, {_BOUND}. By default the committed offsets",
+        ),
+    ] = None,
+    until: Annotated[str, typer.Option(metavar="BOUND", help=f"End of the history: latest, {_BOUND}")] = _LATEST,
     master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
-    if until != _LATEST:
-        raise ConfigError(f"--until {until!r}: only 'latest' is known")
-    application = load_application(target)
     console = Console()
     try:
         from penstock.pipeline.backfill.backfill import backfill
+        from penstock.pipeline.backfill.bounds import bounds_of
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
+    bounds = bounds_of(begin, until)
+    application = load_application(target)
     try:
         with _progress(console) as progress:
-            report = backfill(application.topology, application.config, master, progress)
+            report = backfill(application.topology, application.config, master, progress, bounds=bounds)
     except KeyboardInterrupt:
         Console(stderr=True).print(
             f"The backfill of {application.application_id} was interrupted. Run it again: state and offsets come "

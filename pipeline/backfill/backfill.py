@@ -15,12 +15,16 @@ from pyspark.sql import functions as sql
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.kafka.internal_topics.known_topics import without_lost_topics
+from penstock.kafka.topics import Topics
+from penstock.pipeline.backfill.bounds import WHOLE, Bounds
 from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.contracts import HandOver
 from penstock.pipeline.backfill.hand_over import KafkaHandOver
+from penstock.pipeline.backfill.offsets_now import History
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
@@ -50,6 +54,7 @@ class BackfillReport:
     committed: Mapping[TopicPartition, int]
     stages: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def backfill(
@@ -57,8 +62,11 @@ def backfill(
     config: StreamsConfig,
     master: str = LOCAL_MASTER,
     progress: Progress = lambda step, done, total: None,
+    *,
+    bounds: Bounds = WHOLE,
 ) -> BackfillReport:
-    """Process with Spark on ``master`` all records that the source topics have now from the committed offsets on.
+    """Process with Spark on ``master`` the records of the source topics between ``bounds``: by default all that they
+    have now, from the committed offsets on.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
@@ -79,7 +87,10 @@ def backfill(
         admin, without_lost_topics(admin, config.application_id, partial(plan_topics, topology, config))
     )
     with closing(clients.consumer()) as consumer:
-        plan = plan_backfill(topology, config, topics, admin, consumer)
+        known = History(history.available, Topics.of(clients).offsets_at)
+        plan = plan_backfill(topology, config, topics, admin, consumer, known, bounds)
+    for note in plan.notes:
+        logger(__name__).warning(note)
     progress("starting Spark", 0, 0)
     with (
         spark_session(master, config.application_id) as spark,
@@ -136,7 +147,9 @@ class _Backfill:
         committed = {partition: offset.offset for partition, offset in offsets.items()}
         seconds = time.monotonic() - begun
         stages = len(self._plan.stages)
-        return BackfillReport(self._read, self._dropped, written, changelog_rows, committed, stages, seconds)
+        return BackfillReport(
+            self._read, self._dropped, written, changelog_rows, committed, stages, seconds, self._plan.notes
+        )
 
     def _run_stage(self, stage: Stage) -> None:
         inputs = [frame for frame in self._inputs(stage) if frame is not None]

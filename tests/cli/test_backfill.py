@@ -15,12 +15,12 @@ from penstock.common.ids import TopicPartition
 from penstock.pipeline.backfill.backfill import BackfillReport
 
 
-def test_any_end_of_history_but_latest_is_refused_before_anything_starts() -> None:
+def test_an_end_of_history_that_is_none_is_refused_before_anything_starts() -> None:
     app = typer.Typer()
     backfill.register(app)
     result = CliRunner().invoke(app, ["nowhere:app", "--until", "yesterday"])
     assert isinstance(result.exception, ConfigError)
-    assert "only 'latest' is known" in str(result.exception)
+    assert "--until 'yesterday' is none of: latest; TOPIC:PARTITION:OFFSET" in str(result.exception)
 
 
 @pytest.mark.parametrize("dropped", [0, 3])
