@@ -44,23 +44,31 @@ def _backfill(
     ] = None,
     until: Annotated[str, typer.Option(metavar="BOUND", help=f"End of the history: latest, {_BOUND}")] = _LATEST,
     master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
     console = Console()
     try:
-        from penstock.pipeline.backfill.backfill import backfill
+        from penstock.objects.storage import ObjectLocation
+        from penstock.pipeline.backfill.backfill import BackfillOptions, backfill
         from penstock.pipeline.backfill.bounds import bounds_of
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
-    bounds = bounds_of(begin, until)
+    options = BackfillOptions(bounds_of(begin, until), None if work is None else ObjectLocation(work), resume)
     application = load_application(target)
     try:
         with _progress(console) as progress:
-            report = backfill(application.topology, application.config, master, progress, bounds=bounds)
+            report = backfill(application.topology, application.config, master, progress, options)
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            f"The backfill of {application.application_id} was interrupted. Run it again: state and offsets come "
-            "out the same; results that it had written are written again",
+            f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues "
+            "from what is finished. State and offsets come out the same; results that it had written are written again",
             soft_wrap=True,
             markup=False,
         )

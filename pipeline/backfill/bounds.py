@@ -52,6 +52,11 @@ class Bounds:
     begin: Bound | None = None
     until: Bound | None = None
 
+    def in_words(self) -> dict[str, str]:
+        """Returns the options that were given, and their texts."""
+        given = {"from": self.begin, "until": self.until}
+        return {name: bound.text for name, bound in given.items() if bound is not None}
+
 
 WHOLE = Bounds()
 

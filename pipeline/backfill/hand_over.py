@@ -92,7 +92,7 @@ class KafkaHandOver(HandOver):
 
     def _write(self, rows: DataFrame) -> Mapping[str, int]:
         written: Counter[str] = Counter()
-        with causes_named("the backfill cannot write to Kafka; run it again"):
+        with causes_named("the backfill cannot write to Kafka; run it again with --resume"):
             for row in rows.mapInArrow(RecordWriter(self.clients).run, WRITTEN_SCHEMA).collect():
                 written[row["topic"]] += row["written"]
         return dict(written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.common.config import StreamsConfig
@@ -102,7 +102,7 @@ def plan_backfill(
     _refuse_unprocessed(topics, now)
     planner = _Planner(config, topics, now)
     return BackfillPlan(
-        tuple(map(planner.stage, in_order(topology))),
+        tuple(map(planner.stage, stage_shapes(topology, config, topics, now.counts))),
         now.counts,
         now.committed,
         {partition: now.until(partition) for partition in now.sources},
@@ -127,8 +127,24 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
         )
 
 
+def stage_shapes(topology: Topology, config: StreamsConfig, topics: TopicPlan, counts: TopicCounts) -> list[Stage]:
+    """Returns the stages of a topology in the order in which they run, without any offsets."""
+    tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
+
+    def prefixed(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(internal_topic(config.application_id, name) for name in names)
+
+    def shape(planned: StageSubtopologies) -> Stage:
+        mine = [tasks[sub.id] for sub in planned.subtopologies]
+        read = frozenset(topic for each in mine for topic in each.topics) & counts.repartition
+        most = max(each.tasks for each in mine)
+        return Stage(planned.subtopologies, most, {}, read, prefixed(planned.written), prefixed(planned.inner), {}, {})
+
+    return [shape(planned) for planned in in_order(topology)]
+
+
 class _Planner:
-    """Makes the stages of a plan."""
+    """Gives the stages of a plan their offsets."""
 
     def __init__(self, config: StreamsConfig, topics: TopicPlan, now: OffsetsNow) -> None:
         self._config = config
@@ -136,9 +152,9 @@ class _Planner:
         self._counts = now.counts
         self._tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
 
-    def stage(self, planned: StageSubtopologies) -> Stage:
-        """Returns the stage of ``planned``, with the offsets and topics that it reads, writes and restores."""
-        mine = [self._tasks[sub.id] for sub in planned.subtopologies]
+    def stage(self, shape: Stage) -> Stage:
+        """Returns the stage with the offsets that it reads and restores."""
+        mine = [self._tasks[sub.id] for sub in shape.subtopologies]
         counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
         read = [
             TopicPartition(topic, number)
@@ -148,22 +164,11 @@ class _Planner:
         ]
         changelogs: dict[str, Ranges] = {}
         unfinished: dict[str, Ranges] = {}
-        for sub, tasks in zip(planned.subtopologies, mine, strict=True):
+        for sub, tasks in zip(shape.subtopologies, mine, strict=True):
             for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
                 changelogs[store], unfinished[store] = self._history(changelog, tasks)
-        return Stage(
-            planned.subtopologies,
-            max(tasks.tasks for tasks in mine),
-            {partition: self._now.records(partition) for partition in read},
-            frozenset(counts) & self._counts.repartition,
-            self._prefixed(planned.written),
-            self._prefixed(planned.inner),
-            changelogs,
-            unfinished,
-        )
-
-    def _prefixed(self, topics: Iterable[str]) -> frozenset[str]:
-        return frozenset(internal_topic(self._config.application_id, topic) for topic in topics)
+        records = {partition: self._now.records(partition) for partition in read}
+        return replace(shape, records=records, changelogs=changelogs, unfinished=unfinished)
 
     def _history(self, changelog: Changelog, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
         state: dict[TopicPartition, OffsetRange] = {}
