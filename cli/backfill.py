@@ -51,6 +51,10 @@ def _backfill(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
+    allow_wall_clock: Annotated[
+        bool,
+        typer.Option("--allow-wall-clock", help="Accept punctuators by the wall clock, which a backfill never calls"),
+    ] = False,
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
     console = Console()
@@ -60,7 +64,9 @@ def _backfill(
         from penstock.pipeline.backfill.bounds import bounds_of
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
-    options = BackfillOptions(bounds_of(begin, until), None if work is None else ObjectLocation(work), resume)
+    options = BackfillOptions(
+        bounds_of(begin, until), None if work is None else ObjectLocation(work), resume, allow_wall_clock
+    )
     application = load_application(target)
     try:
         with _progress(console) as progress:

@@ -41,11 +41,16 @@ LOCAL_MASTER = "local[*]"
 
 @dataclass(frozen=True)
 class BackfillOptions:
-    """The options of a backfill. ``work``: the place of the results of its stages; None is a local folder."""
+    """The options of a backfill.
+
+    ``work``: the place of the results of its stages; None is a local folder. ``resume``: continue an unfinished
+    backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; they are not called.
+    """
 
     bounds: Bounds = WHOLE
     work: ObjectLocation | None = None
     resume: bool = False
+    allow_wall_clock: bool = False
 
     def in_words(self) -> dict[str, str]:
         """Returns the options that decide what a backfill computes."""
@@ -92,7 +97,16 @@ def backfill(
         SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
     ):
         runner = StageRunner(
-            it.plan, it.topology, config, it.clients, it.history, it.history, spark, it.run, steps.begin
+            it.plan,
+            it.topology,
+            config,
+            it.clients,
+            it.history,
+            it.history,
+            spark,
+            it.run,
+            steps.begin,
+            it.options.allow_wall_clock,
         )
         results = runner.run_all()
         return it.hand_over(results, runner, steps.begin, begun)
@@ -106,7 +120,7 @@ class _Backfill:
 
     def __init__(self, topology: Topology, config: StreamsConfig, options: BackfillOptions, master: str) -> None:
         self._config = config
-        self._options = options
+        self.options = options
         self._work = _work(config, options, master)
         self.clients = ConfluentClients.of(config)
         self.history = KafkaHistory(self.clients, reader_options(config))
@@ -119,19 +133,19 @@ class _Backfill:
         progress("reading offsets from Kafka", 0, 0)
         require_conditional_writes(self._work.open())
         topics = ensure_topics(self._admin, self._plan_topics())
-        found = self._unfinished(topics) if self._options.resume else None
+        found = self._unfinished(topics) if self.options.resume else None
         if found is not None:
             self.run, self.plan = found
             return
         with closing(self.clients.consumer()) as consumer:
             history = History(self.history.available, Topics.of(self.clients).offsets_at)
-            bounds = self._options.bounds
+            bounds = self.options.bounds
             self.plan = plan_backfill(self.topology, self._config, topics, self._admin, consumer, history, bounds)
         for note in self.plan.notes:
             logger(__name__).warning(note)
         program = program_hash(self.topology, self.plan)
         offsets = PlannedOffsets.of(self.plan)
-        manifest = RunManifest(new_run_id(), self._config.application_id, program, self._options.in_words(), offsets)
+        manifest = RunManifest(new_run_id(), self._config.application_id, program, self.options.in_words(), offsets)
         self.run = Run.begin(self._work, manifest)
 
     def _plan_topics(self) -> Callable[[Mapping[str, int]], TopicPlan]:
@@ -144,7 +158,7 @@ class _Backfill:
             return None
         with closing(self.clients.consumer()) as consumer:
             plan = plan_of_unfinished(
-                run, self._options.in_words(), self.topology, self._config, topics, self._admin, consumer
+                run, self.options.in_words(), self.topology, self._config, topics, self._admin, consumer
             )
         return None if plan is None else (run, plan)
 

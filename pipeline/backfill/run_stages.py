@@ -92,6 +92,7 @@ class StageRunner:
     spark: SparkSession
     run: Run
     begin_step: BeginStep
+    allow_wall_clock: bool = False
 
     def run_all(self) -> Results:
         """Returns the results of all stages, of those that were finished before, too."""
@@ -127,9 +128,11 @@ class StageRunner:
         topics = GlobalTopics(self.topology.global_subtopologies, self.plan.global_records, self.clients)
         shared = self.config, self.plan.topics, self.plan.committed, topics
         if stage.inner_topics:
-            return CycleHost(stage.subtopologies, stage.inner_topics, *shared).run, in_cycle_order(inputs)
+            cycle = CycleHost(stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock)
+            return cycle.run, in_cycle_order(inputs)
         (subtopology,) = stage.subtopologies
-        return TaskHost(subtopology, *shared).run, in_task_order(self.spark, inputs, stage.tasks)
+        host = TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock)
+        return host.run, in_task_order(self.spark, inputs, stage.tasks)
 
     def _inputs(self, stage: Stage, results: Results) -> list[DataFrame]:
         read = records_of(self.spark, self.history, stage.records)

@@ -35,6 +35,7 @@ class CycleHost:
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
     global_topics: GlobalTopics | None = None
+    allow_wall_clock: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""

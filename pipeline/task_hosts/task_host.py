@@ -44,6 +44,7 @@ class TaskHost:
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
     global_topics: GlobalTopics | None = None
+    allow_wall_clock: bool = False
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
@@ -72,6 +73,10 @@ class Host(Protocol):
     @property
     def topics(self) -> TopicCounts:
         """Partition counts of all topics, and which of them are internal."""
+
+    @property
+    def allow_wall_clock(self) -> bool:
+        """False if a schedule of a punctuator by the wall clock, which is never called, is an error."""
 
     @property
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
@@ -104,6 +109,7 @@ class TaskRun:
         self._state_manager = StateManager(task_id, program, stores, self._collector, budget)
         # Records of a shuffle are numbered as they come; those of the topic will have the same numbers.
         self._state_manager.context.keeps_places = False
+        self._state_manager.context.refuses_wall_clock = not host.allow_wall_clock
         self._task = Task(self._state_manager, self._collector, global_stores, clock_is_frozen=True)
         self._changelogs = program.changelogs
         # If the rows of a store expire, its changelog deletes them, too.
