@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
@@ -19,7 +20,7 @@ from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock.pipeline.backfill.backfill import BackfillReport
-    from penstock.pipeline.spark.spark_progress import Progress
+    from penstock.pipeline.backfill.progress import Progress, StepProgress
 
 _LATEST = "latest"
 _BOUND = "TOPIC:PARTITION:OFFSET,…, a JSON file with such offsets, or a time (ms, or ISO 8601 with its zone)"
@@ -51,6 +52,7 @@ def _backfill(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and do nothing")] = False,
     allow_wall_clock: Annotated[
         bool,
         typer.Option("--allow-wall-clock", help="Accept punctuators by the wall clock, which a backfill never calls"),
@@ -61,13 +63,17 @@ def _backfill(
     try:
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.backfill.backfill import BackfillOptions, backfill
+        from penstock.pipeline.backfill.backfill import explain as explain_backfill
         from penstock.pipeline.backfill.bounds import bounds_of
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
-    options = BackfillOptions(
-        bounds_of(begin, until), None if work is None else ObjectLocation(work), resume, allow_wall_clock
-    )
+    place = None if work is None else ObjectLocation(work)
+    options = BackfillOptions(bounds_of(begin, until), place, resume, allow_wall_clock)
     application = load_application(target)
+    if explain:
+        for line in explain_backfill(application.topology, application.config, options):
+            typer.echo(line)
+        return
     try:
         with _progress(console) as progress:
             report = backfill(application.topology, application.config, master, progress, options)
@@ -88,10 +94,27 @@ def _progress(console: Console) -> Iterator[Progress]:
     if not console.is_terminal:
         yield Lines(partial(print, flush=True), time.monotonic)
         return
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[numbers]}"),
+    )
     with Bars(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        shown = bars.add_task("", total=None)
-        yield lambda step, done, total: bars.update(shown, description=step, completed=done, total=total or None)
+        shown = bars.add_task("", total=None, numbers="")
+
+        def show(now: StepProgress) -> None:
+            numbers = in_numbers(now) if now.total else ""
+            bars.update(shown, description=now.step, completed=now.done, total=now.total or None, numbers=numbers)
+
+        yield show
+
+
+def in_numbers(now: StepProgress) -> str:
+    """Returns the numbers of a step's progress in words."""
+    rate = "" if now.per_second is None else f", {now.per_second:,.0f} {now.unit}/s"
+    left = "" if now.left_s is None else f", {timedelta(seconds=round(now.left_s))} left"
+    return f"{now.done:,} of {now.total:,} {now.unit}{rate}{left}"
 
 
 class Lines:
@@ -103,16 +126,16 @@ class Lines:
         self._step = ""
         self._at = 0.0
 
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Take a report: see :data:`~penstock.pipeline.spark.spark_progress.Progress`."""
-        now = self._clock()
-        if step != self._step:
-            self._write(step)
-        elif total and now - self._at >= _LINE_EACH_S:
-            self._write(f"{step}: {done} of {total} tasks of Spark done")
+    def __call__(self, now: StepProgress) -> None:
+        """Take a report: see :data:`~penstock.pipeline.backfill.progress.Progress`."""
+        at = self._clock()
+        if now.step != self._step:
+            self._write(now.step)
+        elif now.total and at - self._at >= _LINE_EACH_S:
+            self._write(f"{now.step}: {in_numbers(now)}")
         else:
             return
-        self._step, self._at = step, now
+        self._step, self._at = now.step, at
 
 
 def summary(report: BackfillReport) -> Table:
@@ -127,6 +150,8 @@ def summary(report: BackfillReport) -> Table:
             table.add_row(what, topic, f"{count:,}")
     if report.dropped:
         table.add_row("dropped", "", f"{report.dropped:,}")
+    for note in report.notes:
+        table.add_row("note", note, "")
     for partition, offset in sorted(report.committed.items()):
         table.add_row("committed", str(partition), f"{offset:,}")
     return table

@@ -8,6 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
+from pyspark.sql import SparkSession
+
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
@@ -20,17 +22,19 @@ from penstock.kafka.topics import Topics
 from penstock.objects.storage import ObjectLocation, require_conditional_writes
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
 from penstock.pipeline.backfill.contracts import HandOver
+from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.hand_over import KafkaHandOver
 from penstock.pipeline.backfill.offsets_now import History
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_running
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
+from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
-from penstock.pipeline.backfill.run_stages import BeginStep, Results, StageRunner
+from penstock.pipeline.backfill.run_stages import StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.reading.kafka_options import reader_options
 from penstock.pipeline.rows import CHANGELOG, SINK
-from penstock.pipeline.spark.spark_progress import Progress, SparkProgress, tasks_of
+from penstock.pipeline.spark.spark_progress import tasks_of
 from penstock.pipeline.spark.spark_session import spark_session
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
@@ -44,7 +48,8 @@ class BackfillOptions:
     """The options of a backfill.
 
     ``work``: the place of the results of its stages; None is a local folder. ``resume``: continue an unfinished
-    backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; they are not called.
+    backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; none is
+    called.
     """
 
     bounds: Bounds = WHOLE
@@ -75,7 +80,7 @@ def backfill(
     topology: Topology,
     config: StreamsConfig,
     master: str = LOCAL_MASTER,
-    progress: Progress = lambda step, done, total: None,
+    progress: Progress = lambda now: None,
     options: BackfillOptions | None = None,
 ) -> BackfillReport:
     """Process with Spark on ``master`` the records of the source topics between the bounds: by default all that they
@@ -83,103 +88,118 @@ def backfill(
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
-    is called at the beginning of each step, and each second if Spark has advanced. Raises ApplicationStateError
+    is called at the beginning of each step, and each second if there is progress. Raises ApplicationStateError
     (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
     ConfigError for options and security settings that cannot be, ObjectStoreError, and StreamsError with the cause when
     a task fails.
     """
     begun = time.monotonic()
-    it = _Backfill(topology, config, options or BackfillOptions(), master)
-    it.prepare(progress)
-    progress("starting Spark", 0, 0)
-    with (
-        spark_session(master, config.application_id) as spark,
-        SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
-    ):
-        runner = StageRunner(
-            it.plan,
-            it.topology,
-            config,
-            it.clients,
-            it.history,
-            it.history,
-            spark,
-            it.run,
-            steps.begin,
-            it.options.allow_wall_clock,
-        )
-        results = runner.run_all()
-        return it.hand_over(results, runner, steps.begin, begun)
+    it = _Backfill(topology, config, options or BackfillOptions())
+    it.prepare(master, progress)
+    progress(StepProgress("starting Spark"))
+    with spark_session(master, config.application_id) as spark:
+        meter = Meter(partial(tasks_of, spark.sparkContext), progress)
+        with meter.watch:
+            return it.run(spark, meter, begun)
+
+
+def explain(topology: Topology, config: StreamsConfig, options: BackfillOptions | None = None) -> list[str]:
+    """Returns the lines that explain what :func:`backfill` would do now. Changes nothing, and starts no Spark; raises
+    what the backfill would raise before it starts Spark."""
+    it = _Backfill(topology, config, options or BackfillOptions())
+    return list(explained(it.look(), it.place_of))
 
 
 class _Backfill:
     """One call of :func:`backfill`: what is known before Spark starts, and the end."""
 
-    plan: BackfillPlan
-    run: Run
+    _plan: BackfillPlan
+    _run: Run
 
-    def __init__(self, topology: Topology, config: StreamsConfig, options: BackfillOptions, master: str) -> None:
+    def __init__(self, topology: Topology, config: StreamsConfig, options: BackfillOptions) -> None:
         self._config = config
-        self.options = options
-        self._work = _work(config, options, master)
-        self.clients = ConfluentClients.of(config)
-        self.history = KafkaHistory(self.clients, reader_options(config))
-        self._admin: Admin = self.clients.admin()
+        self._options = options
+        self._clients = ConfluentClients.of(config)
+        self._kafka = KafkaHistory(self._clients, reader_options(config))
+        self._admin: Admin = self._clients.admin()
         refuse_if_running(config, self._admin)
-        self.topology = with_matched_topics(topology, config.application_id, self._admin.topics())
+        self._topology = with_matched_topics(topology, config.application_id, self._admin.topics())
 
-    def prepare(self, progress: Progress) -> None:
-        """Create internal topics, and plan the run; or take the plan of an unfinished one."""
-        progress("reading offsets from Kafka", 0, 0)
-        require_conditional_writes(self._work.open())
+    def place_of(self, partition: TopicPartition) -> str:
+        """Returns the place that the records of a source partition are read from, in words."""
+        return "Kafka"
+
+    def look(self) -> BackfillPlan:
+        """Returns the plan of a run that would begin now; changes nothing."""
+        return self._planned(self._plan_topics()(self._admin.topics()))
+
+    def prepare(self, master: str, progress: Progress) -> None:
+        """Create internal topics, and begin a run; or find an unfinished one."""
+        progress(StepProgress("reading offsets from Kafka"))
+        work = _work(self._config, self._options, master)
+        require_conditional_writes(work.open())
         topics = ensure_topics(self._admin, self._plan_topics())
-        found = self._unfinished(topics) if self.options.resume else None
+        found = self._unfinished(work, topics) if self._options.resume else None
         if found is not None:
-            self.run, self.plan = found
+            self._run, self._plan = found
             return
-        with closing(self.clients.consumer()) as consumer:
-            history = History(self.history.available, Topics.of(self.clients).offsets_at)
-            bounds = self.options.bounds
-            self.plan = plan_backfill(self.topology, self._config, topics, self._admin, consumer, history, bounds)
-        for note in self.plan.notes:
+        self._plan = plan = self._planned(topics)
+        for note in plan.notes:
             logger(__name__).warning(note)
-        program = program_hash(self.topology, self.plan)
-        offsets = PlannedOffsets.of(self.plan)
-        manifest = RunManifest(new_run_id(), self._config.application_id, program, self.options.in_words(), offsets)
-        self.run = Run.begin(self._work, manifest)
+        program, offsets = program_hash(self._topology, plan), PlannedOffsets.of(plan)
+        options = self._options.in_words()
+        self._run = Run.begin(work, RunManifest(new_run_id(), self._config.application_id, program, options, offsets))
+
+    def _planned(self, topics: TopicPlan) -> BackfillPlan:
+        with closing(self._clients.consumer()) as consumer:
+            history = History(self._kafka.available, Topics.of(self._clients).offsets_at)
+            bounds = self._options.bounds
+            return plan_backfill(self._topology, self._config, topics, self._admin, consumer, history, bounds)
 
     def _plan_topics(self) -> Callable[[Mapping[str, int]], TopicPlan]:
         config = self._config
-        return without_lost_topics(self._admin, config.application_id, partial(plan_topics, self.topology, config))
+        return without_lost_topics(self._admin, config.application_id, partial(plan_topics, self._topology, config))
 
-    def _unfinished(self, topics: TopicPlan) -> tuple[Run, BackfillPlan] | None:
-        run = Run.unfinished(self._work)
+    def _unfinished(self, work: ObjectLocation, topics: TopicPlan) -> tuple[Run, BackfillPlan] | None:
+        run = Run.unfinished(work)
         if run is None:
             return None
-        with closing(self.clients.consumer()) as consumer:
-            plan = plan_of_unfinished(
-                run, self.options.in_words(), self.topology, self._config, topics, self._admin, consumer
-            )
+        options = self._options.in_words()
+        with closing(self._clients.consumer()) as consumer:
+            plan = plan_of_unfinished(run, options, self._topology, self._config, topics, self._admin, consumer)
         return None if plan is None else (run, plan)
 
-    def hand_over(self, results: Results, runner: StageRunner, begin_step: BeginStep, begun: float) -> BackfillReport:
-        """Hand over what the stages have computed, and delete their work."""
+    def run(self, spark: SparkSession, meter: Meter, begun: float) -> BackfillReport:
+        """Run the stages, hand over what they have computed, and delete their work."""
+        plan = self._plan
+        runner = StageRunner(
+            plan,
+            self._topology,
+            self._config,
+            self._clients,
+            self._kafka,
+            self._kafka,
+            spark,
+            self._run,
+            meter,
+            self._options.allow_wall_clock,
+        )
+        results = runner.run_all()
         # Processing may have taken hours.
         refuse_if_running(self._config, self._admin)
-        self.run.refuse_if_superseded()
-        self.run.begin_hand_over()
-        plan = self.plan
-        to: HandOver = KafkaHandOver(self._config, self.clients, self._admin, plan.changelog_ends, plan.fingerprint)
+        self._run.refuse_if_superseded()
+        self._run.begin_hand_over()
+        to: HandOver = KafkaHandOver(self._config, self._clients, self._admin, plan.changelog_ends, plan.fingerprint)
         to.note()
-        begin_step("writing results")
-        written = to.results(results.rows(runner.spark, SINK))
-        begin_step("writing state")
-        changelog_rows = to.state(results.rows(runner.spark, CHANGELOG))
-        begin_step("committing offsets")
+        meter.begin("writing results")
+        written = to.results(results.rows(spark, SINK))
+        meter.begin("writing state")
+        changelog_rows = to.state(results.rows(spark, CHANGELOG))
+        meter.begin("committing offsets")
         offsets = plan.offsets(results.metadata())
         to.offsets(offsets)
         to.withdraw()
-        self.run.delete()
+        self._run.delete()
         return BackfillReport(
             results.read(plan.topics.repartition),
             sum(tasks.dropped for tasks in results.finished()),

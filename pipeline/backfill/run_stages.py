@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +13,7 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
+from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter, rows_of
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource
@@ -25,8 +25,6 @@ from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.physical.topology import Topology
 
 _KEPT = "What the other tasks have finished is kept: with --resume the backfill continues from it"
-BeginStep = Callable[[str], None]
-"""Called at the beginning of each step, with its name."""
 
 
 @dataclass
@@ -91,7 +89,7 @@ class StageRunner:
     changelogs: HistorySource
     spark: SparkSession
     run: Run
-    begin_step: BeginStep
+    meter: Meter
     allow_wall_clock: bool = False
 
     def run_all(self) -> Results:
@@ -102,16 +100,18 @@ class StageRunner:
             named = f"stage {number} of {len(self.plan.stages)}: {name_of(stage)}"
             manifest = work.manifest()
             if manifest is None:
-                self.begin_step(named + _size(stage))
-                manifest = self._run(stage, work, results)
+                manifest = self._run(named + _size(stage), stage, work, results)
             else:
-                self.begin_step(f"{named} was finished before")
+                self.meter.begin(f"{named} was finished before")
             results.stages.append((stage, manifest))
         return results
 
-    def _run(self, stage: Stage, work: StageWork, results: Results) -> StageManifest:
-        done = sorted({task for finished in work.finished() for task in finished.tasks})
+    def _run(self, named: str, stage: Stage, work: StageWork, results: Results) -> StageManifest:
+        finished = work.finished()
+        done = sorted({task for each in finished for task in each.tasks})
         work.begin()
+        rows = rows_of_stage(stage) + results.shuffled_rows(stage) - sum(each.rows for each in finished)
+        self.meter.begin(named, work, rows)
         inputs = self._inputs(stage, results)
         if stage.inner_topics and done:  # all of its tasks are in one Spark partition
             inputs = []
@@ -146,6 +146,13 @@ class StageRunner:
         for store, ranges in stage.unfinished.items():
             inputs.append(state_of(self.spark, self.changelogs, store, ranges, unfinished=True))
         return [frame for frame in inputs if frame is not None]
+
+
+def rows_of_stage(stage: Stage) -> int:
+    """Returns the number of records and of rows to restore of a stage, except what is shuffled to it. These are
+    offsets, and some may be without a record."""
+    ranges = (stage.records, *stage.changelogs.values(), *stage.unfinished.values())
+    return sum(max(0, each.end - each.begin) for offsets in ranges for each in offsets.values())
 
 
 def _size(stage: Stage) -> str:
