@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from penstock.pipeline.backfill.backfill import BackfillReport
     from penstock.pipeline.backfill.progress import Progress, StepProgress
 
-_LATEST = "latest"
 _BOUND = "TOPIC:PARTITION:OFFSET,…, a JSON file with such offsets, or a time (ms, or ISO 8601 with its zone)"
 _INTERRUPTED = 130
 _LINE_EACH_S = 10.0
@@ -43,7 +42,13 @@ def _backfill(
             help=f"Beginning of the history: earliest, {_BOUND}. By default the committed offsets",
         ),
     ] = None,
-    until: Annotated[str, typer.Option(metavar="BOUND", help=f"End of the history: latest, {_BOUND}")] = _LATEST,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOUND",
+            help=f"End of the history: latest, {_BOUND}. By default latest; of a dry run the committed offsets",
+        ),
+    ] = None,
     master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
     work: Annotated[
         str | None,
@@ -52,6 +57,17 @@ def _backfill(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="kafka|URL|none",
+            help="Receiver of results and state: the application, Parquet files at a URL or in a folder, or none",
+        ),
+    ] = "kafka",
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Compute the state again and compare it with the changelogs; change nothing"),
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and do nothing")] = False,
     allow_wall_clock: Annotated[
         bool,
@@ -62,13 +78,16 @@ def _backfill(
     console = Console()
     try:
         from penstock.objects.storage import ObjectLocation
-        from penstock.pipeline.backfill.backfill import BackfillOptions, backfill
+        from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill
         from penstock.pipeline.backfill.backfill import explain as explain_backfill
         from penstock.pipeline.backfill.bounds import bounds_of
+        from penstock.pipeline.backfill.compare import in_words
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     place = None if work is None else ObjectLocation(work)
-    options = BackfillOptions(bounds_of(begin, until), place, resume, allow_wall_clock)
+    bounds = bounds_of(begin, until, recompute=dry_run)
+    to = output if output in (KAFKA, NONE) else ObjectLocation(output)
+    options = BackfillOptions(bounds, place, resume, allow_wall_clock, to)
     application = load_application(target)
     if explain:
         for line in explain_backfill(application.topology, application.config, options):
@@ -86,6 +105,8 @@ def _backfill(
         )
         raise typer.Exit(_INTERRUPTED) from None
     console.print(summary(report))
+    for line in in_words(report.compared, report.not_compared):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager
@@ -141,11 +162,14 @@ class Lines:
 def summary(report: BackfillReport) -> Table:
     """Returns a table that shows people what a backfill did."""
     stages = "1 stage" if report.stages == 1 else f"{report.stages} stages"
-    table = Table(title=f"Backfill: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
+    title = {"none": "Backfill without output", "dry-run": "Dry run"}.get(report.kind, "Backfill")
+    table = Table(title=f"{title}: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
     table.add_column("")
     table.add_column("topic")
     table.add_column("records", justify="right")
-    for what, counts in (("read", report.read), ("written", report.written), ("state", report.changelog_rows)):
+    is_written = report.kind in ("kafka", "files")
+    results = "written" if is_written else "results"
+    for what, counts in (("read", report.read), (results, report.written), ("state", report.changelog_rows)):
         for topic, count in sorted(counts.items()):
             table.add_row(what, topic, f"{count:,}")
     if report.dropped:
@@ -153,5 +177,5 @@ def summary(report: BackfillReport) -> Table:
     for note in report.notes:
         table.add_row("note", note, "")
     for partition, offset in sorted(report.committed.items()):
-        table.add_row("committed", str(partition), f"{offset:,}")
+        table.add_row("committed" if report.kind == "kafka" else "up to", str(partition), f"{offset:,}")
     return table

@@ -21,15 +21,17 @@ from penstock.kafka.internal_topics.known_topics import without_lost_topics
 from penstock.kafka.topics import Topics
 from penstock.objects.storage import ObjectLocation, require_conditional_writes
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
+from penstock.pipeline.backfill.compare import Comparison, compare, stores_to_compare
 from penstock.pipeline.backfill.contracts import HandOver
 from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.hand_over import KafkaHandOver
 from penstock.pipeline.backfill.offsets_now import History
+from penstock.pipeline.backfill.outputs import NoOutput, ParquetOutput, refuse_if_written
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_running
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
-from penstock.pipeline.backfill.run_stages import StageRunner
+from penstock.pipeline.backfill.run_stages import Results, StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.reading.kafka_options import reader_options
@@ -41,6 +43,7 @@ from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 from penstock.topology.physical.topology import Topology
 
 LOCAL_MASTER = "local[*]"
+KAFKA, NONE, DRY_RUN = "kafka", "none", "dry-run"
 
 
 @dataclass(frozen=True)
@@ -48,23 +51,37 @@ class BackfillOptions:
     """The options of a backfill.
 
     ``work``: the place of the results of its stages; None is a local folder. ``resume``: continue an unfinished
-    backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; none is
-    called.
+    backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; none is called.
+    ``output``: ``KAFKA`` hands over to the application, ``NONE`` hands nothing over, and a location gets results and
+    state as Parquet files. ``bounds.recompute``: a dry run, which computes the state again and compares it.
     """
 
     bounds: Bounds = WHOLE
     work: ObjectLocation | None = None
     resume: bool = False
     allow_wall_clock: bool = False
+    output: ObjectLocation | str = KAFKA
+
+    @property
+    def kind(self) -> str:
+        """The name of what the backfill does with its results. Each kind has its own work."""
+        if self.bounds.recompute:
+            return DRY_RUN
+        return self.output if isinstance(self.output, str) else "files"
 
     def in_words(self) -> dict[str, str]:
         """Returns the options that decide what a backfill computes."""
-        return self.bounds.in_words()
+        output = {} if isinstance(self.output, str) else {"output": self.output.url}
+        return {**self.bounds.in_words(), **output}
 
 
 @dataclass(frozen=True)
 class BackfillReport:
-    """The result of a backfill. Counts are by topic. ``notes``: sentences that people should read."""
+    """The result of a backfill. Counts are by topic. ``notes``: sentences that people should read.
+
+    ``compared``: of a dry run, the changelogs; ``not_compared``: stores whose changelogs were left out. ``kind``: see
+    :class:`BackfillOptions`.
+    """
 
     read: Mapping[str, int]
     dropped: int
@@ -74,6 +91,9 @@ class BackfillReport:
     stages: int
     seconds: float
     notes: tuple[str, ...] = ()
+    kind: str = KAFKA
+    compared: tuple[Comparison, ...] = ()
+    not_compared: tuple[str, ...] = ()
 
 
 def backfill(
@@ -117,6 +137,8 @@ class _Backfill:
     _run: Run
 
     def __init__(self, topology: Topology, config: StreamsConfig, options: BackfillOptions) -> None:
+        if options.resume and options.bounds.recompute:
+            raise ConfigError("--resume: a dry run begins again each time; give one of --resume and --dry-run")
         self._config = config
         self._options = options
         self._clients = ConfluentClients.of(config)
@@ -136,10 +158,14 @@ class _Backfill:
     def prepare(self, master: str, progress: Progress) -> None:
         """Create internal topics, and begin a run; or find an unfinished one."""
         progress(StepProgress("reading offsets from Kafka"))
-        work = _work(self._config, self._options, master)
+        options = self._options
+        work = _work(self._config, options, master)
         require_conditional_writes(work.open())
-        topics = ensure_topics(self._admin, self._plan_topics())
-        found = self._unfinished(work, topics) if self._options.resume else None
+        if not isinstance(options.output, str):
+            require_conditional_writes(options.output.open())
+            refuse_if_written(options.output)
+        topics = self._topics()
+        found = self._unfinished(work, topics) if options.resume else None
         if found is not None:
             self._run, self._plan = found
             return
@@ -147,8 +173,13 @@ class _Backfill:
         for note in plan.notes:
             logger(__name__).warning(note)
         program, offsets = program_hash(self._topology, plan), PlannedOffsets.of(plan)
-        options = self._options.in_words()
-        self._run = Run.begin(work, RunManifest(new_run_id(), self._config.application_id, program, options, offsets))
+        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets)
+        self._run = Run.begin(work, manifest)
+
+    def _topics(self) -> TopicPlan:
+        if self._options.kind == KAFKA:
+            return ensure_topics(self._admin, self._plan_topics())
+        return self._plan_topics()(self._admin.topics())
 
     def _planned(self, topics: TopicPlan) -> BackfillPlan:
         with closing(self._clients.consumer()) as consumer:
@@ -171,9 +202,8 @@ class _Backfill:
 
     def run(self, spark: SparkSession, meter: Meter, begun: float) -> BackfillReport:
         """Run the stages, hand over what they have computed, and delete their work."""
-        plan = self._plan
         runner = StageRunner(
-            plan,
+            self._plan,
             self._topology,
             self._config,
             self._clients,
@@ -185,40 +215,61 @@ class _Backfill:
             self._options.allow_wall_clock,
         )
         results = runner.run_all()
-        # Processing may have taken hours.
-        refuse_if_running(self._config, self._admin)
+        to = self._hand_over()
+        if self._options.kind == KAFKA:
+            # Processing may have taken hours.
+            refuse_if_running(self._config, self._admin)
         self._run.refuse_if_superseded()
         self._run.begin_hand_over()
-        to: HandOver = KafkaHandOver(self._config, self._clients, self._admin, plan.changelog_ends, plan.fingerprint)
         to.note()
         meter.begin("writing results")
         written = to.results(results.rows(spark, SINK))
         meter.begin("writing state")
         changelog_rows = to.state(results.rows(spark, CHANGELOG))
         meter.begin("committing offsets")
-        offsets = plan.offsets(results.metadata())
+        offsets = self._plan.offsets(results.metadata())
         to.offsets(offsets)
         to.withdraw()
+        compared, left_out = self._compared(spark, meter, results)
         self._run.delete()
         return BackfillReport(
-            results.read(plan.topics.repartition),
+            results.read(self._plan.topics.repartition),
             sum(tasks.dropped for tasks in results.finished()),
             written,
             changelog_rows,
             {partition: offset.offset for partition, offset in offsets.items()},
-            len(plan.stages),
+            len(self._plan.stages),
             time.monotonic() - begun,
-            plan.notes,
+            self._plan.notes,
+            self._options.kind,
+            tuple(compared),
+            tuple(left_out),
         )
+
+    def _hand_over(self) -> HandOver:
+        output, plan = self._options.output, self._plan
+        if isinstance(output, ObjectLocation) and not self._options.bounds.recompute:
+            return ParquetOutput(self._config.application_id, output)
+        if self._options.kind == KAFKA:
+            return KafkaHandOver(self._config, self._clients, self._admin, plan.changelog_ends, plan.fingerprint)
+        return NoOutput()
+
+    def _compared(self, spark: SparkSession, meter: Meter, results: Results) -> tuple[list[Comparison], list[str]]:
+        if not self._options.bounds.recompute:
+            return [], []
+        meter.begin("comparing state")
+        stores, left_out = stores_to_compare(self._topology, self._config)
+        there = {at: offsets for at, offsets in self._plan.changelogs_now.items() if at.topic in stores}
+        return compare(spark, self._kafka, there, results.rows(spark, CHANGELOG), stores), left_out
 
 
 def _work(config: StreamsConfig, options: BackfillOptions, master: str) -> ObjectLocation:
     """Returns the place for the results of stages."""
     if options.work is not None:
-        return options.work.below(config.application_id)
+        return options.work.below(config.application_id).below(options.kind)
     if not master.startswith("local"):
         raise ConfigError(
             f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "
             "the stages: give the URL of object storage, or a folder that is mounted on each machine"
         )
-    return ObjectLocation(str(config.state_dir / config.application_id / "backfill"))
+    return ObjectLocation(str(config.state_dir / config.application_id / "backfill" / options.kind))

@@ -47,10 +47,17 @@ class Bound:
 @dataclass(frozen=True)
 class Bounds:
     """The range of a backfill. ``begin``: None is the committed offset of a partition, or its beginning if there is
-    none. ``until``: None is the present end."""
+    none. ``until``: None is the present end.
+
+    ``recompute``: the application's state and offsets are left out of account, to compute the state again and compare
+    it. Then ``begin`` None is the beginning, and ``until`` None is what the application has committed, if it has
+    committed anything; ``latest`` is the present end.
+    """
 
     begin: Bound | None = None
     until: Bound | None = None
+    recompute: bool = False
+    latest: bool = False
 
     def in_words(self) -> dict[str, str]:
         """Returns the options that were given, and their texts."""
@@ -61,11 +68,13 @@ class Bounds:
 WHOLE = Bounds()
 
 
-def bounds_of(begin: str | None, until: str | None) -> Bounds:
+def bounds_of(begin: str | None, until: str | None, *, recompute: bool = False) -> Bounds:
     """Reads both options. Raises ConfigError for a text that is no bound."""
     return Bounds(
         None if begin is None else bound_of("--from", begin, EARLIEST),
         None if until in (None, LATEST) else bound_of("--until", str(until), LATEST),
+        recompute,
+        until == LATEST,
     )
 
 

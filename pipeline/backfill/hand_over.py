@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
@@ -21,6 +20,7 @@ from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin, RecordProducer
 from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.contracts import HandOver
+from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.rows import WRITTEN_ARROW, WRITTEN_SCHEMA, headers_of
 
 _FLUSH_TIMEOUT_S = 300.0
@@ -75,11 +75,11 @@ class KafkaHandOver(HandOver):
         write_note(self.admin, self.config.application_id, self.changelog_ends, self.started_from)
 
     @override
-    def results(self, rows: DataFrame) -> Mapping[str, int]:
+    def results(self, rows: StageRows) -> Mapping[str, int]:
         return self._write(rows)
 
     @override
-    def state(self, rows: DataFrame) -> Mapping[str, int]:
+    def state(self, rows: StageRows) -> Mapping[str, int]:
         return self._write(rows)
 
     @override
@@ -90,9 +90,9 @@ class KafkaHandOver(HandOver):
     def withdraw(self) -> None:
         withdraw_note(self.admin, self.config.application_id, self.changelog_ends)
 
-    def _write(self, rows: DataFrame) -> Mapping[str, int]:
+    def _write(self, rows: StageRows) -> Mapping[str, int]:
         written: Counter[str] = Counter()
         with causes_named("the backfill cannot write to Kafka; run it again with --resume"):
-            for row in rows.mapInArrow(RecordWriter(self.clients).run, WRITTEN_SCHEMA).collect():
+            for row in rows.consumed(RecordWriter(self.clients).run, WRITTEN_SCHEMA):
                 written[row["topic"]] += row["written"]
         return dict(written)

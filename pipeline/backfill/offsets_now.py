@@ -49,6 +49,7 @@ class OffsetsNow:
         bounds: Bounds,
     ) -> None:
         self.notes: list[str] = []
+        self.changelogs_now: Ranges = {}
         self._config = config
         self._consumer = consumer
         existing = admin.topics()
@@ -71,12 +72,15 @@ class OffsetsNow:
             **kafka_ranges(consumer, [*shuffled, *self._changelogs]),
             **history.available([*self._from_outside, *self._global]),
         }
-        self.committed = admin.committed(config.application_id)
+        self._group = self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
         self._with_state: str | bool | None = False
+        self.recompute = bounds.recompute
         self._begins = self._resolved("--from", bounds, history.offsets_at)
         self._untils = self._resolved("--until", bounds, history.offsets_at)
+        if self.recompute:
+            self._leave_out_what_is_committed(latest=bounds.latest)
         for at in self._from_outside:
             self._check(at, marks[at])
 
@@ -96,6 +100,25 @@ class OffsetsNow:
                     )
         return found
 
+    def _leave_out_what_is_committed(self, latest: bool) -> None:
+        """Begin at the beginning, and end where the application is."""
+        for at in self._from_outside:
+            self._begins.setdefault(at, self._ranges[at].begin)
+            if self.committed and not latest:
+                begin, committed = self._ranges[at].begin, self.committed.get(at)
+                self._untils.setdefault(at, begin if committed is None else max(begin, committed.offset))
+        self.changelogs_now = {
+            at: OffsetRange(self.range(at).begin, min(self._noted.get(at, self.range(at).end), self.range(at).end))
+            for at in self._changelogs
+        }
+        for at in self._from_outside:
+            if self._begins[at] == self._ranges[at].begin > 0:
+                self.notes.append(
+                    f"{_named(at)} begins at offset {self._begins[at]}: what the application computed from earlier "
+                    "records is missing from what is compared"
+                )
+        self.committed = {}
+
     # ---- offsets ----
 
     def range(self, partition: TopicPartition) -> OffsetRange:
@@ -112,7 +135,7 @@ class OffsetsNow:
         asked = self._begins.get(partition)
         if asked is not None:
             return asked
-        committed = self.committed.get(partition)
+        committed = self._group.get(partition)
         return begin if committed is None else max(begin, committed.offset)
 
     def until(self, partition: TopicPartition) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.common.config import StreamsConfig
@@ -59,6 +59,8 @@ class BackfillPlan:
     """All records in the topics of global stores: read before the first record, as when the application starts."""
     notes: tuple[str, ...] = ()
     """Sentences that people should read before the backfill begins."""
+    changelogs_now: Ranges = field(default_factory=dict)
+    """The rows with which recomputed state is compared."""
 
     @property
     def changelog_ends(self) -> dict[TopicPartition, int]:
@@ -109,6 +111,7 @@ def plan_backfill(
         now.fingerprint,
         now.global_records(),
         tuple(now.notes),
+        now.changelogs_now,
     )
 
 
@@ -180,6 +183,9 @@ class _Planner:
             if changelog.is_source_topic:
                 # The input topic itself restores the table: what is not processed yet is no state.
                 state[partition] = OffsetRange(begin, now.position(partition))
+                continue
+            if now.recompute:
+                state[partition] = unfinished[partition] = OffsetRange(begin, begin)
                 continue
             noted = now.noted(partition)
             if noted is None and not self._ever_committed(tasks, number) and now.has_records(partition, begin, end):

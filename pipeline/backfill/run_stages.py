@@ -15,6 +15,7 @@ from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter, rows_of
+from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
@@ -34,11 +35,10 @@ class Results:
     run: Run
     stages: list[tuple[Stage, StageManifest]] = field(default_factory=list)
 
-    def rows(self, spark: SparkSession, kind: str) -> DataFrame:
-        """Returns the rows of ``kind`` of all stages, for a single job: every core has work, and none has more than one
-        producer."""
+    def rows(self, spark: SparkSession, kind: str) -> StageRows:
+        """Returns the rows of ``kind`` of all stages."""
         files = [file for _, manifest in self.stages for file in manifest.files(kind)]
-        return rows_of(spark, self.run.location, files).coalesce(spark.sparkContext.defaultParallelism)
+        return StageRows(spark, self.run.location, files)
 
     def shuffled(self, spark: SparkSession, stage: Stage) -> list[DataFrame]:
         """Returns what earlier stages wrote to the repartition topics that ``stage`` reads."""
