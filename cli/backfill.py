@@ -57,6 +57,14 @@ def _backfill(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="kafka|URL",
+            help="Kafka (the default), or an archive, alone; --source URL --source kafka reads the archive up to its "
+            "last offset, and Kafka from there",
+        ),
+    ] = None,
     output: Annotated[
         str,
         typer.Option(
@@ -87,7 +95,9 @@ def _backfill(
     place = None if work is None else ObjectLocation(work)
     bounds = bounds_of(begin, until, recompute=dry_run)
     to = output if output in (KAFKA, NONE) else ObjectLocation(output)
-    options = BackfillOptions(bounds, place, resume, allow_wall_clock, to)
+    archive, kafka_too = _sources(source or [KAFKA])
+    archived = None if archive is None else ObjectLocation(archive)
+    options = BackfillOptions(bounds, place, resume, allow_wall_clock, to, archived, kafka_too)
     application = load_application(target)
     if explain:
         for line in explain_backfill(application.topology, application.config, options):
@@ -107,6 +117,14 @@ def _backfill(
     console.print(summary(report))
     for line in in_words(report.compared, report.not_compared):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _sources(given: list[str]) -> tuple[str | None, bool]:
+    """Returns the URL of the archive, if there is one, and True if Kafka is read, too."""
+    archives = [each for each in given if each != "kafka"]
+    if len(archives) > 1:
+        raise ConfigError(f"--source: history comes from one archive, not from {' and '.join(archives)}")
+    return (archives[0] if archives else None), "kafka" in given
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.kafka.internal_topics.known_topics import without_lost_topics
-from penstock.kafka.topics import Topics
 from penstock.objects.storage import ObjectLocation, require_conditional_writes
+from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
 from penstock.pipeline.backfill.compare import Comparison, compare, stores_to_compare
 from penstock.pipeline.backfill.contracts import HandOver
@@ -33,6 +33,7 @@ from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
 from penstock.pipeline.backfill.run_stages import Results, StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
+from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.reading.kafka_options import reader_options
 from penstock.pipeline.rows import CHANGELOG, SINK
@@ -53,7 +54,8 @@ class BackfillOptions:
     ``work``: the place of the results of its stages; None is a local folder. ``resume``: continue an unfinished
     backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; none is called.
     ``output``: ``KAFKA`` hands over to the application, ``NONE`` hands nothing over, and a location gets results and
-    state as Parquet files. ``bounds.recompute``: a dry run, which computes the state again and compares it.
+    state as Parquet files. ``archive``: history is read from there; ``kafka_too``: from its last offset on from Kafka.
+    ``bounds.recompute``: a dry run, which computes the state again and compares it.
     """
 
     bounds: Bounds = WHOLE
@@ -61,6 +63,8 @@ class BackfillOptions:
     resume: bool = False
     allow_wall_clock: bool = False
     output: ObjectLocation | str = KAFKA
+    archive: ObjectLocation | None = None
+    kafka_too: bool = True
 
     @property
     def kind(self) -> str:
@@ -72,7 +76,8 @@ class BackfillOptions:
     def in_words(self) -> dict[str, str]:
         """Returns the options that decide what a backfill computes."""
         output = {} if isinstance(self.output, str) else {"output": self.output.url}
-        return {**self.bounds.in_words(), **output}
+        archive = {} if self.archive is None else {"source": f"{self.archive.url}{',kafka' * self.kafka_too}"}
+        return {**self.bounds.in_words(), **output, **archive}
 
 
 @dataclass(frozen=True)
@@ -145,11 +150,21 @@ class _Backfill:
         self._kafka = KafkaHistory(self._clients, reader_options(config))
         self._admin: Admin = self._clients.admin()
         refuse_if_running(config, self._admin)
-        self._topology = with_matched_topics(topology, config.application_id, self._admin.topics())
+        topics = self._admin.topics()
+        self._topology = with_matched_topics(topology, config.application_id, topics)
+        self._history: HistorySource = self._kafka
+        if options.archive is not None:
+            archive = ArchiveHistory(options.archive, self._admin.topic_ids(topics))
+            self._history = ArchiveAndKafka(archive, self._kafka, alone=not options.kafka_too)
 
     def place_of(self, partition: TopicPartition) -> str:
         """Returns the place that the records of a source partition are read from, in words."""
-        return "Kafka"
+        if not isinstance(self._history, ArchiveAndKafka):
+            return "Kafka"
+        url = self._history.archive.location.open().url
+        if self._history.alone:
+            return f"the archive {url}"
+        return f"the archive {url}, up to its last offset, and from there on Kafka"
 
     def look(self) -> BackfillPlan:
         """Returns the plan of a run that would begin now; changes nothing."""
@@ -183,9 +198,18 @@ class _Backfill:
 
     def _planned(self, topics: TopicPlan) -> BackfillPlan:
         with closing(self._clients.consumer()) as consumer:
-            history = History(self._kafka.available, Topics.of(self._clients).offsets_at)
+            source = self._history
+            history = History(source.available, source.offsets_at, self._options.kafka_too)
             bounds = self._options.bounds
-            return plan_backfill(self._topology, self._config, topics, self._admin, consumer, history, bounds)
+            plan = plan_backfill(self._topology, self._config, topics, self._admin, consumer, history, bounds)
+        # A gap of an archive is named now, and not after hours of work.
+        for stage in plan.stages:
+            source.require(stage.records)
+            for store, ranges in stage.changelogs.items():
+                if not stage.unfinished[store]:  # a source topic restores it
+                    source.require(ranges)
+        source.require(plan.global_records)
+        return plan
 
     def _plan_topics(self) -> Callable[[Mapping[str, int]], TopicPlan]:
         config = self._config
@@ -207,7 +231,7 @@ class _Backfill:
             self._topology,
             self._config,
             self._clients,
-            self._kafka,
+            self._history,
             self._kafka,
             spark,
             self._run,

@@ -23,6 +23,7 @@ from penstock.topology.physical.topology import Topology, internal_topic
 _PATIENCE_S = 120.0
 _LOOK_S = 0.1
 _NOTHING = OffsetRange(0, 0)
+_ARCHIVE = "Read them from an archive (--source URL --source kafka)"
 
 Available = Callable[[Iterable[TopicPartition]], Ranges]
 
@@ -33,6 +34,8 @@ class History:
 
     available: Available
     offsets_at: OffsetsAt
+    reaches_present: bool = True
+    """False if it ends before Kafka's topics do."""
 
 
 class OffsetsNow:
@@ -67,7 +70,7 @@ class OffsetsNow:
             TopicPartition(topic, number) for topic in topology.global_topics for number in range(existing[topic])
         ]
         # Asked first: what was written before, and is not stable after that, belongs to an open transaction.
-        marks = admin.high_watermarks(self._from_outside)
+        marks = admin.high_watermarks(self._from_outside) if history.reaches_present else {}
         self._ranges = {
             **kafka_ranges(consumer, [*shuffled, *self._changelogs]),
             **history.available([*self._from_outside, *self._global]),
@@ -82,7 +85,7 @@ class OffsetsNow:
         if self.recompute:
             self._leave_out_what_is_committed(latest=bounds.latest)
         for at in self._from_outside:
-            self._check(at, marks[at])
+            self._check(at, marks.get(at, 0))
 
     def _resolved(self, option: str, bounds: Bounds, offsets_at: OffsetsAt) -> dict[TopicPartition, int]:
         bound = bounds.begin if option == "--from" else bounds.until
@@ -201,15 +204,13 @@ class OffsetsNow:
                 raise ApplicationStateError(
                     f"{_named(at)}: the application would continue at offset {committed.offset}, but the offsets "
                     f"{committed.offset} to {begin - 1} are gone: retention has deleted their records before they were "
-                    f"processed. Read them from an archive (--source URL), or continue without them: --from "
-                    f"{at.topic}:{at.partition}:{begin}"
+                    f"processed. {_ARCHIVE}, or continue without them: --from {at.topic}:{at.partition}:{begin}"
                 )
             return
         if asked < begin:
             raise ConfigError(
                 f"--from: {_named(at)} begins at offset {begin}: the offsets {asked} to {begin - 1} are gone, because "
-                "retention has deleted their records. Read them from an archive (--source URL), or begin at "
-                f"{at.topic}:{at.partition}:{begin}"
+                f"retention has deleted their records. {_ARCHIVE}, or begin at {at.topic}:{at.partition}:{begin}"
             )
         if asked > end:
             raise ConfigError(f"--from: {_named(at)} ends at offset {end}, before {asked}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -17,7 +18,7 @@ from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter, rows_of
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
-from penstock.pipeline.reading.contracts import HistorySource
+from penstock.pipeline.reading.contracts import HistorySource, every_record
 from penstock.pipeline.reading.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.rows import REPARTITION
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
@@ -125,7 +126,12 @@ class StageRunner:
         return work.commit()
 
     def _host(self, stage: Stage, inputs: list[DataFrame]) -> tuple[RunTasks, DataFrame]:
-        topics = GlobalTopics(self.topology.global_subtopologies, self.plan.global_records, self.clients)
+        topics = GlobalTopics(
+            self.topology.global_subtopologies,
+            self.plan.global_records,
+            self.clients,
+            partial(every_record, self.history),
+        )
         shared = self.config, self.plan.topics, self.plan.committed, topics
         if stage.inner_topics:
             cycle = CycleHost(stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock)

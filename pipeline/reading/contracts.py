@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.common.ids import TopicPartition
+from penstock.common.records import RecordBatch
 from penstock.pipeline.offset_ranges import Ranges
 
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """The columns of records: those of Spark's Kafka source, but ``timestamp`` is a long, in ms since 1970."""
 
 
+class OpenHistory(Protocol):
+    """Ranges of partitions that are being read. For one thread."""
+
+    def batches(self, partition: TopicPartition) -> Iterator[RecordBatch]:
+        """Yields the records of one partition within its range, in the order of their offsets. Several partitions may
+        be read in turns. Raises StreamsError if part of the range is not there."""
+
+    def close(self) -> None:
+        """Close what is open. Idempotent."""
+
+
 class HistorySource(Protocol):
-    """Holds records of topics by their offsets in Kafka."""
+    """Holds records of topics by their offsets in Kafka. Picklable."""
 
     def available(self, partitions: Iterable[TopicPartition]) -> Ranges:
         """Returns the offsets of each partition that can be read now, and starts no Spark. Offsets within the range may
@@ -24,6 +37,23 @@ class HistorySource(Protocol):
         Raises MissingTopicError for a topic that the source does not have.
         """
 
+    def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
+        """Returns the offset of each partition's first record of that time (ms) or later; its end if there is none."""
+
+    def require(self, ranges: Ranges) -> None:
+        """Raise if it is known that part of ``ranges`` cannot be read."""
+
+    def open(self, ranges: Ranges) -> OpenHistory:
+        """Begin to read ``ranges``, in an executor of Spark."""
+
     def records(self, spark: SparkSession, ranges: Ranges) -> DataFrame | None:
         """Returns the records of ``ranges`` in columns :data:`RECORD_COLUMNS`, in any order; None if the ranges are
         empty. Raises StreamsError, at once or when Spark reads the frame, if part of the ranges is not there."""
+
+
+def every_record(history: HistorySource, ranges: Ranges) -> Iterator[RecordBatch]:
+    """Yields the records of ``ranges``, one partition after the other."""
+    with closing(history.open(ranges)) as opened:
+        for at in sorted(ranges):
+            if ranges[at]:
+                yield from opened.batches(at)

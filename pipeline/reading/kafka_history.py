@@ -14,8 +14,10 @@ from typing_extensions import override
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import RecordConsumer
+from penstock.kafka.topics import Topics
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
-from penstock.pipeline.reading.contracts import RECORD_COLUMNS, HistorySource
+from penstock.pipeline.reading.contracts import RECORD_COLUMNS, HistorySource, OpenHistory
+from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 _FETCH_MAX_WAIT_MS = 10
 """All that is read is there already, so nothing is gained by waiting for more. And Spark asks for offsets on the
@@ -36,6 +38,18 @@ class KafkaHistory(HistorySource):
     def available(self, partitions: Iterable[TopicPartition]) -> Ranges:
         with closing(self.clients.consumer()) as consumer:
             return kafka_ranges(consumer, partitions)
+
+    @override
+    def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
+        return Topics.of(self.clients).offsets_at(partitions, time_ms)
+
+    @override
+    def require(self, ranges: Ranges) -> None:
+        """Kafka deletes records at any time: what is gone is found when it is read."""
+
+    @override
+    def open(self, ranges: Ranges) -> OpenHistory:
+        return KafkaReader(self.clients.restore_consumer(), ranges)
 
     @override
     def records(self, spark: SparkSession, ranges: Ranges) -> DataFrame | None:

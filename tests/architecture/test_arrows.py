@@ -75,7 +75,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     },
     "pipeline": {
         "archive": {"reading", "spark"},
-        "backfill": {"task_hosts", "reading", "spark"},
+        "backfill": {"archive", "task_hosts", "reading", "spark"},
         "task_hosts": set(),
         "reading": set(),
         "spark": set(),

@@ -79,3 +79,11 @@ def test_on_a_terminal_a_bar_has_the_step_and_the_numbers() -> None:
     shown = text.getvalue()
     assert "stage 1 of 2: sub-topology 0" in shown
     assert "3 of 8 tasks of Spark" in shown
+
+
+def test_history_comes_from_kafka_an_archive_or_the_archive_and_then_kafka() -> None:
+    assert backfill._sources(["kafka"]) == (None, True)
+    assert backfill._sources(["s3://b/a"]) == ("s3://b/a", False)
+    assert backfill._sources(["kafka", "s3://b/a"]) == ("s3://b/a", True)
+    with pytest.raises(ConfigError, match="from one archive, not from a and b"):
+        backfill._sources(["a", "b"])
