@@ -1,0 +1,24 @@
+"""Many uploads, downloads or look-ups at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+AT_ONCE = 8
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+def for_all(call: Callable[[A], R], items: Iterable[A]) -> list[R]:
+    """Returns ``call`` of each item, in their order; several run at once. After the first error no further call begins;
+    those under way end, then the error is raised."""
+    with ThreadPoolExecutor(AT_ONCE, "penstock-checkpoint") as threads:
+        calls = [threads.submit(call, item) for item in items]
+        wait(calls, return_when=FIRST_EXCEPTION)
+        for each in calls:
+            each.cancel()
+    failed = [each for each in calls if not each.cancelled() and each.exception() is not None]
+    return [each.result() for each in failed or calls]
