@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +12,9 @@ from penstock.checkpoints.errors import CheckpointDamagedError
 from penstock.checkpoints.sealed import seal, unseal
 
 FILES = "files/"
-"""The prefix of the objects that hold the contents of files."""
+"""The prefix of the objects that hold the files of checkpoints."""
+HAND_OVER_FILES = "hand-over-files/"
+"""The prefix of the objects that hold the files of hand-overs."""
 TASKS = "tasks/"
 """The prefix of the manifests of all tasks."""
 _NAME = re.compile(rf"{TASKS}(?P<task>[^/]+)/(?P<epoch>\d{{20}})-(?P<sequence>\d{{20}})\.json")
@@ -38,7 +41,9 @@ class InputInCheckpoint(msgspec.Struct, frozen=True):
 
 
 class FileInCheckpoint(msgspec.Struct, frozen=True):
-    """The content of one file: its hash, its bytes, and the object that holds it, ``files/<hash>-<random digits>``.
+    """The content of one file: its hash, its bytes, and the name of the object that holds it: ``files/`` or
+    ``hand-over-files/``, the hash, and random digits. ``uploaded``: True if it was uploaded for this checkpoint; else it
+    is an object of the checkpoint before.
 
     The digits are new for each upload: if an object was deleted, no later upload brings its name back, so a deletion
     that comes late harms no newer checkpoint.
@@ -47,6 +52,7 @@ class FileInCheckpoint(msgspec.Struct, frozen=True):
     digest: str
     size: int
     object: str
+    uploaded: bool = True
 
 
 Stores = dict[str, StoreInCheckpoint]
@@ -57,9 +63,20 @@ Files = dict[str, FileInCheckpoint]
 """Files by their path below the task's directory, such as ``rocksdb/CURRENT``."""
 
 
+@dataclass(frozen=True)
+class CheckpointDraft:
+    """The part of a checkpoint that its files do not have: when its rows were committed (ms), its stores, and the input
+    offsets of that commit."""
+
+    taken_at_ms: int
+    stores: Stores
+    inputs: Inputs
+
+
 class CheckpointManifest(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint of one task. ``epoch``: of the assignment under which an actor had the task. ``sequence`` counts
-    the checkpoints under that epoch, from 1."""
+    the checkpoints under that epoch, from 1; 0 is the task's part of a hand-over. ``taken_at_ms``: when its rows were
+    committed."""
 
     application_id: str
     task: str
@@ -74,6 +91,16 @@ class CheckpointManifest(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> ManifestName:
         """Its place among all checkpoints."""
         return ManifestName(self.task, self.epoch, self.sequence)
+
+    @property
+    def objects(self) -> dict[str, int]:
+        """Names and sizes of all objects that it needs."""
+        return {file.object: file.size for file in self.files.values()}
+
+    @property
+    def uploaded(self) -> frozenset[str]:
+        """The names of those that were uploaded for it."""
+        return frozenset(file.object for file in self.files.values() if file.uploaded)
 
     @property
     def size(self) -> int:

@@ -1,10 +1,15 @@
-"""Many uploads, downloads or look-ups at once."""
+"""Uploads under new names, and many transfers at once."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
+
+from penstock.checkpoints.file_digests import LocalFile
+from penstock.checkpoints.manifest import FileInCheckpoint
+from penstock.objects.contracts import ObjectStore
 
 AT_ONCE = 8
 
@@ -22,3 +27,10 @@ def for_all(call: Callable[[A], R], items: Iterable[A]) -> list[R]:
             each.cancel()
     failed = [each for each in calls if not each.cancelled() and each.exception() is not None]
     return [each.result() for each in failed or calls]
+
+
+def upload(objects: ObjectStore, prefix: str, file: LocalFile) -> FileInCheckpoint:
+    """Upload a file as a new object below ``prefix``."""
+    name = f"{prefix}{file.digest}-{secrets.token_hex(8)}"
+    objects.upload(name, file.path)
+    return FileInCheckpoint(file.digest, file.size, name)

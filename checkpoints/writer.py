@@ -6,11 +6,11 @@ that manifest names. All other files are uploaded under new names.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from penstock.checkpoints.errors import (
     CheckpointDamagedError,
@@ -18,33 +18,22 @@ from penstock.checkpoints.errors import (
     CheckpointLateError,
     CheckpointSupersededError,
 )
-from penstock.checkpoints.file_digests import FileDigests, LocalFile
-from penstock.checkpoints.limits import LONGEST_TRANSFER_MS
+from penstock.checkpoints.file_digests import FileDigests
+from penstock.checkpoints.limits import DELETION_DELAY_MS, LONGEST_UPLOAD_MS
 from penstock.checkpoints.manifest import (
     FILES,
+    CheckpointDraft,
     CheckpointManifest,
     FileInCheckpoint,
-    Inputs,
     ManifestName,
-    Stores,
     decode,
     encode,
     parse_name,
     prefix_of,
 )
-from penstock.checkpoints.transfers import for_all
+from penstock.checkpoints.transfers import for_all, upload
 from penstock.common.errors import ObjectExistsError, ObjectMissingError
 from penstock.objects.contracts import ObjectStore
-
-
-@dataclass(frozen=True)
-class CheckpointDraft:
-    """The part of a checkpoint that its files do not have: when its rows were committed (ms), its stores, and the input
-    offsets of that commit."""
-
-    taken_at_ms: int
-    stores: Stores
-    inputs: Inputs
 
 
 class CheckpointWriter:
@@ -82,7 +71,7 @@ class CheckpointWriter:
         newest = self._newest()
         local = self._digests.of_folder(folder)
         usable = self._usable(newest, {file.digest for file in local})
-        stored = for_all(lambda file: usable.get(file.digest) or self._upload(file), local)
+        stored = for_all(lambda file: usable.get(file.digest) or upload(self._objects, FILES, file), local)
         self._tried = max(self._tried, newest.sequence if newest is not None and newest.epoch == self._epoch else 0) + 1
         manifest = CheckpointManifest(
             application_id=self._application_id,
@@ -118,22 +107,24 @@ class CheckpointWriter:
         if newest is None:
             return {}
         if self._last is not None and self._last.name == newest:
-            return {file.digest: file for file in self._last.files.values()}
+            return {file.digest: replace(file, uploaded=False) for file in self._last.files.values()}
+        created = self._objects.info(str(newest))
         try:
             files = decode(self._objects.read(str(newest)), newest, self._application_id).files.values()
         except (ObjectMissingError, CheckpointDamagedError, CheckpointFormatError):
             return {}
+        if created is None:
+            return {}
+        in_time = created.modified_ms - DELETION_DELAY_MS
         same = [file for file in {file.object: file for file in files}.values() if file.digest in wanted]
-        return {file.digest: file for file, there in zip(same, for_all(self._is_there, same), strict=True) if there}
+        safe = for_all(lambda file: self._is_safe(file, in_time), same)
+        return {file.digest: replace(file, uploaded=False) for file, it_is in zip(same, safe, strict=True) if it_is}
 
-    def _is_there(self, file: FileInCheckpoint) -> bool:
+    def _is_safe(self, file: FileInCheckpoint, in_time: int) -> bool:
+        """Returns True if the object is there, and no deleter, however late, takes it for one without a manifest: it
+        was uploaded for an earlier checkpoint, or shortly before the manifest."""
         info = self._objects.info(file.object)
-        return info is not None and info.size == file.size
-
-    def _upload(self, file: LocalFile) -> FileInCheckpoint:
-        name = f"{FILES}{file.digest}-{secrets.token_hex(8)}"
-        self._objects.upload(name, file.path)
-        return FileInCheckpoint(file.digest, file.size, name)
+        return info is not None and info.size == file.size and (not file.uploaded or info.modified_ms > in_time)
 
     def _create(self, manifest: CheckpointManifest) -> None:
         content = encode(manifest)
@@ -149,9 +140,9 @@ class CheckpointWriter:
 
     def _require_in_time(self, began: float) -> None:
         took_ms = self._clock_ms() - began
-        if took_ms > LONGEST_TRANSFER_MS:
+        if took_ms > LONGEST_UPLOAD_MS:
             raise CheckpointLateError(
                 f"the upload of a checkpoint of task {self._task} has taken {took_ms / 60_000:.0f} minutes, and may "
-                f"take {LONGEST_TRANSFER_MS // 60_000} at most: {self._objects.url} is too slow for its "
+                f"take {LONGEST_UPLOAD_MS // 60_000} at most: {self._objects.url} is too slow for its "
                 "size, or the actor was stopped meanwhile"
             )

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointSupersededError
-from penstock.checkpoints.manifest import CheckpointManifest, InputInCheckpoint, StoreInCheckpoint
+from penstock.checkpoints.manifest import CheckpointDraft, CheckpointManifest, InputInCheckpoint, StoreInCheckpoint
 from penstock.checkpoints.repository import CheckpointRepository
-from penstock.checkpoints.writer import CheckpointDraft
 from penstock.objects.contracts import ObjectStore
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
