@@ -34,7 +34,8 @@ def plan_deletion(listing: Listing, kept: int = KEPT) -> DeletionPlan:
     """Returns what may be deleted.
 
     A file may go if it is old and no manifest of the listing names it, not even one that may go: that one's files
-    follow when its manifest is gone. No file goes while it is not known what a manifest names.
+    follow when its manifest is gone. No file goes while there is a manifest of which nobody knows what it names: the
+    checkpoint that follows a damaged one may need files of that.
     """
     of_tasks: defaultdict[str, list[ListedManifest]] = defaultdict(list)
     for manifest in listing.manifests:
@@ -44,8 +45,9 @@ def plan_deletion(listing: Listing, kept: int = KEPT) -> DeletionPlan:
     manifests = [
         gone.name for of_task in of_tasks.values() for gone in _superseded(of_task, files_by_name, listing, kept)
     ]
-    manifests += [gone.name for gone in _earlier_hand_overs(listing)]
-    files = [] if listing.unknown else [file.name for file in _unreached(listing)]
+    manifests += [gone.name for gone in _unneeded_hand_overs(listing)]
+    known = not listing.unknown and all(it.objects is not None for it in (*listing.manifests, *listing.hand_overs))
+    files = [file.name for file in _unreached(listing)] if known else []
     return DeletionPlan(tuple(manifests), tuple(files))
 
 
@@ -81,12 +83,13 @@ def _is_complete(manifest: ListedManifest, files: dict[str, ListedFile]) -> bool
     )
 
 
-def _earlier_hand_overs(listing: Listing) -> Iterator[ListedManifest]:
-    """Yields all hand-overs before the last that can be read, if that is old."""
-    in_order = sorted(listing.hand_overs, key=lambda manifest: manifest.name)
-    last = next((manifest for manifest in reversed(in_order) if manifest.objects is not None), None)
-    if last is not None and _is_old(last, listing):
-        yield from in_order[: in_order.index(last)]
+def _unneeded_hand_overs(listing: Listing) -> Iterator[ListedManifest]:
+    """Yields the hand-overs that are damaged, and those before the last one that is not."""
+    last = max((it.name for it in listing.hand_overs if it.objects is not None), default="")
+    replaced = any(it.name == last and _is_old(it, listing) for it in listing.hand_overs)
+    for hand_over in listing.hand_overs:
+        if _is_old(hand_over, listing) and (hand_over.objects is None or (replaced and hand_over.name < last)):
+            yield hand_over
 
 
 def _unreached(listing: Listing) -> Iterator[ListedFile]:

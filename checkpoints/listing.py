@@ -37,8 +37,8 @@ class Listing:
     """All objects of an application, as of ``now_ms`` by the clock of the storage. The files were listed before the
     manifests, so that every file that a manifest reached meanwhile is known as reached.
 
-    ``unknown``: names of manifests of which nobody here knows the files: a newer penstock has written them, or another
-    deleter has deleted them after they were listed.
+    ``unknown``: names of manifests that cannot be judged: a newer penstock has written them, or another deleter has
+    deleted them after they were listed.
     """
 
     now_ms: int

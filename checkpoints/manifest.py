@@ -42,8 +42,8 @@ class InputInCheckpoint(msgspec.Struct, frozen=True):
 
 class FileInCheckpoint(msgspec.Struct, frozen=True):
     """The content of one file: its hash, its bytes, and the name of the object that holds it: ``files/`` or
-    ``hand-over-files/``, the hash, and random digits. ``uploaded``: True if it was uploaded for this checkpoint; else it
-    is an object of the checkpoint before.
+    ``hand-over-files/``, the hash, and random digits. ``uploaded``: True if it was uploaded for this checkpoint,
+    False if it is an object of the checkpoint before.
 
     The digits are new for each upload: if an object was deleted, no later upload brings its name back, so a deletion
     that comes late harms no newer checkpoint.

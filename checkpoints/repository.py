@@ -159,11 +159,13 @@ class CheckpointRepository:
     def delete_unneeded(self) -> DeletionPlan:
         """Delete what is not needed, and return it. Only the coordinator calls this, now and then."""
         listing = self.listing()
-        if listing.unknown:
+        damaged = [it.name for it in (*listing.manifests, *listing.hand_overs) if it.objects is None]
+        if listing.unknown or damaged:
             logger(__name__).warning(
-                "no file of a checkpoint is deleted now: a newer version of penstock has written manifests, or another "
-                "coordinator deletes, too",
-                manifests=listing.unknown,
+                "no file of a checkpoint is deleted while there are manifests that cannot be read; damaged ones are "
+                "deleted when there are newer ones",
+                of_a_newer_version=listing.unknown,
+                damaged=damaged,
             )
         plan = plan_deletion(listing)
         self.carry_out(plan)

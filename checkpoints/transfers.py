@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from secrets import token_hex
 from typing import TypeVar
 
 from penstock.checkpoints.file_digests import LocalFile
@@ -31,6 +31,6 @@ def for_all(call: Callable[[A], R], items: Iterable[A]) -> list[R]:
 
 def upload(objects: ObjectStore, prefix: str, file: LocalFile) -> FileInCheckpoint:
     """Upload a file as a new object below ``prefix``."""
-    name = f"{prefix}{file.digest}-{secrets.token_hex(8)}"
+    name = f"{prefix}{file.digest}-{token_hex(8)}"
     objects.upload(name, file.path)
     return FileInCheckpoint(file.digest, file.size, name)

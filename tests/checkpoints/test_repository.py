@@ -75,7 +75,7 @@ def test_a_table_is_uploaded_once_also_by_the_next_holder_of_the_task(
         saved.append(repository.writer("0_3", epoch).save(folder, draft_of(stores, folder)))
     assert [(it.epoch, it.sequence) for it in saved] == [(7, 1), (7, 2), (9, 1)]
     assert list(repository.newest_first("0_3")) == saved[::-1]
-    tables = [{file for name, file in it.files.items() if name.endswith(".sst")} for it in saved]
+    tables = [{file.object for name, file in it.files.items() if name.endswith(".sst")} for it in saved]
     assert tables[0] < tables[1] < tables[2]
     digests = [name.rpartition("/")[2].partition("-")[0] for name in objects_below(objects, "files/")]
     assert len(digests) == len(set(digests))

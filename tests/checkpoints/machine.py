@@ -1,0 +1,400 @@
+"""A state machine that plays holders of a task, restores and deleters over one storage, operation by operation.
+
+Any of them may be stopped for any time, killed before any operation, or lose the storage's answer; objects may be
+damaged. What must hold is in :meth:`CheckpointMachine.restored`, ``saved`` and ``no_manifest_lacks_files``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from penstock.checkpoints import hand_overs, repository, transfers, writer
+from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointLateError, CheckpointSupersededError
+from penstock.checkpoints.fetching import Fetched, fetch_newest
+from penstock.checkpoints.fitness import ExpectedState, ExpectedStore
+from penstock.checkpoints.limits import DELETION_DELAY_MS, KEPT, LONGEST_UPLOAD_MS
+from penstock.checkpoints.manifest import (
+    CheckpointDraft,
+    CheckpointManifest,
+    ManifestName,
+    StoreInCheckpoint,
+    decode,
+    parse_name,
+)
+from penstock.checkpoints.repository import CheckpointRepository
+from penstock.common.errors import ObjectStoreError
+from penstock.objects.memory import MemoryObjects
+from penstock.objects.prefix import ObjectsBelow
+from tests.checkpoints.processes import Fault, Gate, Process, SteppedObjects
+
+APPLICATION, TASK, STORE = "app", "0_0", "counts"
+EXPECTED = ExpectedState({STORE: ExpectedStore("rows", "changelog", "id")}, {})
+MINUTE_MS = 60_000
+FAULTS: list[Fault] = ["not done", "done, and the answer lost"]
+Rows = dict[str, bytes]
+"""The files of a database, by name. ``MANIFEST`` names the others, and the commit."""
+
+
+@dataclass(eq=False)
+class Holder:
+    """An actor that has the task under ``epoch``, and has done ``commits`` commits of the task."""
+
+    epoch: int
+    gate: Gate
+    writer: writer.CheckpointWriter
+    tables: Rows
+    commits: int
+    process: Save | None = None
+    tables_made: int = 0
+
+    def rows(self) -> Rows:
+        """All files of its database."""
+        return {**self.tables, "MANIFEST": f"{self.commits}: {sorted(self.tables)}".encode()}
+
+
+@dataclass(eq=False)
+class Save:
+    """A save under way."""
+
+    process: Process[CheckpointManifest]
+    holder: Holder
+    began_ms: int
+
+
+@dataclass(eq=False)
+class Restore:
+    """A restore under way. ``saved``: the newest checkpoint that was whole when it began."""
+
+    process: Process[Fetched | None]
+    folder: Path
+    began_ms: int
+    saved: ManifestName | None
+
+
+@dataclass(eq=False)
+class Deletion:
+    """A deletion under way."""
+
+    process: Process[Any]
+
+
+@dataclass(eq=False)
+class Seen:
+    """What the machine remembers of manifests. ``superseded_by``: those of later holders that were there before it."""
+
+    late: set[ManifestName] = field(default_factory=set)
+    superseded_by: dict[ManifestName, set[ManifestName]] = field(default_factory=dict)
+    known: dict[ManifestName, CheckpointManifest] = field(default_factory=dict)
+
+
+class CheckpointMachine(RuleBasedStateMachine):
+    """See the module. Planted mistakes change what its processes call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = 1_000_000_000
+        self.storage = MemoryObjects(lambda: self.now_ms)
+        self.objects = ObjectsBelow(self.storage, f"{APPLICATION}/")
+        self.home = Path(tempfile.mkdtemp(prefix="penstock-checkpoints-"))
+        self.folders = 0
+        self.random = Random(0)
+        self.epochs = count(1)
+        self.taken: set[tuple[int, frozenset[tuple[str, bytes]]]] = set()
+        self.saved: ManifestName | None = None
+        self.damaged: set[str] = set()
+        self.damages = 0
+        self.seen = Seen()
+        self.holders: list[Holder] = []
+        self.processes: list[Save | Restore | Deletion] = []
+        self.patch = pytest.MonkeyPatch()
+        for module in (writer, repository, hand_overs):
+            self.patch.setattr(module, "for_all", self.one_by_one)
+        tokens = count()
+        self.patch.setattr(transfers, "token_hex", lambda size: f"{next(tokens):0{size}}")
+        self.take_over("scratch")
+
+    def one_by_one(self, call: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        """``for_all`` without threads, in any order."""
+        numbered = list(enumerate(items))
+        self.random.shuffle(numbered)
+        return [
+            result for _, result in sorted(((number, call(item)) for number, item in numbered), key=lambda it: it[0])
+        ]
+
+    # The life of the task.
+
+    @rule(disk=st.sampled_from(["same disk", "checkpoint", "scratch"]))
+    @precondition(lambda self: len(self.holders) < 5)
+    def take_over(self, disk: str) -> None:
+        """Another actor gets the task, with all that was committed; the present holder may not know it yet."""
+        last = self.holders[-1] if self.holders else None
+        epoch, gate = next(self.epochs), Gate()
+        objects = ObjectsBelow(SteppedObjects(self.storage, gate), f"{APPLICATION}/")
+        made = writer.CheckpointWriter(objects, APPLICATION, TASK, epoch, lambda: self.now_ms)
+        holder = Holder(epoch, gate, made, {}, last.commits if last else 0, tables_made=last.tables_made if last else 0)
+        fetched = self.restore_at_once() if disk == "checkpoint" else None
+        if disk == "same disk" and last is not None:
+            holder.tables = dict(last.tables)
+        elif fetched is not None:
+            holder.tables = {name: content for name, content in fetched.items() if name != "MANIFEST"}
+        self.holders.append(holder)
+        self.change(holder)
+
+    @rule(compaction=st.booleans())
+    def commit(self, compaction: bool) -> None:
+        """The present holder commits."""
+        holder = self.holders[-1]
+        holder.commits += 1
+        if compaction:
+            holder.tables.clear()
+        self.change(holder)
+
+    def change(self, holder: Holder) -> None:
+        holder.tables_made += 1
+        name = f"{holder.tables_made:06}.sst"
+        holder.tables[name] = f"{name} of epoch {holder.epoch}, up to {holder.commits}".encode()
+
+    # Processes begin.
+
+    @rule(data=st.data(), seed=st.integers(0, 99))
+    def begin_save(self, data: st.DataObject, seed: int) -> None:
+        free = [holder for holder in self.holders if holder.process is None]
+        if not free:
+            return
+        holder = data.draw(st.sampled_from(free[::-1]), label="holder")
+        self.random.seed(seed)
+        rows, folder = holder.rows(), self.folder()
+        for name, content in rows.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        self.taken.add((holder.commits, frozenset(rows.items())))
+        stored = StoreInCheckpoint("rows", "changelog", "id", holder.commits)
+        draft = CheckpointDraft(self.now_ms, {STORE: stored}, {})
+        process = Process(f"save {holder.epoch}", holder.gate, lambda: holder.writer.save(folder, draft))
+        holder.process = Save(process, holder, self.now_ms)
+        self.begun(holder.process)
+
+    @rule()
+    @precondition(lambda self: sum(isinstance(it, Restore) for it in self.processes) < 2)
+    def begin_restore(self) -> None:
+        gate, folder = Gate(), self.folder()
+        checkpoints = CheckpointRepository(SteppedObjects(self.storage, gate), APPLICATION)
+        process = Process("restore", gate, lambda: fetch_newest(checkpoints, TASK, EXPECTED, folder))
+        self.begun(Restore(process, folder, self.now_ms, self.saved))
+
+    @rule()
+    @precondition(lambda self: sum(isinstance(it, Deletion) for it in self.processes) < 2)
+    def begin_deletion(self) -> None:
+        gate = Gate()
+        checkpoints = CheckpointRepository(SteppedObjects(self.storage, gate), APPLICATION)
+        self.begun(Deletion(Process("deletion", gate, checkpoints.delete_unneeded)))
+
+    # They go on, or do not.
+
+    @rule(data=st.data(), operations=st.integers(1, 12))
+    @precondition(lambda self: self.processes)
+    def go_on(self, data: st.DataObject, operations: int) -> None:
+        chosen = self.choose(data)
+        for _ in range(operations):
+            if chosen in self.processes:
+                self.step(chosen)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.processes)
+    def finish(self, data: st.DataObject) -> None:
+        self.run_all([self.choose(data)])
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.processes)
+    def one_is_stopped_while_all_others_finish(self, data: st.DataObject) -> None:
+        chosen = self.choose(data)
+        self.run_all([begun for begun in self.processes if begun is not chosen])
+
+    @rule()
+    def delete_at_once(self) -> None:
+        running = list(self.processes)
+        self.begin_deletion()
+        self.run_all([begun for begun in self.processes if begun not in running])
+
+    @rule(data=st.data(), fault=st.sampled_from(FAULTS))
+    @precondition(lambda self: self.processes)
+    def lose_the_storage(self, data: st.DataObject, fault: Fault) -> None:
+        self.step(self.choose(data), fault)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.processes)
+    def kill(self, data: st.DataObject) -> None:
+        chosen = self.choose(data)
+        self.processes.remove(chosen)
+        chosen.process.kill()
+        if isinstance(chosen, Save):
+            self.holders[:] = [it for it in self.holders if it is not chosen.holder or it is self.holders[-1]]
+            chosen.holder.process = None
+
+    @rule(minutes=st.sampled_from([1, 10, 30, 50, 70]))
+    def pass_time(self, minutes: int) -> None:
+        self.now_ms += minutes * MINUTE_MS
+
+    @rule(data=st.data(), how=st.sampled_from(["missing", "short", "changed"]))
+    @precondition(lambda self: self.damages < 2 and self.saved is not None)
+    def damage(self, data: st.DataObject, how: str) -> None:
+        """The storage loses an object, or a part of it."""
+        names = [info.name for info in self.objects.list() if info.name != "clock" and info.size > 1]
+        if not names:
+            return
+        self.damages += 1
+        name = data.draw(st.sampled_from(names), label="object")
+        content = self.objects.read(name)
+        if how == "missing":
+            self.objects.delete([name])
+        else:
+            self.objects.put(name, content[:-1] if how == "short" else content.replace(b"1", b"2") + b"")
+        self.damaged.add(name)
+        place = parse_name(name)
+        if how == "missing" and place is not None:  # nothing protects its files any more
+            self.damaged.update(self.seen.known[place].objects)
+
+    # What must hold.
+
+    def saved_by(self, save: Save) -> None:
+        """A holder is told that its checkpoint is written only if it is whole, and no later holder has written one."""
+        save.holder.process = None
+        error = save.process.error
+        if error is not None:
+            assert isinstance(error, CheckpointSupersededError | CheckpointLateError | ObjectStoreError), error
+            if isinstance(error, CheckpointSupersededError):
+                assert any(name.epoch > save.holder.epoch for name in self.seen.known), "nobody has superseded it"
+            return
+        assert save.process.result is not None
+        name = save.process.result.name
+        assert name not in self.seen.late
+        later = {str(it) for it in self.seen.superseded_by.get(name, ())} - self.damaged
+        assert not later, "it was told that its checkpoint counts, but a later holder had written"
+        self.saved = max(name, self.saved or name)
+
+    def restored_by(self, restore: Restore) -> None:
+        """A restore brings back a state that once was committed; the newest one that was saved, unless that has been
+        damaged, or it took so long that the checkpoint was deleted under it."""
+        if restore.process.error is not None:
+            assert isinstance(restore.process.error, ObjectStoreError), restore.process.error
+            return
+        found = restore.process.result
+        if found is not None:
+            rows = self.rows_in(restore.folder)
+            commits = found.manifest.stores[STORE].changelog_offset
+            assert (commits, frozenset(rows.items())) in self.taken, "it was never committed"
+        if restore.saved is not None and self.now_ms - restore.began_ms < DELETION_DELAY_MS:
+            needed = {str(restore.saved), *self.seen.known[restore.saved].objects}
+            if not needed & self.damaged:
+                assert found is not None, f"{restore.saved} was saved, and nothing is found"
+                assert found.manifest.name >= restore.saved, f"{restore.saved} was saved, and is not found"
+
+    @invariant()
+    def no_manifest_lacks_files(self) -> None:
+        """A manifest is there only together with all of its files, unless its upload took too long or the storage has
+        lost some."""
+        there = {info.name: info.size for info in self.objects.list()}
+        for name in there:
+            place = parse_name(name)
+            if place is None or name in self.damaged or place in self.seen.late:
+                continue
+            lacking = self.seen.known[place].objects.items() - there.items()
+            assert {name for name, _ in lacking} <= self.damaged, f"{name} lacks files"
+
+    def teardown(self) -> None:
+        try:
+            for begun in list(self.processes):
+                begun.process.kill()
+            self.processes.clear()
+            self.begin_restore()
+            self.run_all(self.processes[:])
+            for _ in range(3):
+                self.now_ms += 2 * DELETION_DELAY_MS
+                self.begin_deletion()
+                self.run_all(self.processes[:])
+            self.begin_restore()
+            self.run_all(self.processes[:])
+            self.nothing_is_left_over()
+        finally:
+            for begun in self.processes:
+                begun.process.kill()
+            self.patch.undo()
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def nothing_is_left_over(self) -> None:
+        """What nobody needs is deleted in the end."""
+        there = {info.name for info in self.objects.list()} - {"clock"} - self.damaged
+        manifests = {name for name in there if parse_name(name)}
+        assert len(manifests) <= KEPT + 1 + self.damages
+        if not self.damaged:
+            needed = {name for it in self.seen.known.values() if str(it.name) in manifests for name in it.objects}
+            assert there - manifests <= needed
+
+    # Means.
+
+    def choose(self, data: st.DataObject) -> Save | Restore | Deletion:
+        numbers = st.integers(0, len(self.processes) - 1)
+        return self.processes[data.draw(numbers, label=f"of {[it.process.name for it in self.processes]}")]
+
+    def run_all(self, chosen: list[Save | Restore | Deletion]) -> None:
+        for begun in chosen:
+            while begun in self.processes:
+                self.step(begun)
+
+    def step(self, begun: Save | Restore | Deletion, fault: Fault = "") -> None:
+        operation = begun.process.next_operation
+        begun.process.step(fault)
+        if isinstance(begun, Save) and operation.startswith("create ") and fault != "not done":
+            self.look_at_manifest(begun, operation.removeprefix(f"create {APPLICATION}/"))
+        self.begun(begun)
+
+    def begun(self, begun: Save | Restore | Deletion) -> None:
+        """Keep the process until it has ended; then look at what it did."""
+        if not begun.process.ended:
+            if begun not in self.processes:
+                self.processes.append(begun)
+            return
+        if begun in self.processes:
+            self.processes.remove(begun)
+        match begun:
+            case Save():
+                self.saved_by(begun)
+            case Restore():
+                self.restored_by(begun)
+            case Deletion():
+                assert begun.process.error is None or isinstance(begun.process.error, ObjectStoreError)
+
+    def look_at_manifest(self, save: Save, name: str) -> None:
+        place = parse_name(name)
+        assert place is not None
+        self.seen.known[place] = decode(self.objects.read(name), place, APPLICATION)
+        if self.now_ms - save.began_ms > LONGEST_UPLOAD_MS:
+            self.seen.late.add(place)
+        self.seen.superseded_by[place] = {other for other in self.seen.known if other.epoch > place.epoch}
+
+    def restore_at_once(self) -> Rows | None:
+        folder = self.folder()
+        try:
+            found = fetch_newest(CheckpointRepository(self.storage, APPLICATION), TASK, EXPECTED, folder)
+        except CheckpointDamagedError:
+            return None
+        return self.rows_in(folder) if found is not None else None
+
+    def folder(self) -> Path:
+        self.folders += 1
+        return self.home / str(self.folders)
+
+    @staticmethod
+    def rows_in(folder: Path) -> Rows:
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
