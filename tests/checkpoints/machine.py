@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.checkpoints import hand_overs, repository, transfers, writer
 from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointLateError, CheckpointSupersededError
@@ -42,6 +42,9 @@ APPLICATION, TASK, STORE = "app", "0_0", "counts"
 EXPECTED = ExpectedState({STORE: ExpectedStore("rows", "changelog", "id")}, {})
 MINUTE_MS = 60_000
 FAULTS: list[Fault] = ["not done", "done, and the answer lost"]
+_OFFSET = b'"changelog_offset":'
+_EVENTS = "save, save, save again, save in vain, delete, delete, take over, restore, half an hour, an hour, an hour"
+EVENTS = st.sampled_from(_EVENTS.split(", "))
 Rows = dict[str, bytes]
 """The files of a database, by name. ``MANIFEST`` names the others, and the commit."""
 
@@ -114,6 +117,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.saved: ManifestName | None = None
         self.damaged: set[str] = set()
         self.damages = 0
+        self.calm = True
         self.seen = Seen()
         self.holders: list[Holder] = []
         self.processes: list[Save | Restore | Deletion] = []
@@ -131,6 +135,11 @@ class CheckpointMachine(RuleBasedStateMachine):
         return [
             result for _, result in sorted(((number, call(item)) for number, item in numbered), key=lambda it: it[0])
         ]
+
+    @initialize(calm=st.booleans())
+    def decide(self, calm: bool) -> None:
+        """Half of all plays have no faults but time."""
+        self.calm = calm
 
     # The life of the task.
 
@@ -170,10 +179,11 @@ class CheckpointMachine(RuleBasedStateMachine):
     @rule(data=st.data(), seed=st.integers(0, 99))
     def begin_save(self, data: st.DataObject, seed: int) -> None:
         free = [holder for holder in self.holders if holder.process is None]
-        if not free:
-            return
-        holder = data.draw(st.sampled_from(free[::-1]), label="holder")
-        self.random.seed(seed)
+        if free:
+            self.random.seed(seed)
+            self.save(data.draw(st.sampled_from(free[::-1]), label="holder"))
+
+    def save(self, holder: Holder) -> None:
         rows, folder = holder.rows(), self.folder()
         for name, content in rows.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +196,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.begun(holder.process)
 
     @rule()
-    @precondition(lambda self: sum(isinstance(it, Restore) for it in self.processes) < 2)
+    @precondition(lambda self: len(self.processes) < 5)
     def begin_restore(self) -> None:
         gate, folder = Gate(), self.folder()
         checkpoints = CheckpointRepository(SteppedObjects(self.storage, gate), APPLICATION)
@@ -194,7 +204,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.begun(Restore(process, folder, self.now_ms, self.saved))
 
     @rule()
-    @precondition(lambda self: sum(isinstance(it, Deletion) for it in self.processes) < 2)
+    @precondition(lambda self: len(self.processes) < 5)
     def begin_deletion(self) -> None:
         gate = Gate()
         checkpoints = CheckpointRepository(SteppedObjects(self.storage, gate), APPLICATION)
@@ -215,25 +225,79 @@ class CheckpointMachine(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         self.run_all([self.choose(data)])
 
-    @rule(data=st.data())
-    @precondition(lambda self: self.processes)
-    def one_is_stopped_while_all_others_finish(self, data: st.DataObject) -> None:
-        chosen = self.choose(data)
-        self.run_all([begun for begun in self.processes if begun is not chosen])
+    @rule(operations=st.integers(2, 10), events=st.lists(EVENTS, min_size=1, max_size=5))
+    @precondition(lambda self: self.holders[-1].process is None)
+    def a_save_is_stopped(self, operations: int, events: list[str]) -> None:
+        """It goes on after all ``events``."""
+        self.commit(compaction=False)
+        self.stop_meanwhile(lambda: self.save(self.holders[-1]), operations, events)
 
-    @rule()
-    def delete_at_once(self) -> None:
-        running = list(self.processes)
-        self.begin_deletion()
+    @rule(operations=st.integers(2, 8), events=st.lists(EVENTS, min_size=1, max_size=5))
+    @precondition(lambda self: self.saved is not None)
+    def a_restore_is_stopped(self, operations: int, events: list[str]) -> None:
+        """It goes on after all ``events``."""
+        self.stop_meanwhile(self.begin_restore, operations, events)
+
+    @rule(
+        deletions=st.integers(0, 3),
+        before=st.lists(EVENTS, max_size=3),
+        events=st.lists(EVENTS, min_size=1, max_size=3),
+    )
+    def a_deletion_is_stopped(self, deletions: int, before: list[str], events: list[str]) -> None:
+        """It has made its plan, and goes on after all ``events``."""
+        for event in before:
+            self.happen(event)
+
+        def begin() -> None:
+            self.begin_deletion()
+            begun = self.processes[-1]
+            while begun in self.processes and not begun.process.next_operation.startswith("delete"):
+                self.step(begun)
+
+        self.stop_meanwhile(begin, deletions, events)
+
+    def stop_meanwhile(self, begin: Callable[[], object], operations: int, events: list[str]) -> None:
+        running = self.processes[:]
+        begin()
+        begun = [it for it in self.processes if it not in running]
+        for it in begun * operations:
+            if it in self.processes:
+                self.step(it)
+        self.no_manifest_lacks_files()
+        for event in events:
+            self.happen(event)
+        self.run_all(begun)
+
+    def happen(self, event: str) -> None:
+        running = self.processes[:]
+        match event:
+            case "delete":
+                self.begin_deletion()
+            case "restore":
+                self.begin_restore()
+            case "take over":
+                self.take_over("scratch")
+            case "save" | "save again" | "save in vain":
+                if event == "save":
+                    self.commit(compaction=False)
+                if self.holders[-1].process is None:
+                    self.save(self.holders[-1])
+                for begun in self.processes[:]:
+                    while event == "save in vain" and begun not in running and begun in self.processes:
+                        self.step(begun, "not done" if begun.process.next_operation.startswith("create") else "")
+            case "half an hour":
+                self.pass_time(30)
+            case _:
+                self.pass_time(61)
         self.run_all([begun for begun in self.processes if begun not in running])
 
     @rule(data=st.data(), fault=st.sampled_from(FAULTS))
-    @precondition(lambda self: self.processes)
+    @precondition(lambda self: self.processes and not self.calm)
     def lose_the_storage(self, data: st.DataObject, fault: Fault) -> None:
         self.step(self.choose(data), fault)
 
     @rule(data=st.data())
-    @precondition(lambda self: self.processes)
+    @precondition(lambda self: self.processes and not self.calm)
     def kill(self, data: st.DataObject) -> None:
         chosen = self.choose(data)
         self.processes.remove(chosen)
@@ -247,7 +311,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.now_ms += minutes * MINUTE_MS
 
     @rule(data=st.data(), how=st.sampled_from(["missing", "short", "changed"]))
-    @precondition(lambda self: self.damages < 2 and self.saved is not None)
+    @precondition(lambda self: not self.calm and self.damages < 2 and self.saved is not None)
     def damage(self, data: st.DataObject, how: str) -> None:
         """The storage loses an object, or a part of it."""
         names = [info.name for info in self.objects.list() if info.name != "clock" and info.size > 1]
@@ -259,7 +323,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         if how == "missing":
             self.objects.delete([name])
         else:
-            self.objects.put(name, content[:-1] if how == "short" else content.replace(b"1", b"2") + b"")
+            self.objects.put(name, content[:-1] if how == "short" else changed(content))
         self.damaged.add(name)
         place = parse_name(name)
         if how == "missing" and place is not None:  # nothing protects its files any more
@@ -398,3 +462,9 @@ class CheckpointMachine(RuleBasedStateMachine):
     @staticmethod
     def rows_in(folder: Path) -> Rows:
         return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def changed(content: bytes) -> bytes:
+    """Returns ``content`` with another bit: in a manifest, one of the offset."""
+    index = content.index(_OFFSET) + len(_OFFSET) if _OFFSET in content else 0
+    return content[:index] + bytes([content[index] ^ 1]) + content[index + 1 :]

@@ -113,7 +113,8 @@ def use_the_same_name_for_the_same_content(patch: pytest.MonkeyPatch) -> None:
 
 
 def use_any_object_that_was_ever_uploaded(patch: pytest.MonkeyPatch) -> None:
-    usable, known = CheckpointWriter._usable, {}
+    usable = CheckpointWriter._usable
+    known: dict[int, dict[str, FileInCheckpoint]] = {}
 
     def remembered(self: CheckpointWriter, *arguments: Any) -> dict[str, FileInCheckpoint]:
         mine = known.setdefault(id(self), {})
@@ -171,6 +172,6 @@ def test_the_machine_finds(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> Non
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    with pytest.raises(Exception) as found:
+    with pytest.raises(AssertionError) as found:
         run_state_machine_as_test(CheckpointMachine, settings=thorough)
-    print("FOUND", type(found.value), str(found.value)[:150])
+    print("FOUND", str(found.value)[:150])
