@@ -1,7 +1,7 @@
 """A state machine that plays holders of a task, restores and deleters over one storage, operation by operation.
 
 Any of them may be stopped for any time, killed before any operation, or lose the storage's answer; objects may be
-damaged. What must hold is in :meth:`CheckpointMachine.restored`, ``saved`` and ``no_manifest_lacks_files``.
+damaged. What must hold is in ``saved_by``, ``restored_by``, ``no_manifest_lacks_files`` and ``nothing_is_left_over``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -21,12 +21,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.checkpoints import hand_overs, repository, transfers, writer
 from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointLateError, CheckpointSupersededError
-from penstock.checkpoints.fetching import Fetched, fetch_newest
+from penstock.checkpoints.fetching import fetch_newest
 from penstock.checkpoints.fitness import ExpectedState, ExpectedStore
 from penstock.checkpoints.limits import DELETION_DELAY_MS, KEPT, LONGEST_UPLOAD_MS
 from penstock.checkpoints.manifest import (
     CheckpointDraft,
-    CheckpointManifest,
     ManifestName,
     StoreInCheckpoint,
     decode,
@@ -36,6 +35,7 @@ from penstock.checkpoints.repository import CheckpointRepository
 from penstock.common.errors import ObjectStoreError
 from penstock.objects.memory import MemoryObjects
 from penstock.objects.prefix import ObjectsBelow
+from tests.checkpoints.players import Deletion, Holder, Playing, Restore, Rows, Save, Seen
 from tests.checkpoints.processes import Fault, Gate, Process, SteppedObjects
 
 APPLICATION, TASK, STORE = "app", "0_0", "counts"
@@ -45,60 +45,6 @@ FAULTS: list[Fault] = ["not done", "done, and the answer lost"]
 _OFFSET = b'"changelog_offset":'
 _EVENTS = "save, save, save again, save in vain, delete, delete, take over, restore, half an hour, an hour, an hour"
 EVENTS = st.sampled_from(_EVENTS.split(", "))
-Rows = dict[str, bytes]
-"""The files of a database, by name. ``MANIFEST`` names the others, and the commit."""
-
-
-@dataclass(eq=False)
-class Holder:
-    """An actor that has the task under ``epoch``, and has done ``commits`` commits of the task."""
-
-    epoch: int
-    gate: Gate
-    writer: writer.CheckpointWriter
-    tables: Rows
-    commits: int
-    process: Save | None = None
-    tables_made: int = 0
-
-    def rows(self) -> Rows:
-        """All files of its database."""
-        return {**self.tables, "MANIFEST": f"{self.commits}: {sorted(self.tables)}".encode()}
-
-
-@dataclass(eq=False)
-class Save:
-    """A save under way."""
-
-    process: Process[CheckpointManifest]
-    holder: Holder
-    began_ms: int
-
-
-@dataclass(eq=False)
-class Restore:
-    """A restore under way. ``saved``: the newest checkpoint that was whole when it began."""
-
-    process: Process[Fetched | None]
-    folder: Path
-    began_ms: int
-    saved: ManifestName | None
-
-
-@dataclass(eq=False)
-class Deletion:
-    """A deletion under way."""
-
-    process: Process[Any]
-
-
-@dataclass(eq=False)
-class Seen:
-    """What the machine remembers of manifests. ``superseded_by``: those of later holders that were there before it."""
-
-    late: set[ManifestName] = field(default_factory=set)
-    superseded_by: dict[ManifestName, set[ManifestName]] = field(default_factory=dict)
-    known: dict[ManifestName, CheckpointManifest] = field(default_factory=dict)
 
 
 class CheckpointMachine(RuleBasedStateMachine):
@@ -120,7 +66,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         self.calm = True
         self.seen = Seen()
         self.holders: list[Holder] = []
-        self.processes: list[Save | Restore | Deletion] = []
+        self.processes: list[Playing] = []
         self.patch = pytest.MonkeyPatch()
         for module in (writer, repository, hand_overs):
             self.patch.setattr(module, "for_all", self.one_by_one)
@@ -230,7 +176,14 @@ class CheckpointMachine(RuleBasedStateMachine):
     def a_save_is_stopped(self, operations: int, events: list[str]) -> None:
         """It goes on after all ``events``."""
         self.commit(compaction=False)
-        self.stop_meanwhile(lambda: self.save(self.holders[-1]), operations, events)
+        self.stop_meanwhile(partial(self.save, self.holders[-1]), operations, events)
+
+    @rule(events=st.lists(EVENTS, min_size=1, max_size=5))
+    @precondition(lambda self: self.holders[-1].process is None)
+    def a_save_is_stopped_before_its_manifest(self, events: list[str]) -> None:
+        """It goes on after all ``events``."""
+        self.commit(compaction=False)
+        self.stop_meanwhile(lambda: self.until("create", partial(self.save, self.holders[-1])), 0, events)
 
     @rule(operations=st.integers(2, 8), events=st.lists(EVENTS, min_size=1, max_size=5))
     @precondition(lambda self: self.saved is not None)
@@ -248,13 +201,15 @@ class CheckpointMachine(RuleBasedStateMachine):
         for event in before:
             self.happen(event)
 
-        def begin() -> None:
-            self.begin_deletion()
-            begun = self.processes[-1]
-            while begun in self.processes and not begun.process.next_operation.startswith("delete"):
-                self.step(begun)
+        self.stop_meanwhile(lambda: self.until("delete", self.begin_deletion), deletions, events)
 
-        self.stop_meanwhile(begin, deletions, events)
+    def until(self, operation: str, begin: Callable[[], None]) -> None:
+        """Begin a process, and let it go on until its next operation is ``operation``."""
+        running = self.processes[:]
+        begin()
+        for begun in [it for it in self.processes if it not in running]:
+            while begun in self.processes and not begun.process.next_operation.startswith(operation):
+                self.step(begun)
 
     def stop_meanwhile(self, begin: Callable[[], object], operations: int, events: list[str]) -> None:
         running = self.processes[:]
@@ -407,23 +362,23 @@ class CheckpointMachine(RuleBasedStateMachine):
 
     # Means.
 
-    def choose(self, data: st.DataObject) -> Save | Restore | Deletion:
+    def choose(self, data: st.DataObject) -> Playing:
         numbers = st.integers(0, len(self.processes) - 1)
         return self.processes[data.draw(numbers, label=f"of {[it.process.name for it in self.processes]}")]
 
-    def run_all(self, chosen: list[Save | Restore | Deletion]) -> None:
+    def run_all(self, chosen: list[Playing]) -> None:
         for begun in chosen:
             while begun in self.processes:
                 self.step(begun)
 
-    def step(self, begun: Save | Restore | Deletion, fault: Fault = "") -> None:
+    def step(self, begun: Playing, fault: Fault = "") -> None:
         operation = begun.process.next_operation
         begun.process.step(fault)
         if isinstance(begun, Save) and operation.startswith("create ") and fault != "not done":
             self.look_at_manifest(begun, operation.removeprefix(f"create {APPLICATION}/"))
         self.begun(begun)
 
-    def begun(self, begun: Save | Restore | Deletion) -> None:
+    def begun(self, begun: Playing) -> None:
         """Keep the process until it has ended; then look at what it did."""
         if not begun.process.ended:
             if begun not in self.processes:

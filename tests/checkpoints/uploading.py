@@ -6,7 +6,6 @@ checkpoint that it has saved.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -46,7 +45,7 @@ class Doomed:
 
     def _die(self) -> None:
         time.sleep(self._after_s)
-        os.kill(os.getpid(), signal.SIGKILL)
+        signal.raise_signal(signal.SIGKILL)
 
 
 def commit(stores: TaskStores) -> int:
