@@ -14,7 +14,7 @@ from penstock.common.serdes import Serde
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import HeadersOption
-from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.rows.header_rows import HeaderRows, headers_format
@@ -27,7 +27,7 @@ from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringS
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
 from penstock.state.windowed.queries import WindowedForm, WindowKeyQuery, WindowRangeQuery
 from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
-from penstock.state.windowed.segments import Segments
+from penstock.state.windowed.segments import Segments, pack_segment
 from penstock.state.windowed.views import WindowStore
 from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.with_headers.views import ValueConverter
@@ -154,6 +154,15 @@ class WindowStateStore(ExpiringStateStore):
     def _row(self, key: bytes, window_start: int) -> Entry | None:
         rows = self.rows
         return rows.buffer.get(rows.row_key(key, self._schema.suffix(window_start, rows.sequence), window_start))
+
+    @override
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        # The last record of a changelog with duplicates tells the number from which a restored store goes on.
+        if self._retain_duplicates:
+            return None
+        rows = self.rows
+        end = pack_segment(rows.segments.of(max(rows.stream_time, 0)) + 1)
+        return self.changelog_rows_of(self.buffer.committed.scan(pack_segment(0), end))
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import QueryRow
 from penstock.state.rows.header_rows import HeaderRows, read_headers
 from penstock.state.rows.row_formats import NO_TIMESTAMP, Entry, EntryRow
@@ -31,6 +31,7 @@ class BufferedStateStore(StateStore):
         super().__init__(builder.name, context)
         self.buffer = buffer
         self._key_serde = builder.key_serde
+        self._logs_headers = builder.logs_headers
         self.row_format = buffer.row_format
 
     @property
@@ -85,6 +86,18 @@ class BufferedStateStore(StateStore):
             return None
         row = self.buffer.committed.get(self.row_key(key))
         return None if row is None else read_headers(row)[0]
+
+    def changelog_rows_of(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[ChangelogRow] | None:
+        """Returns the records of the changelog for these committed rows; None if their records have a timestamp, or
+        headers, that rows do not have."""
+        if not self.row_format.has_timestamp or self._logs_headers:
+            return None
+        return map(self._changelog_row, rows)
+
+    def _changelog_row(self, row: tuple[bytes, bytes]) -> ChangelogRow:
+        row_key, data = row
+        headers = read_headers(data)[0] or None if isinstance(self.row_format, HeaderRows) else None
+        return self.changelog_key(row_key), *self.row_format.value_and_timestamp(data), headers
 
     def query_row(self, row: EntryRow) -> QueryRow:
         """Returns ``row`` in the form of an answer."""
