@@ -264,8 +264,8 @@ class StateStore(ABC):
 
     def changelog_rows(self) -> Iterator[ChangelogRow] | None:
         """Returns all records that an empty changelog must get for the committed state, in the order of the rows. None:
-        the rows do not hold all that its records have, or their order would not be restored. Then its records must be
-        kept as they come. By default None."""
+        the rows do not tell the timestamps of its records, or what restores them. Then its records must be kept as they
+        come. Headers are left out if only records have them (:attr:`StoreBuilder.logs_headers`). By default None."""
         return None
 
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:

@@ -41,33 +41,45 @@ class TaskChangelog(Protocol):
 
 
 class StoreItself(TaskChangelog):
-    """The changelog of a store whose rows tell its records: nothing is kept, and the rows are read at the end.
+    """The changelog of a store whose rows tell its records: they are read at the end. Kept are only the headers that
+    records have and rows do not.
 
     Only for one that was empty: it needs no record about what the store has no more.
     """
 
-    def __init__(self, store: StateStore) -> None:
+    def __init__(self, topic: str, store: StateStore, disk: TaskDisk, *, logs_headers: bool) -> None:
         self._store = store
+        self._logs_headers = logs_headers
+        self._with_headers = SortedRows(topic, disk)
 
     @property
     @override
     def put(self) -> Put:
-        return _ignore
+        return self._put_headers if self._logs_headers else _ignore
+
+    def _put_headers(self, key: bytes, value: bytes | None, timestamp: int, headers: Headers | None) -> None:
+        # Without headers, too, if there were any before: the last record of a key counts.
+        if headers or self._with_headers.last_key is not None:
+            self._with_headers.put(key, b"", timestamp, headers)
 
     @property
     @override
     def bytes_in_memory(self) -> int:
-        return 0
+        return self._with_headers.bytes_in_memory
 
     @override
     def committed(self) -> None:
-        """Nothing is kept."""
+        if self.bytes_in_memory > _MEMORY_BYTES // 2:
+            self._with_headers.spill()
 
     @override
     def rows(self) -> Iterator[Row]:
         rows = self._store.changelog_rows()
         assert rows is not None
-        return rows
+        if self._with_headers.last_key is None:
+            return rows
+        headers = self._with_headers.headers
+        return ((key, value, timestamp, own or headers(key)) for key, value, timestamp, own in rows)
 
 
 class KeptRecords(TaskChangelog):
@@ -169,12 +181,14 @@ class KeptHistories(TaskChangelog):
             yield key[_TIME_BYTES:], value, timestamp, headers
 
 
-def changelog_of(topic: str, store: StateStore, disk: TaskDisk, *, was_empty: bool, expires: bool) -> TaskChangelog:
-    """Returns the changelog ``topic`` of ``store``, which is restored."""
+def changelog_of(
+    topic: str, store: StateStore, disk: TaskDisk, *, was_empty: bool, expires: bool, logs_headers: bool
+) -> TaskChangelog:
+    """Returns the changelog ``topic`` of ``store``, which is restored. ``logs_headers``: see StoreBuilder."""
     if store.changelog_history(b"") is not None:  # it has histories, of any key
         return KeptHistories(topic, store, disk, was_empty=was_empty)
     if was_empty and store.changelog_rows() is not None:
-        return StoreItself(store)
+        return StoreItself(topic, store, disk, logs_headers=logs_headers)
     return KeptRecords(topic, store, disk, was_empty=was_empty, expires=expires)
 
 

@@ -98,6 +98,13 @@ class SortedRows:
             batch.delete_range(self._name, b"", key)
             self._stores.write(batch, {})
 
+    def headers(self, key: bytes) -> Headers | None:
+        """Returns the headers of the row of ``key``; None if there is no row, or it has none."""
+        if key in self._recent:
+            return self._recent[key][2]
+        data = None if self._stores is None else self._on_disk().get(key)
+        return None if data is None else _decode(data)[2]
+
     def rows(self) -> Iterator[Row]:
         """Yields the rows by their keys. Nothing may be put meanwhile."""
         if self._stores is None:

@@ -189,6 +189,7 @@ class TaskRun:
                 self._disk,
                 was_empty=store in self._changelog_is_empty,
                 expires=store in self._expiring,
+                logs_headers=self._state_manager.program.stores[store].logs_headers,
             )
             self._collector.changelogs[topic] = changelog.put
         return changelog

@@ -27,7 +27,7 @@ from penstock.state.windowed.expiring_store import ExpiringStateStore, ExpiringS
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, WindowKeySchema
 from penstock.state.windowed.queries import WindowedForm, WindowKeyQuery, WindowRangeQuery
 from penstock.state.windowed.row_queries import Place, answered, rows_of_key, rows_of_keys
-from penstock.state.windowed.segments import Segments, pack_segment
+from penstock.state.windowed.segments import Segments
 from penstock.state.windowed.views import WindowStore
 from penstock.state.with_headers.buffer import HeadersBuffer
 from penstock.state.with_headers.views import ValueConverter
@@ -157,12 +157,7 @@ class WindowStateStore(ExpiringStateStore):
 
     @override
     def changelog_rows(self) -> Iterator[ChangelogRow] | None:
-        # The last record of a changelog with duplicates tells the number from which a restored store goes on.
-        if self._retain_duplicates:
-            return None
-        rows = self.rows
-        end = pack_segment(rows.segments.of(max(rows.stream_time, 0)) + 1)
-        return self.changelog_rows_of(self.buffer.committed.scan(pack_segment(0), end))
+        return None if self._retain_duplicates else self.changelog_rows_of(self.committed_rows())
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from typing_extensions import override
 
@@ -31,7 +32,6 @@ class BufferedStateStore(StateStore):
         super().__init__(builder.name, context)
         self.buffer = buffer
         self._key_serde = builder.key_serde
-        self._logs_headers = builder.logs_headers
         self.row_format = buffer.row_format
 
     @property
@@ -87,17 +87,24 @@ class BufferedStateStore(StateStore):
         row = self.buffer.committed.get(self.row_key(key))
         return None if row is None else read_headers(row)[0]
 
-    def changelog_rows_of(self, rows: Iterable[tuple[bytes, bytes]]) -> Iterator[ChangelogRow] | None:
-        """Returns the records of the changelog for these committed rows; None if their records have a timestamp, or
-        headers, that rows do not have."""
-        if not self.row_format.has_timestamp or self._logs_headers:
+    def changelog_rows_of(
+        self, rows: Iterable[tuple[bytes, bytes]], timestamp_of: Callable[[bytes, bytes], int] | None = None
+    ) -> Iterator[ChangelogRow] | None:
+        """Returns the records of the changelog for these committed rows. ``timestamp_of``: returns the timestamp for
+        the key and value of a row; None: the row has it. Returns None if it does not."""
+        if timestamp_of is None and not self.row_format.has_timestamp:
             return None
-        return map(self._changelog_row, rows)
+        return map(partial(self._changelog_row, timestamp_of), rows)
 
-    def _changelog_row(self, row: tuple[bytes, bytes]) -> ChangelogRow:
+    def _changelog_row(
+        self, timestamp_of: Callable[[bytes, bytes], int] | None, row: tuple[bytes, bytes]
+    ) -> ChangelogRow:
         row_key, data = row
         headers = read_headers(data)[0] or None if isinstance(self.row_format, HeaderRows) else None
-        return self.changelog_key(row_key), *self.row_format.value_and_timestamp(data), headers
+        value, timestamp = self.row_format.value_and_timestamp(data)
+        if timestamp_of is not None:
+            timestamp = timestamp_of(row_key, value)
+        return self.changelog_key(row_key), value, timestamp, headers
 
     def query_row(self, row: EntryRow) -> QueryRow:
         """Returns ``row`` in the form of an answer."""
