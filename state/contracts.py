@@ -24,6 +24,10 @@ LogWithHeaders = Callable[[bytes, "bytes | None", int, "Headers | None"], None]
 """Writes (key, value or None, timestamp, headers or None) to the store's changelog, like :data:`Log`."""
 
 
+ChangelogRow = tuple[bytes, bytes, int, "Headers | None"]
+"""Key, value, timestamp and headers of a record of a changelog that is no deletion."""
+
+
 def _no_headers() -> Headers | None:
     return None
 
@@ -283,6 +287,12 @@ class StateStore(ABC):
         """Returns the changelog's record for the committed state of ``key``, a key of the changelog, as value (None: no
         record) and timestamp (0 if rows have none, ``SENT_NOW`` if its records have none)."""
         return self.context.committed.get(key), 0
+
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        """Returns all records that an empty changelog must get for the committed state, in the order of the rows. None:
+        the rows do not tell the timestamps of its records, or what restores them. Then its records must be kept as they
+        come. Headers are left out if only records have them (:attr:`StoreBuilder.logs_headers`). By default None."""
+        return None
 
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:
         """Returns all records that the changelog must have for the committed state of ``key``, by time, as (value,

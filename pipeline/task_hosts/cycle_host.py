@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from penstock.common.records import RecordBatch
 from penstock.pipeline.rows import RESTORE, headers_of
 from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
+from penstock.pipeline.task_hosts.stores import new_run_id, remove_left
 from penstock.pipeline.task_hosts.task_host import TaskRun, by_topic, program_of, segments
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.wiring import Store
@@ -36,17 +38,19 @@ class CycleHost:
     committed: Mapping[TopicPartition, CommittedOffset]
     global_topics: GlobalTopics | None = None
     allow_wall_clock: bool = False
+    run_id: str = field(default_factory=new_run_id)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
-        cycle = _Cycle(self)
-        for batch in batches:
-            restored = batch.column("phase").to_pylist().count(RESTORE)  # they come first
-            for number, _, rows in segments(batch.slice(0, restored)):
-                cycle.restore(number, rows)
-            yield from cycle.process(batch.slice(restored))
-            yield from cycle.commit_where_full()
-        yield from cycle.finish()
+        remove_left()
+        with closing(_Cycle(self)) as cycle:
+            for batch in batches:
+                restored = batch.column("phase").to_pylist().count(RESTORE)  # they come first
+                for number, _, rows in segments(batch.slice(0, restored)):
+                    cycle.restore(number, rows)
+                yield from cycle.process(batch.slice(restored))
+                yield from cycle.commit_where_full()
+            yield from cycle.finish()
 
 
 class _Cycle:
@@ -104,6 +108,12 @@ class _Cycle:
             yield from self._read_inner_topics()
         for task in self._tasks.values():
             yield from task.hand_over()
+
+    def close(self) -> None:
+        """Close all tasks, and remove their stores from the disk."""
+        with ExitStack() as opened:
+            for task in self._tasks.values():
+                opened.callback(task.close)
 
     def _read_inner_topics(self) -> Iterator[pa.RecordBatch]:
         while (found := self._inner.take()) is not None:

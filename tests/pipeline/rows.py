@@ -85,4 +85,4 @@ def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[
         pass
     for _ in driver.prepare_commit():
         pass
-    return [(row["key"], row["value"], row["timestamp"]) for row in collector.drain().to_pylist()]
+    return [(row["key"], row["value"], row["timestamp"]) for batch in collector.drain() for row in batch.to_pylist()]

@@ -19,7 +19,8 @@ from penstock.pipeline.rows import (
     READ,
     SINK,
 )
-from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
+from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.sorted_rows import SortedRows
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.join_windows import JoinWindows
@@ -102,31 +103,29 @@ def test_state_continues_from_what_was_committed_and_ends_as_one_row_per_key() -
     assert len(results[CHANGELOG]) == 3
 
 
-def test_the_rows_of_a_changelog_come_in_the_order_in_which_their_keys_were_last_put() -> None:
-    words = ["first", "second", "third", "first", "second"]
-    # More than a commit's worth between them: a commit alone puts each key once.
-    filler = "x" * (9 << 20)
-    rows = [process(0, "lines", offset, key, filler, offset) for offset, key in enumerate(words)]
-    results = output(host(latest_words()).run(batches(rows, 1)))
-    assert [row["key"] for row in results[CHANGELOG]] == [b"third", b"first", b"second"]
+def test_the_rows_of_a_changelog_come_in_the_order_of_their_keys() -> None:
+    rows = [process(0, "lines", offset, key, "v", offset) for offset, key in enumerate(["b", "c", "a", "b"])]
+    for before in ([], [restore(0, "latest", 0, "a", b"old", 5)]):
+        results = output(host(latest_words()).run(batches([*before, *rows], 1)))
+        assert [row["key"] for row in results[CHANGELOG]] == [b"a", b"b", b"c"]
 
 
-class Watched(SparkCollector):
-    """Notes how many changelog rows wait at most."""
+class Watched(SortedRows):
+    """Notes how many rows of a changelog are in memory at most."""
 
     most = 0
 
     @override
-    def send(self, *arguments: Any, **named: Any) -> None:
-        super().send(*arguments, **named)
-        Watched.most = max(Watched.most, sum(map(len, self._changelogs.values())))
+    def put(self, *arguments: Any) -> None:
+        super().put(*arguments)
+        Watched.most = max(Watched.most, self.in_memory)
 
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
     caching: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host.SparkCollector", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.changelogs.SortedRows", Watched)
     monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._SMALLEST_COMMIT_BYTES", 0)
     monkeypatch.setattr(Watched, "most", 0)
     minute, count = 60_000, 2000
@@ -141,9 +140,10 @@ def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
 
 
 def forgetful(topology: Topology, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
-    """The results, with few changelog rows between two commits; ``Watched.most`` of them waited at most."""
-    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host.SparkCollector", Watched)
-    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._CHANGELOG_ROWS_BETWEEN_COMMITS", 100)
+    """The results, with little memory for changelog rows; ``Watched.most`` of them were there at most."""
+    monkeypatch.setattr("penstock.pipeline.task_hosts.changelogs.SortedRows", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.changelogs._MEMORY_BYTES", 40_000)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._SMALLEST_COMMIT_BYTES", 0)
     monkeypatch.setattr(Watched, "most", 0)
     changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
@@ -186,7 +186,7 @@ def test_deletions_are_kept_for_a_changelog_only_if_it_had_something(
     assert len(results[SINK]) == 1999
     held = [row for row in results[CHANGELOG] if row["topic"] == "app-held-store-changelog"]
     assert len(held) == (2000 if there else 1)
-    assert Watched.most <= (3000 if there else 500)
+    assert Watched.most <= 500
 
 
 def test_rows_that_a_failed_backfill_wrote_are_overwritten_by_the_rows_that_hold_without_it() -> None:
