@@ -21,6 +21,15 @@ def test_an_object_is_read_as_it_was_written(objects: ObjectStore) -> None:
     assert objects.read("folder/empty") == b""
 
 
+def test_a_range_of_an_object_is_read(objects: ObjectStore) -> None:
+    objects.put("folder/a", b"0123456789")
+    assert objects.read_range("folder/a", 0, 3) == b"012"
+    assert objects.read_range("folder/a", 7, 10) == b"789"
+    assert objects.read_range("folder/a", 7, 99) == b"789"
+    with pytest.raises(ObjectMissingError, match="'folder/none'"):
+        objects.read_range("folder/none", 0, 1)
+
+
 def test_an_object_that_is_missing_is_named(objects: ObjectStore) -> None:
     with pytest.raises(ObjectMissingError, match="'folder/none'"):
         objects.read("folder/none")
