@@ -110,6 +110,10 @@ def _cast_one(value: pa.Scalar, index: int, field: pa.Field, refused: dict[int, 
     try:
         return value.cast(pa.string()).cast(field.type).as_py()
     except pa.ArrowInvalid:
-        what = "UTF-8" if field.type == pa.string() else str(field.type)
-        refused.setdefault(index, f"{value.as_py()!r} in column {field.name!r} is no {what}")
+        given = value.as_py()
+        if field.type == pa.string():
+            refused.setdefault(index, f"{given!r} in column {field.name!r} is no UTF-8")
+        else:
+            text = given.decode(errors="backslashreplace")
+            refused.setdefault(index, f"{text!r} in column {field.name!r} is no {field.type}")
         return None

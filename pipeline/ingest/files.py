@@ -24,8 +24,10 @@ SUFFIXES: Mapping[str, FileFormat] = {
 
 @dataclass(frozen=True)
 class Source:
-    """The files of an ingest, in the order of their names, and the location that their names are relative to."""
+    """The files of an ingest, in the order of their names, and the location that their names are relative to. ``url``
+    is that of the file or folder, without credentials, always in the same form."""
 
+    url: str
     location: ObjectLocation
     files: tuple[SourceFile, ...]
 
@@ -46,7 +48,8 @@ def find_source(url: str, settings: Mapping[str, Any], given: FileFormat | None 
         found = [info for info in objects.list() if not _is_hidden(info.name)]
     if not found:
         raise ConfigError(f"there are no files in {objects.url}: name a file, or a folder with files")
-    return Source(location, tuple(_with_format(info, given) for info in _of_one_format(found, given)))
+    url = objects.url.rstrip("/") if single is None else f"{objects.url.rstrip('/')}/{single}"
+    return Source(url, location, tuple(_with_format(info, given) for info in _of_one_format(found, given)))
 
 
 def _location(url: str, settings: Mapping[str, Any]) -> tuple[ObjectLocation, str | None]:

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from penstock.common.errors import ConfigError, StreamsError
+from penstock.common.shown import counted
 from penstock.kafka.clients import KafkaClients
 from penstock.pipeline.ingest.checks import check_files
 from penstock.pipeline.ingest.contracts import CsvForm, SourceFile
@@ -143,7 +144,7 @@ class Ingest:
             more = f"; and {len(failures) - _MESSAGES} more" if len(failures) > _MESSAGES else ""
             raise StreamsError(
                 f"the ingest into {self.mapping.topic!r} is not complete: {'; '.join(failures[:_MESSAGES])}{more}. "
-                f"{made.records:,} records were written in this run. Run it again: it continues where this run ended"
+                f"In this run {counted(made.records, 'record')} were written. Run it again: it continues where this run ended"
             )
 
 

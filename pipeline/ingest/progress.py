@@ -119,7 +119,7 @@ class ProgressTopic:
         admin = clients.admin()
         ends = admin.high_watermarks([self._partition]) if wait else admin.end_offsets([self._partition])
         end = ends[self._partition]
-        with closing(clients.consumer()) as consumer:
+        with closing(clients.restore_consumer()) as consumer:
             consumer.assign({self._partition: BEGINNING})
             deadline = time.monotonic() + _PATIENCE_S
             while consumer.position(self._partition) < end:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 
 from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
+from penstock.kafka.clients import KafkaClients
+from penstock.pipeline.ingest import ingest
 from penstock.pipeline.ingest.contracts import CsvForm, FileFormat
 from penstock.pipeline.ingest.files import find_source
 from penstock.pipeline.ingest.ingest import Ingest, IngestReport, RunLanes
@@ -58,12 +62,27 @@ class Rig:
         given: FileFormat | None = None,
         skips: bool = False,
         id_: str = "load",
+        clients: KafkaClients | None = None,
         **mapping: Any,
     ) -> IngestReport:
         """Run an ingest of the folder, with the mapping of these fields."""
+        # The watch calls Kafka in a thread of its own, whose calls would come in any order.
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(ingest, "Watch", lambda *_: nullcontext())
+            return self._ingest(form, given, skips, id_, clients, mapping)
+
+    def _ingest(
+        self,
+        form: CsvForm,
+        given: FileFormat | None,
+        skips: bool,
+        id_: str,
+        clients: KafkaClients | None,
+        mapping: dict[str, Any],
+    ) -> IngestReport:
         source = find_source(str(self.folder), {}, given)
         record_mapping = RecordMapping(TOPIC, self.partitions, **mapping)
-        return Ingest(id_, source, record_mapping, form, self.clients, skips).run(self._lanes())
+        return Ingest(id_, source, record_mapping, form, clients or self.clients, skips).run(self._lanes())
 
     @contextmanager
     def _lanes(self) -> Iterator[RunLanes]:
@@ -86,6 +105,12 @@ class Rig:
     def records(self) -> list[FakeRecord]:
         """Returns the committed records of the topic, partition by partition."""
         return self.broker.records(TOPIC)
+
+    def partition(self, number: int) -> list[FakeRecord]:
+        """Returns the committed records of a partition of the topic."""
+        with self.broker.changed:
+            log = self.broker.log(TopicPartition(TOPIC, number))
+            return [record for record in log.records if record.is_committed]
 
     def values(self) -> list[Any]:
         """Returns the values of the topic's records, as JSON, partition by partition."""
