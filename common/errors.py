@@ -55,6 +55,9 @@ contract handles it, so programs need not catch it::
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
     cluster/client/control.py
     └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
+    pipeline/archive/
+    ├── ArchiveTakenOverError         an ArchiveError: another run archives the topic to this place, and this one ends
+    └── MissingManifestError          an ArchiveError: a manifest is missing, or a reader looks again
     cluster/environment.py            what the coordinator gets instead of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place
     ├── ActorEndedError               its loop has ended; the reason is reported elsewhere

@@ -18,6 +18,9 @@ from penstock.pipeline.archive.manifest import (
 )
 from penstock.pipeline.offset_ranges import OffsetRange
 
+REMEMBERED_MS = 30 * 86_400_000
+"""Time for which replaced files are remembered. They are deleted long before."""
+
 
 class ArchivedTopic:
     """The files of a generation, and the offsets that they cover."""
@@ -97,6 +100,7 @@ class ArchivedTopic:
             case Compacted():
                 self._replace(number, entry)
         self.number = number
+        self.replaced = {name: at for name, at in self.replaced.items() if entry.at_ms - at < REMEMBERED_MS}
 
     def base(self) -> Base:
         """Returns what the entries up to :attr:`number` come to, as it is kept."""

@@ -57,7 +57,7 @@ class Archive:
                     content = decoded(bases.read(base[0]), Base, bases.name(base[0]))
                     found = ArchivedTopic(generation, content, base[0])
                 self.follow(found)
-            except (ObjectMissingError, _MissingManifestError):
+            except (ObjectMissingError, MissingManifestError):
                 # A newer base has been made meanwhile, and what it covers has been deleted: the next look finds it.
                 if attempt + 1 == _ATTEMPTS:
                     raise
@@ -70,7 +70,7 @@ class Archive:
         log = ManifestLog(self.objects, f"{archived.folder}/manifests/")
         for number in log.numbers(archived.number):
             if number != archived.number + 1:
-                raise _MissingManifestError(
+                raise MissingManifestError(
                     f"the archive is damaged: {log.name(archived.number + 1)} is missing in {self.objects.url}, and "
                     "later manifests are there. Bring it back from a backup"
                 )
@@ -87,5 +87,5 @@ class Archive:
         return decoded(self.objects.read(name), Generation, name)
 
 
-class _MissingManifestError(ArchiveError):
-    pass
+class MissingManifestError(ArchiveError):
+    """A manifest is missing among others. It may have been deleted since a reader has looked for the newest base."""

@@ -30,8 +30,9 @@ class ArchivedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     ``name``: of the object, from the archive's root. ``begin``, ``end``: it holds all records of these offsets that a
     reader of committed records could see. ``digest``: of the file. ``content_digest``: of the records, whatever file
-    they are in (``content.py``). ``undecodable``: keys and values that ``--decode`` left out, because the serde refused
-    them. The timestamps (ms) are those of the first and the last record; they need not be the smallest and the largest.
+    they are in (``records.py``). The timestamps (ms) are those of the first and the last record; they need not be the
+    smallest and the largest. ``decoded``: the serdes of the decoded columns; files of other serdes have other columns.
+    ``undecodable``: keys and values that these serdes refused.
     """
 
     name: str
@@ -45,6 +46,7 @@ class ArchivedFile(msgspec.Struct, frozen=True, kw_only=True):
     first_timestamp: int
     last_timestamp: int
     undecodable: int = 0
+    decoded: str = ""
 
     @property
     def offsets(self) -> OffsetRange:

@@ -7,16 +7,12 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.common.errors import ArchiveError, ObjectMissingError
 from penstock.common.ids import TopicPartition
-from penstock.objects.contracts import ObjectStore
-from penstock.objects.digests import digest_of
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.manifest import ArchivedFile
-from penstock.pipeline.archive.records import FILE_SCHEMA
+from penstock.pipeline.archive.records import FILE_SCHEMA, read_file
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 RECORDS = (
@@ -26,7 +22,6 @@ RECORDS = (
 """The columns of archived records in Spark: those of its Kafka source, but the timestamp is in ms since 1970."""
 _WORK = "name string, digest string, begin long, end long"
 _BATCH_ROWS = 10_000
-_DAMAGED = "Restore it from a copy of the archive; if Kafka still has the records, archive the topic to another URL"
 
 
 def archived_records(
@@ -50,17 +45,6 @@ def archived_records(
     # One task for each file: a shuffle would put several into one task, and none into others.
     each = spark.sparkContext.parallelize(work, len(work))
     return spark.createDataFrame(each, _WORK).mapInArrow(partial(_read_files, location), RECORDS)
-
-
-def read_file(objects: ObjectStore, name: str, digest: str) -> pq.ParquetFile:
-    """Returns a file of an archive, whose hash is checked. Raises ArchiveError if it is damaged or missing."""
-    try:
-        content = objects.read(name)
-    except ObjectMissingError:
-        raise ArchiveError(f"file {name} of the archive {objects.url} is missing. {_DAMAGED}") from None
-    if digest_of(content) != digest:
-        raise ArchiveError(f"file {name} of the archive {objects.url} is damaged: its hash is not its own. {_DAMAGED}")
-    return pq.ParquetFile(pa.BufferReader(content))
 
 
 def _read_files(location: ObjectLocation, work: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

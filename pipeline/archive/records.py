@@ -7,6 +7,11 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from penstock.common.errors import ArchiveError, ObjectMissingError
+from penstock.objects.contracts import ObjectStore
+from penstock.objects.digests import digest_of
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 FILE_SCHEMA = pa.schema(
@@ -22,6 +27,20 @@ FILE_SCHEMA = pa.schema(
 )
 """The columns of a file: those of Spark's Kafka source, without its ``timestampType``."""
 _DIGEST_BYTES = 16
+
+
+_DAMAGED = "Restore it from a copy of the archive; if Kafka still has the records, archive the topic to another URL"
+
+
+def read_file(objects: ObjectStore, name: str, digest: str) -> pq.ParquetFile:
+    """Returns a file of an archive, whose hash is checked. Raises ArchiveError if it is damaged or missing."""
+    try:
+        content = objects.read(name)
+    except ObjectMissingError:
+        raise ArchiveError(f"file {name} of the archive {objects.url} is missing. {_DAMAGED}") from None
+    if digest_of(content) != digest:
+        raise ArchiveError(f"file {name} of the archive {objects.url} is damaged: its hash is not its own. {_DAMAGED}")
+    return pq.ParquetFile(pa.BufferReader(content))
 
 
 class ContentDigest:
