@@ -25,6 +25,10 @@ class ObjectsBelow:
         """Returns the content of an object."""
         return self._objects.read(self._prefix + name)
 
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        """Returns some of the bytes of an object."""
+        return self._objects.read_range(self._prefix + name, begin, end)
+
     def create(self, name: str, content: bytes) -> None:
         """Write an object that must not exist yet."""
         self._objects.create(self._prefix + name, content)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from penstock.common.errors import ArchiveError, ArchiveGapError
@@ -20,7 +18,7 @@ from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.manifest import ArchivedFile
-from penstock.pipeline.archive.reading import archived_records, read_file
+from penstock.pipeline.archive.reading import read_file
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.rows import headers_of
@@ -66,10 +64,6 @@ class ArchiveHistory(HistorySource):
     @override
     def require(self, ranges: Ranges) -> None:
         self._files(ranges)
-
-    @override
-    def records(self, spark: SparkSession, ranges: Ranges) -> DataFrame | None:
-        return archived_records(spark, self.location, self._files(ranges), ranges)
 
     @override
     def open(self, ranges: Ranges) -> OpenHistory:
@@ -160,13 +154,6 @@ class ArchiveAndKafka(HistorySource):
     def require(self, ranges: Ranges) -> None:
         archived, _ = self._split(ranges)
         self.archive.require(archived)
-
-    @override
-    def records(self, spark: SparkSession, ranges: Ranges) -> DataFrame | None:
-        archived, live = self._split(ranges)
-        frames = [self.archive.records(spark, archived), self.kafka.records(spark, live)]
-        there = [frame for frame in frames if frame is not None]
-        return reduce(DataFrame.unionByName, there) if there else None
 
     @override
     def open(self, ranges: Ranges) -> OpenHistory:

@@ -35,7 +35,6 @@ from penstock.pipeline.backfill.run_stages import Results, StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.kafka_history import KafkaHistory
-from penstock.pipeline.reading.kafka_options import reader_options
 from penstock.pipeline.rows import CHANGELOG, SINK
 from penstock.pipeline.spark.spark_progress import tasks_of
 from penstock.pipeline.spark.spark_session import spark_session
@@ -147,7 +146,7 @@ class _Backfill:
         self._config = config
         self._options = options
         self._clients = ConfluentClients.of(config)
-        self._kafka = KafkaHistory(self._clients, reader_options(config))
+        self._kafka = KafkaHistory(self._clients)
         self._admin: Admin = self._clients.admin()
         refuse_if_running(config, self._admin)
         topics = self._admin.topics()

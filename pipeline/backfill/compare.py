@@ -12,6 +12,7 @@ from penstock.common.config import StreamsConfig
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource
+from penstock.pipeline.reading.frames import frame_of
 from penstock.state.builders import AnyStoreBuilder
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.topology import Topology
@@ -118,8 +119,8 @@ def _both(there: DataFrame | None, computed: DataFrame) -> DataFrame:
 
 
 def _last_there(spark: SparkSession, kafka: HistorySource, ranges: Ranges) -> DataFrame | None:
-    rows = kafka.records(spark, ranges)
-    return None if rows is None else _last(rows.withColumnRenamed("offset", "sequence"))
+    rows = frame_of(spark, kafka, ranges)
+    return None if rows is None else _last(rows)
 
 
 def _last_computed(rows: StageRows) -> DataFrame:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
+from pyspark.sql import SparkSession
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
@@ -15,12 +15,14 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
-from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter, rows_of
+from penstock.pipeline.backfill.row_files import StageFile
+from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter
+from penstock.pipeline.backfill.stage_input import ChangelogRows, HistoryInput
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource, every_record
-from penstock.pipeline.reading.history import in_cycle_order, in_task_order, records_of, shuffled, state_of
 from penstock.pipeline.rows import REPARTITION
+from penstock.pipeline.task_hosts.contracts import StageInput
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.task_host import TaskHost
@@ -41,23 +43,19 @@ class Results:
         files = [file for _, manifest in self.stages for file in manifest.files(kind)]
         return StageRows(spark, self.run.location, files)
 
-    def shuffled(self, spark: SparkSession, stage: Stage) -> list[DataFrame]:
-        """Returns what earlier stages wrote to the repartition topics that ``stage`` reads."""
-        frames = []
-        for writer, manifest in self.stages:
-            files = manifest.files(REPARTITION)
-            if files and (topics := stage.repartition_topics & writer.shuffles):
-                frames.append(shuffled(rows_of(spark, self.run.location, files), sorted(topics)))
-        return frames
-
-    def shuffled_rows(self, stage: Stage) -> int:
-        """Returns the number of rows of earlier stages that may be for ``stage``."""
-        return sum(
-            file.rows
+    def shuffled(self, stage: Stage) -> list[StageFile]:
+        """Returns the files of earlier stages with rows for the repartition topics that ``stage`` reads."""
+        return [
+            file
             for writer, manifest in self.stages
             if stage.repartition_topics & writer.shuffles
             for file in manifest.files(REPARTITION)
-        )
+        ]
+
+    def shuffled_rows(self, stage: Stage) -> int:
+        """Returns the number of rows of earlier stages for ``stage``."""
+        groups = [group for file in self.shuffled(stage) for group in file.groups]
+        return sum(group.rows for group in groups if group.topic in stage.repartition_topics)
 
     def finished(self) -> list[FinishedTasks]:
         """Returns the reports of all tasks."""
@@ -113,19 +111,21 @@ class StageRunner:
         work.begin()
         rows = rows_of_stage(stage) + results.shuffled_rows(stage) - sum(each.rows for each in finished)
         self.meter.begin(named, work, rows)
-        inputs = self._inputs(stage, results)
-        if stage.inner_topics and done:  # all of its tasks are in one Spark partition
-            inputs = []
-        elif done:
-            inputs = [frame.where(~sql.col("task").isin(done)) for frame in inputs]
-        if inputs:
-            run_tasks, ordered = self._host(stage, inputs)
-            writer = StageWriter(run_tasks, self.run.location, work.prefix)
+        together = self._together(stage, done)
+        if together and (given := self._input(stage, results)) is not None:
+            writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix)
+            indexes = self.spark.range(0, len(together), 1, len(together))
             with causes_named(f"{name_of(stage)} failed over history", _KEPT):
-                ordered.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
+                indexes.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
         return work.commit()
 
-    def _host(self, stage: Stage, inputs: list[DataFrame]) -> tuple[RunTasks, DataFrame]:
+    def _together(self, stage: Stage, done: Sequence[int]) -> list[list[int]]:
+        """Returns the tasks that are not done, with those that must run together in one list."""
+        if stage.inner_topics:
+            return [] if done else [list(range(stage.tasks))]
+        return [[task] for task in range(stage.tasks) if task not in done]
+
+    def _host(self, stage: Stage) -> RunTasks:
         topics = GlobalTopics(
             self.topology.global_subtopologies,
             self.plan.global_records,
@@ -134,24 +134,25 @@ class StageRunner:
         )
         shared = self.config, self.plan.topics, self.plan.committed, topics
         if stage.inner_topics:
-            cycle = CycleHost(stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock)
-            return cycle.run, in_cycle_order(inputs)
+            return CycleHost(
+                stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock
+            ).run
         (subtopology,) = stage.subtopologies
-        host = TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock)
-        return host.run, in_task_order(self.spark, inputs, stage.tasks)
+        return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock).run
 
-    def _inputs(self, stage: Stage, results: Results) -> list[DataFrame]:
-        read = records_of(self.spark, self.history, stage.records)
-        inputs = [read, *results.shuffled(self.spark, stage)]
-        if not any(frame is not None for frame in inputs):
-            return []
+    def _input(self, stage: Stage, results: Results) -> StageInput | None:
+        """Returns the input of ``stage``; None if there is no record, and so nothing to do."""
+        shuffled = results.shuffled(stage)
+        if not shuffled and not any(stage.records.values()):
+            return None
+        changelogs = []
         for store, ranges in stage.changelogs.items():
             own = all(at.topic in self.plan.topics.changelogs for at in ranges)
-            source = self.changelogs if own else self.history
-            inputs.append(state_of(self.spark, source, store, ranges, unfinished=False))
+            changelogs.append(ChangelogRows(store, self.changelogs if own else self.history, ranges, unfinished=False))
         for store, ranges in stage.unfinished.items():
-            inputs.append(state_of(self.spark, self.changelogs, store, ranges, unfinished=True))
-        return [frame for frame in inputs if frame is not None]
+            changelogs.append(ChangelogRows(store, self.changelogs, ranges, unfinished=True))
+        topics = stage.repartition_topics - stage.inner_topics
+        return HistoryInput(self.history, stage.records, changelogs, self.run.location, shuffled, topics)
 
 
 def rows_of_stage(stage: Stage) -> int:

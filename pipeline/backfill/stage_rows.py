@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from penstock.objects.storage import ObjectLocation
-from penstock.pipeline.backfill.stage_files import FileReader, StageFile, rows_of
+from penstock.pipeline.backfill.row_files import FileReader, StageFile, rows_of
 
 Consume = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Takes rows of ``OUTPUT_SCHEMA``, and yields rows of a schema of its own."""

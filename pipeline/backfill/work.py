@@ -25,7 +25,8 @@ from penstock.objects.contracts import ObjectStore
 from penstock.objects.manifest_log import ManifestLog
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
-from penstock.pipeline.backfill.stage_files import FinishedTasks, StageFile
+from penstock.pipeline.backfill.row_files import StageFile
+from penstock.pipeline.backfill.stage_files import FinishedTasks
 
 _RUNS = "runs/"
 _FORMAT = 1

@@ -6,14 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
-
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.pipeline.offset_ranges import Ranges
-
-RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
-"""The columns of records: those of Spark's Kafka source, but ``timestamp`` is a long, in ms since 1970."""
 
 
 class OpenHistory(Protocol):
@@ -45,10 +40,6 @@ class HistorySource(Protocol):
 
     def open(self, ranges: Ranges) -> OpenHistory:
         """Begin to read ``ranges``, in an executor of Spark."""
-
-    def records(self, spark: SparkSession, ranges: Ranges) -> DataFrame | None:
-        """Returns the records of ``ranges`` in columns :data:`RECORD_COLUMNS`, in any order; None if the ranges are
-        empty. Raises StreamsError, at once or when Spark reads the frame, if part of the ranges is not there."""
 
 
 def every_record(history: HistorySource, ranges: Ranges) -> Iterator[RecordBatch]:

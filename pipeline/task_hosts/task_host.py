@@ -1,23 +1,23 @@
-"""The Spark executor as host of tasks: Arrow batches in, Arrow batches out, one task at a time."""
+"""The Spark executor as host of tasks: records in, Arrow batches out, one task at a time."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from itertools import groupby
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.pipeline.rows import DROPPED, OFFSET, READ, RESTORE, headers_of
+from penstock.pipeline.rows import DROPPED, OFFSET, READ
 from penstock.pipeline.task_hosts.changelogs import TaskChangelog, changelog_of, must_commit
 from penstock.pipeline.task_hosts.collector import InnerTopics, SparkCollector, TopicCounts
+from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
 from penstock.state.write_buffer.memory_budget import MemoryBudget
@@ -34,11 +34,8 @@ _SMALLEST_COMMIT_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class TaskHost:
-    """Runs the tasks of one sub-topology over rows of ``INPUT_SCHEMA``; ``run`` is given to ``mapInArrow``.
-
-    The rows of a task come together: first those that restore its stores, then its records in the order in which the
-    live task would take them. Any number of tasks may follow each other.
-    """
+    """Runs the tasks of one sub-topology: restores their stores, then processes their records in the order in which a
+    live task would take them."""
 
     subtopology: Subtopology
     config: StreamsConfig
@@ -48,28 +45,34 @@ class TaskHost:
     allow_wall_clock: bool = False
     run_id: str = field(default_factory=new_run_id)
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
+    def run(self, tasks: Iterable[int], given: StageInput) -> Iterator[pa.RecordBatch]:
+        """Yields rows of ``OUTPUT_SCHEMA`` while the tasks of these numbers take their input, one task at a time. A
+        task without input yields none."""
         remove_left()
         program = program_of(self.subtopology, self.config)
-        with ExitStack() as opened:
-            task: TaskRun | None = None
-            global_stores: Mapping[str, Store] = {}
-            if self.global_topics is not None and may_look_into_global_stores(self.subtopology):
-                global_stores = self.global_topics.stores(self.config)
-            for batch in batches:
-                for number, phase, rows in segments(batch):
-                    if task is None or task.number != number:
-                        if task is not None:
-                            yield from task.finish()
+        global_stores: Mapping[str, Store] | None = None
+        for number in tasks:
+            with ExitStack() as opened:
+                records = opened.enter_context(closing(given.open([number])))
+                task: TaskRun | None = None
+                steps: Iterable[RestoredRows | Chunk] = chain(records.restored(), records.chunks())
+                for step in steps:
+                    if global_stores is None:
+                        global_stores = self._global_stores()
+                    if task is None:
                         task = TaskRun(self, program, TaskId(self.subtopology.id, number), global_stores)
                         opened.callback(task.close)
-                    if phase == RESTORE:
-                        task.restore(rows)
+                    if isinstance(step, RestoredRows):
+                        task.restore(step)
                     else:
-                        yield from task.process(rows)
-            if task is not None:
-                yield from task.finish()
+                        yield from task.process(chain.from_iterable(step.partitions))
+                if task is not None:
+                    yield from task.finish()
+
+    def _global_stores(self) -> Mapping[str, Store]:
+        if self.global_topics is not None and may_look_into_global_stores(self.subtopology):
+            return self.global_topics.stores(self.config)
+        return {}
 
 
 class Host(Protocol):
@@ -151,23 +154,15 @@ class TaskRun:
         self._begun = False
         self._closed = False
 
-    def restore(self, rows: pa.RecordBatch) -> None:
-        """Restore stores from changelog rows, whose topic is the store's name."""
-        for store, own in by_topic(rows):
-            self._changelog_is_empty.discard(store)
-            unfinished = own.column("source")
-            self._restore_rows(store, own.filter(pc.equal(unfinished, 0)))
-            self._supersede(store, own.filter(pc.not_equal(unfinished, 0)).column("key").to_pylist())
-
-    def _restore_rows(self, store: str, rows: pa.RecordBatch) -> None:
-        if len(rows):
+    def restore(self, restored: RestoredRows) -> None:
+        """Restore a store from rows of its changelog, or supersede those of an unfinished backfill."""
+        store, rows = restored.store, restored.rows
+        self._changelog_is_empty.discard(store)
+        if restored.unfinished:
+            self._supersede(store, [key for key in rows.keys if key is not None])
+        else:
             self._state_manager.restore(
-                store,
-                rows.column("key").to_pylist(),
-                rows.column("value").to_pylist(),
-                rows.column("timestamp").to_pylist(),
-                rows.column("sequence")[-1].as_py() + 1,
-                headers_of(rows.column("headers")),
+                store, rows.keys, rows.values, rows.timestamps, rows.offsets[-1] + 1, rows.headers
             )
 
     def _supersede(self, store: str, keys: list[bytes]) -> None:
@@ -200,11 +195,14 @@ class TaskRun:
             self._collector.changelogs[topic] = changelog.put
         return changelog
 
-    def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def process(self, batches: Iterable[RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process records of all topics, in the task's order, and commit if that is due."""
         self._begin()
-        for topic, own in by_topic(rows):
-            self._task.add(self._record_batch(topic, own))
+        for batch in batches:
+            topic = batch.partition.topic
+            numbers = self.numbered(topic, len(batch))
+            # A repartition topic is never written here: its records are numbered as they come.
+            self._task.add(replace(batch, offsets=numbers) if topic in self._repartition else batch)
         yield from self._work()
         yield from self.commit_if_full()
 
@@ -278,19 +276,6 @@ class TaskRun:
             self._task.init(self._wall_ms)
             self._begun = True
 
-    def _record_batch(self, topic: str, rows: pa.RecordBatch) -> RecordBatch:
-        numbers = self.numbered(topic, len(rows))
-        # A repartition topic is never written here: its records are numbered as they come.
-        shuffled = topic in self._repartition
-        return RecordBatch(
-            TopicPartition(topic, self.number),
-            rows.column("key").to_pylist(),
-            rows.column("value").to_pylist(),
-            rows.column("timestamp").to_pylist(),
-            numbers if shuffled else rows.column("sequence").to_pylist(),
-            headers_of(rows.column("headers")),
-        )
-
     def _work(self) -> Iterator[pa.RecordBatch]:
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
             yield from self._drain(_ROWS_PER_BATCH)
@@ -308,21 +293,3 @@ class TaskRun:
     def _drain(self, at_least: int) -> Iterator[pa.RecordBatch]:
         if len(self._collector) >= at_least:
             yield from self._collector.drain()
-
-
-def segments(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """Yields task, phase and rows for each run of rows that have the same task and phase."""
-    start = 0
-    pairs = zip(batch.column("task").to_pylist(), batch.column("phase").to_pylist(), strict=True)
-    for (number, phase), same in groupby(pairs):
-        length = sum(1 for _ in same)
-        yield number, phase, batch.slice(start, length)
-        start += length
-
-
-def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yields each topic with its rows."""
-    column = rows.column("topic")
-    topics = sorted(pc.unique(column).to_pylist())
-    for topic in topics:
-        yield topic, rows if len(topics) == 1 else rows.filter(pc.equal(column, topic))

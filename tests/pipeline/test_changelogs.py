@@ -9,11 +9,11 @@ import pytest
 
 import penstock as ps
 from penstock.common.config import StreamsConfig
-from penstock.pipeline.rows import CHANGELOG, RESTORE
+from penstock.pipeline.rows import CHANGELOG
 from penstock.pipeline.task_hosts.changelogs import KeptRecords
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.task_host import TaskHost
-from tests.pipeline.rows import Row, batches, output, process
+from tests.pipeline.rows import RESTORE, Row, output, process, run
 from tests.pipeline.test_versioned_backfill import program as versioned
 
 STRINGS: ps.Consumed[str, str] = ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())
@@ -67,7 +67,7 @@ def changelogs(topology: ps.Topology, rows: list[Row]) -> dict[str, Log]:
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
     host = TaskHost(topology.subtopologies[0], config, TopicCounts({}, frozenset(), frozenset(names)), {})
     logs: dict[str, Log] = {name: [] for name in names.values()}
-    for row in output(host.run(batches(rows, 20)))[CHANGELOG]:
+    for row in output(run(host, rows, 20))[CHANGELOG]:
         logs[names[row["topic"]]].append((row["key"], row["value"], row["timestamp"], row["headers"]))
     return logs
 

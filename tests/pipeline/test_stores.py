@@ -8,10 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from penstock.common.errors import ProcessingError, StateStoreError
@@ -19,7 +17,7 @@ from penstock.common.ids import TaskId
 from penstock.pipeline.rows import CHANGELOG
 from penstock.pipeline.task_hosts.stores import LOCAL_DIRS, TaskDisk, remove_left
 from tests.live.bunches import PARTITIONS
-from tests.pipeline.rows import batches, host, output, process
+from tests.pipeline.rows import host, output, process, run
 from tests.pipeline.test_cycle_host import history
 from tests.pipeline.test_cycle_host import host as cycle_host
 from tests.pipeline.topologies import failing, foreign_key_join, latest_words
@@ -46,12 +44,8 @@ def test_a_task_has_its_stores_on_disk_until_it_ends(local: Path) -> None:
     made = host(latest_words())
     seen: list[list[str]] = []
 
-    def watched() -> Iterator[pa.RecordBatch]:
-        for batch in batches([process(task, "lines", 0, "k", "v", 1) for task in (0, 1)], 1):
-            yield batch
-            seen.append(databases(local))
-
-    results = output(made.run(watched()))
+    rows = [process(task, "lines", 0, "k", "v", 1) for task in (0, 1)]
+    results = output(run(made, rows, 1, lambda: seen.append(databases(local))))
     assert len(results[CHANGELOG]) == 2
     first, second = seen
     assert [name.rsplit("-", 1)[0] for name in first] == [f"app-{made.run_id}-0_0-0"], "run, task and attempt"
@@ -63,12 +57,7 @@ def test_a_cycle_has_the_stores_of_all_its_tasks_there(local: Path) -> None:
     made, seen = cycle_host(foreign_key_join()), set[str]()
     rows = history(random.Random(1), ("left", "right"), 100)
 
-    def watched() -> Iterator[pa.RecordBatch]:
-        for batch in batches(rows, 50):
-            yield batch
-            seen.update(name.split("-")[2] for name in databases(local))
-
-    output(made.run(watched()))
+    output(run(made, rows, 50, lambda: seen.update(name.split("-")[2] for name in databases(local))))
     assert seen == {f"{sub}_{number}" for sub in (0, 1) for number in range(PARTITIONS)}
     assert left(local) == []
 
@@ -77,12 +66,12 @@ def test_a_task_that_fails_leaves_nothing(local: Path) -> None:
     topology = failing("lines", "out")
     rows = [process(0, "lines", offset, "k", line, offset) for offset, line in enumerate(["good", "bad"])]
     with pytest.raises(ProcessingError):
-        output(host(topology).run(batches(rows, 1)))
+        output(run(host(topology), rows, 1))
     assert left(local) == []
 
 
 def test_a_task_that_spark_stops_leaves_nothing(local: Path) -> None:
-    running = host(latest_words()).run(batches([process(0, "lines", 0, "k", "v", 1)], 1))
+    running = run(host(latest_words()), [process(0, "lines", 0, "k", "v", 1)], 1)
     next(running)
     running.close()  # type: ignore[attr-defined]
     assert left(local) == []

@@ -8,7 +8,7 @@ import penstock as ps
 from penstock.common.errors import ConfigError
 from penstock.pipeline.rows import SINK
 from penstock.pipeline.task_hosts.task_host import TaskHost
-from tests.pipeline.rows import CONFIG, batches, output, process
+from tests.pipeline.rows import CONFIG, output, process, run
 from tests.pipeline.rows import host as host_of
 from tests.pipeline.topologies import STRING
 
@@ -42,7 +42,7 @@ def results(clock: ps.PunctuationType, at_once: bool, allowed: bool) -> list[byt
     topics = host_of(topology, lines=1, out=1).topics
     host = TaskHost(topology.subtopologies[0], CONFIG, topics, {}, allow_wall_clock=allowed)
     rows = [process(0, "lines", offset, "k", "now" if offset == 1 else "v", offset) for offset in range(3)]
-    return [row["value"] for row in output(host.run(batches(rows, 1)))[SINK]]
+    return [row["value"] for row in output(run(host, rows, 1))[SINK]]
 
 
 @pytest.mark.parametrize("at_once", [True, False])
