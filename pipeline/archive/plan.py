@@ -40,7 +40,8 @@ def which_generation(topic: str, topic_id: str, known: Sequence[Generation], url
 
 @dataclass(frozen=True)
 class TopicStart:
-    """The offsets at which the archiving of a topic begins. ``lost``: offsets that Kafka has deleted since the archive's end."""
+    """The offsets at which the archiving of a topic begins. ``lost``: offsets that Kafka has deleted since the
+    end of the archive."""
 
     begins: Mapping[int, int]
     lost: tuple[Span, ...]

@@ -18,7 +18,7 @@ from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.manifest import ArchivedFile
-from penstock.pipeline.archive.reading import read_file
+from penstock.pipeline.archive.records import read_file
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.rows import headers_of

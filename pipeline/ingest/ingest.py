@@ -144,7 +144,8 @@ class Ingest:
             more = f"; and {len(failures) - _MESSAGES} more" if len(failures) > _MESSAGES else ""
             raise StreamsError(
                 f"the ingest into {self.mapping.topic!r} is not complete: {'; '.join(failures[:_MESSAGES])}{more}. "
-                f"In this run {counted(made.records, 'record')} were written. Run it again: it continues where this run ended"
+                f"In this run {counted(made.records, 'record')} were written. Run it again: it continues where this "
+                "run ended"
             )
 
 

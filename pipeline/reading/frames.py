@@ -49,8 +49,8 @@ class _PartitionReader:
 
 
 def frame_of(spark: SparkSession, history: HistorySource, ranges: Ranges) -> DataFrame | None:
-    """Returns the records of ``ranges``: topic, partition, offset (``sequence``), key, value and timestamp (ms); None if
-    the ranges are empty."""
+    """Returns the records of ``ranges``: topic, partition, offset (``sequence``), key, value and timestamp (ms); None
+    if the ranges are empty."""
     wanted = [(at, offsets) for at, offsets in sorted(ranges.items()) if offsets]
     if not wanted:
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from penstock.common.ids import TopicPartition
-from penstock.kafka.clients import KafkaClients
+from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import RecordConsumer
 from penstock.kafka.topics import Topics
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
@@ -22,7 +22,7 @@ class KafkaHistory(HistorySource):
     """The topics of a Kafka cluster, as the application's consumers read them: with its credentials, and committed
     records only if they read no others."""
 
-    clients: KafkaClients
+    clients: ConfluentClients
 
     @override
     def available(self, partitions: Iterable[TopicPartition]) -> Ranges:

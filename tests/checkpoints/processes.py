@@ -103,6 +103,10 @@ class SteppedObjects:
         content: bytes = self._do("read", name)
         return content
 
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        content: bytes = self._do("read_range", name, begin, end)
+        return content
+
     def create(self, name: str, content: bytes) -> None:
         self._do("create", name, content)
 

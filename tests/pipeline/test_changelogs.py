@@ -124,6 +124,6 @@ def test_rows_that_are_read_from_the_store_are_its_records(program: Any, monkeyp
         assert "JOINTHIS" not in store or any(headers for *_, headers in log)
         expected = as_they_came[store]
         if store == "sessions":  # a row has the session's end, and no time of its last record
-            log, expected = ([(key, value) for key, value, *_ in each] for each in (log, expected))
+            log, expected = ([(key, value, 0, None) for key, value, *_ in each] for each in (log, expected))
         assert sorted(log) == sorted(expected), store
         assert "KSTREAM" not in store or log[-1:] == expected[-1:], "the number from which a restored store goes on"

@@ -208,7 +208,10 @@ def test_timestamps_are_ms_times_dates_and_text_in_utc(tmp_path: Path, given: An
 
 def test_headers_are_text_or_bytes_and_a_null_is_no_header(tmp_path: Path) -> None:
     rig = Rig(tmp_path, partitions=1)
-    rows = [{"a": "ü", "b": b"\xff", "c": 7, "v": 1}, {"a": None, "b": None, "c": None, "v": 2}]
+    rows: list[dict[str, object]] = [
+        {"a": "ü", "b": b"\xff", "c": 7, "v": 1},
+        {"a": None, "b": None, "c": None, "v": 2},
+    ]
     write_parquet(rig.folder / "rows.parquet", rows)
     rig.ingest(headers=(("trace", "a"), ("raw", "b"), ("n", "c")), value_columns=("v",))
     first, second = rig.records()
