@@ -44,8 +44,8 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, now_ms
 
 
 def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: int) -> Cleaning:
-    """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted. Deletes
-    nothing if a later run has begun meanwhile: it may use the names again. ``opened``: the entry that begins the run."""
+    """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted: nothing
+    if a later run has begun meanwhile, which may use the names again. ``opened``: the entry that began this run."""
     run, entry = archived.run, objects.info(opened)
     if entry is None:
         raise ObjectMissingError(f"{opened} was deleted from {objects.url} while the run began: run this again")
