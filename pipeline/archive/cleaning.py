@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from penstock.common.errors import ObjectMissingError
 from penstock.objects.contracts import ObjectInfo, ObjectStore
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
@@ -23,24 +24,32 @@ class Cleaning:
     outdated: tuple[str, ...]
 
 
-def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, now_ms: int) -> Cleaning:
+def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, now_ms: int, opened_ms: int) -> Cleaning:
     """Returns the objects to delete, of all those in the folder of a generation.
 
-    Only a run that has begun may delete orphans: what an earlier run has written and not committed, it cannot commit.
+    Only a run that has begun, at ``opened_ms`` by the storage's clock, may delete orphans: what is older was written by
+    earlier runs, or beside them, and can never be committed. What is not older may be of a compaction beside this run.
     """
     named = {file.name for file in archived.all_files()}
     objects = list(listing)
     files = [info.name for info in objects if info.name.endswith(_SUFFIX)]
-    orphans = [name for name in files if name not in named and name not in archived.replaced]
+    known = named | archived.replaced.keys()
+    orphans = [
+        info.name
+        for info in objects
+        if info.name.endswith(_SUFFIX) and info.name not in known and info.modified_ms < opened_ms
+    ]
     late = [name for name in files if name not in named and now_ms - archived.replaced.get(name, now_ms) >= KEPT_MS]
     return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
 
 
-def clean(objects: ObjectStore, archived: ArchivedTopic, now_ms: int) -> Cleaning:
-    """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted. Deletes
-    nothing if a later run has begun meanwhile: it may use the names again."""
-    run = archived.run
-    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, now_ms)
+def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: int) -> Cleaning:
+    """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted: nothing
+    if a later run has begun meanwhile, which may use the names again. ``opened``: the entry that began this run."""
+    run, entry = archived.run, objects.info(opened)
+    if entry is None:
+        raise ObjectMissingError(f"{opened} was deleted from {objects.url} while the run began: run this again")
+    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, now_ms, entry.modified_ms)
     Archive(objects).follow(archived)
     if archived.run != run:
         return Cleaning((), ())

@@ -26,8 +26,7 @@ WRITTEN = "topic string, file binary"
 
 @dataclass(frozen=True)
 class FileWriter:
-    """Writes the files of one batch, and is the same value for all of its tasks. ``ranges``: the offsets of the
-    batch."""
+    """Writes the files of one batch: the same value for all of its tasks. ``ranges``: the offsets of the batch."""
 
     location: ObjectLocation
     folders: Mapping[str, str]

@@ -127,8 +127,8 @@ def open_run(task: ArchiveTask, objects: ObjectStore) -> OpenRun:
             check_lost(archived.topic, spans, task.accept_loss)
             return spans
 
-        log.open_run(run, now_ms(), f"{socket.gethostname()}:{os.getpid()}", lost)
-        taken |= set(clean(objects, log.archived, now_ms()).orphans)
+        entry = log.open_run(run, now_ms(), f"{socket.gethostname()}:{os.getpid()}", lost)
+        taken |= set(clean(objects, log.archived, entry, now_ms()).orphans)
         starts = where_to_start(log.archived, there).begins
         begins |= {TopicPartition(topic, number): offset for number, offset in starts.items()}
         logs[topic] = log

@@ -40,8 +40,7 @@ def which_generation(topic: str, topic_id: str, known: Sequence[Generation], url
 
 @dataclass(frozen=True)
 class TopicStart:
-    """The offsets at which the archiving of a topic begins. ``lost``: offsets that Kafka has deleted since the
-    end of the archive."""
+    """The offsets at which a run begins. ``lost``: offsets behind the archive's end that Kafka has deleted."""
 
     begins: Mapping[int, int]
     lost: tuple[Span, ...]

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.common.ids import TopicPartition
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.manifest import ArchivedFile
-from penstock.pipeline.archive.records import FILE_SCHEMA, read_file
+from penstock.pipeline.archive.records import FILE_SCHEMA
+from penstock.pipeline.archive.records import read_file as read_file
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 RECORDS = (

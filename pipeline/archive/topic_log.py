@@ -42,15 +42,17 @@ class TopicLog:
         self._bases = ManifestLog(objects, f"{generation.folder}/bases/")
         self.archived: ArchivedTopic = self._archive.load(generation)
 
-    def open_run(self, run: str, at_ms: int, writer: str, lost: Callable[[ArchivedTopic], Sequence[Span]]) -> None:
-        """Begin a run: from then on no earlier one can commit. ``run``: a text that no other run has. ``lost`` returns
-        the offsets that the run passes over; it is called again if the archive has changed meanwhile."""
+    def open_run(self, run: str, at_ms: int, writer: str, lost: Callable[[ArchivedTopic], Sequence[Span]]) -> str:
+        """Begin a run: from then on no earlier one can commit. Returns the name of the object that says so. ``run``: a
+        text that no other run has. ``lost`` returns the offsets that the run passes over; it is called again if the
+        archive has changed meanwhile."""
 
         def entry() -> Entry:
             return Opened(run=run, at_ms=at_ms, writer=writer, lost=tuple(lost(self.archived)))
 
         while not self._append(entry()):
             continue
+        return self._log.name(self.archived.number)
 
     def commit(self, run: str, at_ms: int, spans: Sequence[Span], files: Sequence[ArchivedFile]) -> None:
         """Commit records of a run. Raises ArchiveTakenOverError if another run has begun meanwhile."""
