@@ -140,8 +140,8 @@ def summary(topic: str, made: IngestReport) -> str:
     others = f" ({counted(before, 'file')} before)" if before else ""
     rate = f"{made.records / made.seconds:,.0f} a second"
     return (
-        f"{counted(made.records, 'record')} of {counted(made.files, 'file')} written to {topic} "
-        f"in {made.seconds:.1f} s, {rate}{skipped}{others}"
+        f"{counted(made.records, 'record')} of {counted(made.files, 'file')} written to {topic} in {made.seconds:.1f} s"
+        f", {rate}{skipped}{others}"
     )
 
 

@@ -147,7 +147,7 @@ def encode_with(serde: Serde[Any], topic: str, part: SerdePart) -> Encode:
     own = bound(serde, topic, part)
     serialize, from_text = own.serialize, own.from_text
     if own.name == "string":
-        return lambda value: text_of(value).encode()
+        return lambda value: value.encode() if type(value) is str else write_json(value)
     if own.name == "bytes":
         return lambda value: value.encode() if type(value) is str else serialize(value)
     if own.name == "json" or from_text is None:
@@ -163,11 +163,6 @@ def _whole(value: Any) -> int:
     if type(value) is not int:
         raise TypeError(f"a whole number expected, not {type(value).__name__}")
     return value
-
-
-def text_of(value: Any) -> str:
-    """Returns a plain value as text: text as it is, and anything else as JSON shows it."""
-    return value if type(value) is str else write_json(value).decode()
 
 
 def _bytes_of(value: Any) -> bytes:

@@ -57,12 +57,13 @@ def _location(url: str, settings: Mapping[str, Any]) -> tuple[ObjectLocation, st
     parts = urlsplit(url)
     parent, _, last = url.rstrip("/").rpartition("/")
     if parts.scheme in ("", "file"):
-        path = Path(parts.path)
+        path = Path(parts.path).absolute()  # executors have other current folders
         if not path.exists():  # opening a location would make the folder
             raise ConfigError(f"there is no file or folder {path}")
         if path.is_file():
             return ObjectLocation(str(path.parent), settings), path.name
-    elif parts.path.strip("/") and not url.endswith("/"):
+        return ObjectLocation(str(path), settings), None
+    if parts.path.strip("/") and not url.endswith("/"):
         location = ObjectLocation(parent, settings)
         if location.open().info(last) is not None:
             return location, last

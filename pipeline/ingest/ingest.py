@@ -142,10 +142,10 @@ class Ingest:
             failures.append(f"{len(undone)} files are not done, such as {undone[0]!r}")
         if failures:
             more = f"; and {len(failures) - _MESSAGES} more" if len(failures) > _MESSAGES else ""
+            written = counted(made.records, "record")
             raise StreamsError(
                 f"the ingest into {self.mapping.topic!r} is not complete: {'; '.join(failures[:_MESSAGES])}{more}. "
-                f"In this run {counted(made.records, 'record')} were written. Run it again: it continues where this "
-                "run ended"
+                f"In this run {written} were written. Run it again: it continues where this run ended"
             )
 
 

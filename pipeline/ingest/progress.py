@@ -18,7 +18,7 @@ from penstock.common.errors import BrokerUnreachableError, ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import BEGINNING, Admin
+from penstock.kafka.contracts import Admin
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Longest time for which records of an ingest that was killed hold up readers of committed records. A rerun ends it."""
@@ -120,7 +120,8 @@ class ProgressTopic:
         ends = admin.high_watermarks([self._partition]) if wait else admin.end_offsets([self._partition])
         end = ends[self._partition]
         with closing(clients.restore_consumer()) as consumer:
-            consumer.assign({self._partition: BEGINNING})
+            # Asked for here: librdkafka itself would ask before it knows the leader, and again only after 500 ms.
+            consumer.assign(consumer.fetch_beginning_offsets([self._partition]))
             deadline = time.monotonic() + _PATIENCE_S
             while consumer.position(self._partition) < end:
                 batches = consumer.poll(_RECORDS, _POLL_S)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # untyped in the package
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -21,8 +22,12 @@ from penstock.pipeline.spark.spark_session import spark_session
 _FAILURE, _REFUSED = "failure", "refused"
 _ROWS = "kind string, text string"
 _ROWS_ARROW = pa.schema([("kind", pa.string()), ("text", pa.string())])
-# The last line of a Python traceback.
-_CAUSE = re.compile(r"^(?:[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
+_CAUSES = (
+    re.compile(r"^(?:[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE),  # the last line of a Python traceback
+    re.compile(r"(Python worker [^\n]+)"),
+    re.compile(r"SparkException: ([^\n]+)"),
+)
+"""The cause in a report of Spark, the most exact one first."""
 
 
 @contextmanager
@@ -37,12 +42,10 @@ def run_with(spark: SparkSession, job: IngestJob, lanes: Sequence[Lane]) -> list
     numbers = spark.range(0, len(lanes), 1, numPartitions=len(lanes))
     try:
         rows = numbers.mapInArrow(_LaneTask(job, tuple(lanes)).run, _ROWS).collect()
-    except PySparkException as error:
-        found = _CAUSE.findall(str(error))
-        cause = found[-1] if found else str(error).partition("\n")[0]
+    except (PySparkException, Py4JError) as error:  # the latter for a worker that is lost
         raise StreamsError(
-            f"Spark has lost a task of the ingest: {cause}. Nothing is written by half: run it again, it continues "
-            "where this run ended"
+            f"Spark has lost a task of the ingest: {_cause(str(error))}. Nothing is written by half: run it again, it "
+            "continues where this run ended"
         ) from error
     return [
         LaneReport(
@@ -72,3 +75,10 @@ class _LaneTask:
         rows = [(_FAILURE, text) for text in report.failures] + [(_REFUSED, text) for text in report.refused]
         columns = [pa.array([row[part] for row in rows], pa.string()) for part in (0, 1)]
         return pa.RecordBatch.from_arrays(columns, schema=_ROWS_ARROW)
+
+
+def _cause(report: str) -> str:
+    for pattern in _CAUSES:
+        if found := pattern.findall(report):
+            return str(found[-1])
+    return report.partition("\n")[0]

@@ -119,6 +119,17 @@ def test_a_url_that_names_nothing_is_refused_and_no_folder_is_made(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_relative_path_is_made_absolute_because_executors_have_other_folders(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json_lines(rig.folder / "rows.jsonl", ROWS)
+    monkeypatch.chdir(rig.folder)
+    for url, names in ((".", ["rows.jsonl"]), ("rows.jsonl", ["rows.jsonl"])):
+        source = find_source(url, {})
+        assert source.location.url == str(rig.folder)
+        assert [file.name for file in source.files] == names
+
+
 def test_a_type_for_a_column_that_the_csv_does_not_have_is_refused(rig: Rig) -> None:
     (rig.folder / "rows.csv").write_text("user,n\nada,1\n")
     refused(rig, "it has no column 'm'", form=CsvForm(types={"m": CsvType.LONG}))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from penstock.common.errors import StreamsError
 from penstock.common.murmur2 import partition_for
@@ -96,13 +97,29 @@ def test_all_columns_are_plain_json(tmp_path: Path) -> None:
             **PLAIN,
             "day": "2026-02-03",
             "clock": "04:05:06",
-            "at": "2026-01-02T03:04:05.678000+00:00",
-            "local": "2026-01-02T03:04:05",
+            "at": "2026-01-02T03:04:05.678000Z",
+            "local": "2026-01-02T03:04:05.000000",
             "price": "12.50",
-            "items": [{"at": "2026-01-01T00:00:00+00:00", "n": 1}, None],
+            "items": [{"at": "2026-01-01T00:00:00.000000Z", "n": 1}, None],
             "inner": {"price": "0.10", "n": None},
         }
     ]
+
+
+@pytest.mark.parametrize(("unit", "digits"), [("s", ""), ("ms", ".123"), ("us", ".123456"), ("ns", ".123456789")])
+@pytest.mark.parametrize(("zone", "end"), [(None, ""), ("UTC", "Z"), ("Europe/Berlin", "Z")])
+def test_times_have_the_digits_of_their_unit_alone_and_in_lists(
+    tmp_path: Path, unit: str, digits: str, zone: str | None, end: str
+) -> None:
+    rig = Rig(tmp_path)
+    kind = pa.timestamp(unit, zone)
+    number = 1_700_000_000_123_456_789 // {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+    table = pa.table({"at": pa.array([number], kind), "all": pa.array([[number, None]], pa.list_(kind))})
+    # Parquet has no seconds: it writes ms.
+    text = f"2023-11-14T22:13:20{digits or '.000'}{end}"
+    parquet.write_table(table, rig.folder / "rows.parquet")
+    rig.ingest()
+    assert rig.values() == [{"at": text, "all": [text, None]}]
 
 
 def test_maps_dictionaries_and_ns_of_parquet_are_read(tmp_path: Path) -> None:
@@ -114,11 +131,11 @@ def test_maps_dictionaries_and_ns_of_parquet_are_read(tmp_path: Path) -> None:
             "at": pa.array([1_700_000_000_123_456_789], pa.timestamp("ns", "UTC")),
         }
     )
-    pa.parquet.write_table(table, rig.folder / "rows.parquet")
+    parquet.write_table(table, rig.folder / "rows.parquet")
     rig.ingest(key_column="kind", timestamp_column="at")
     (record,) = rig.records()
     assert (record.key, record.timestamp) == (b"x", 1_700_000_000_123)
-    assert rig.values() == [{"tags": {"a": 1}, "kind": "x", "at": "2023-11-14T22:13:20.123456+00:00"}]
+    assert rig.values() == [{"tags": {"a": 1}, "kind": "x", "at": "2023-11-14T22:13:20.123456789Z"}]
 
 
 @dataclass
@@ -208,10 +225,7 @@ def test_timestamps_are_ms_times_dates_and_text_in_utc(tmp_path: Path, given: An
 
 def test_headers_are_text_or_bytes_and_a_null_is_no_header(tmp_path: Path) -> None:
     rig = Rig(tmp_path, partitions=1)
-    rows: list[dict[str, object]] = [
-        {"a": "ü", "b": b"\xff", "c": 7, "v": 1},
-        {"a": None, "b": None, "c": None, "v": 2},
-    ]
+    rows: list[dict[str, Any]] = [{"a": "ü", "b": b"\xff", "c": 7, "v": 1}, {"a": None, "b": None, "c": None, "v": 2}]
     write_parquet(rig.folder / "rows.parquet", rows)
     rig.ingest(headers=(("trace", "a"), ("raw", "b"), ("n", "c")), value_columns=("v",))
     first, second = rig.records()
