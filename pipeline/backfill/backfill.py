@@ -74,8 +74,8 @@ class BackfillOptions:
 
     def in_words(self) -> dict[str, str]:
         """Returns the options that decide what a backfill computes."""
-        output = {} if isinstance(self.output, str) else {"output": self.output.url}
-        archive = {} if self.archive is None else {"source": f"{self.archive.url}{',kafka' * self.kafka_too}"}
+        output = {} if isinstance(self.output, str) else {"output": self.output.open().url}
+        archive = {} if self.archive is None else {"source": f"{self.archive.open().url}{',kafka' * self.kafka_too}"}
         return {**self.bounds.in_words(), **output, **archive}
 
 
@@ -187,7 +187,8 @@ class _Backfill:
         for note in plan.notes:
             logger(__name__).warning(note)
         program, offsets = program_hash(self._topology, plan), PlannedOffsets.of(plan)
-        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets)
+        ids = self._admin.topic_ids(plan.read_topics)
+        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets, ids)
         self._run = Run.begin(work, manifest)
 
     def _topics(self) -> TopicPlan:
