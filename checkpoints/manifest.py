@@ -75,7 +75,7 @@ class CheckpointDraft:
 
 class CheckpointManifest(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint of one task. ``epoch``: of the assignment under which an actor had the task. ``sequence`` counts
-    the checkpoints under that epoch, from 1; 0 is the task's part of a hand-over. ``taken_at_ms``: when its rows were
+    the attempts under that epoch, from 1; 0 is the task's part of a hand-over. ``taken_at_ms``: when its rows were
     committed."""
 
     application_id: str

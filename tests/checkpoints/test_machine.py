@@ -3,7 +3,9 @@ finds planted mistakes."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -68,19 +70,18 @@ def keep_no_checkpoint_for_those_who_read_it(patch: pytest.MonkeyPatch) -> None:
 
 
 def write_the_manifest_before_the_files(patch: pytest.MonkeyPatch) -> None:
-    waiting: list[tuple[ObjectStore, str, LocalFile]] = []
-    create = CheckpointWriter._create
+    waiting: defaultdict[int, list[tuple[str, LocalFile]]] = defaultdict(list)
+    create, numbers = CheckpointWriter._create, count()
 
     def upload(objects: ObjectStore, prefix: str, file: LocalFile) -> FileInCheckpoint:
-        name = f"{prefix}{file.digest}-{len(waiting)}-{file.path.parent.parent.name}{file.path.parent.name}"
-        waiting.append((objects, name, file))
+        name = f"{prefix}{file.digest}-{next(numbers)}"
+        waiting[id(objects)].append((name, file))
         return FileInCheckpoint(file.digest, file.size, name)
 
     def create_first(self: CheckpointWriter, manifest: CheckpointManifest) -> None:
         create(self, manifest)
-        while waiting:
-            objects, name, file = waiting.pop()
-            objects.upload(name, file.path)
+        for name, file in waiting.pop(id(self._objects), []):
+            self._objects.upload(name, file.path)
 
     patch.setattr(writer, "upload", upload)
     patch.setattr(CheckpointWriter, "_create", create_first)
