@@ -123,7 +123,9 @@ def test_rows_that_are_read_from_the_store_are_its_records(program: Any, monkeyp
     for store, log in read.items():
         assert "JOINTHIS" not in store or any(headers for *_, headers in log)
         expected = as_they_came[store]
-        if store == "sessions":  # a row has the session's end, and no time of its last record
-            log, expected = ([(key, value, 0, None) for key, value, *_ in each] for each in (log, expected))
-        assert sorted(log) == sorted(expected), store
+        # A row of a session has the session's end, and no time of its last record.
+        compared = slice(2) if store == "sessions" else slice(4)
+        assert sorted(map(repr, (row[compared] for row in log))) == sorted(
+            map(repr, (row[compared] for row in expected))
+        ), store
         assert "KSTREAM" not in store or log[-1:] == expected[-1:], "the number from which a restored store goes on"
