@@ -315,6 +315,19 @@ def test_the_settings_of_topics_are_reported(rig: Rig) -> None:
     assert admin.topic_configs([]) == {}
 
 
+def test_a_topic_that_is_made_again_has_another_id(rig: Rig) -> None:
+    admin, topic, other = rig.clients.admin(), rig.topic(), rig.topic()
+    before = admin.topic_ids([topic, other, "never-was"])
+    assert before.keys() == {topic, other}
+    assert before[topic] != before[other]
+    admin.delete_topics([topic])
+    admin.create_topics([NewTopic(topic, 1)])
+    after = admin.topic_ids([topic, other])
+    assert after[topic] != before[topic]
+    assert after[other] == before[other]
+    assert admin.topic_ids([]) == {}
+
+
 def test_the_delete_retention_of_compacted_topics_is_reported_and_other_topics_are_left_out(rig: Rig) -> None:
     short = rig.topic(cleanup_policy="compact", delete_retention_ms="1234")
     usual = rig.topic(cleanup_policy="compact,delete")
