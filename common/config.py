@@ -2,8 +2,8 @@
 
 Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` are passed, without the prefix, to the
 clients (librdkafka's names) or to the configuration of internal topics. Security is configured once for all clients,
-without a prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``. Keys that begin with ``object.store.`` are settings of
-object storage, by the names of its client (obstore).
+without a prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``. Keys that begin with ``object.store.`` are settings
+of object storage, by the names of its client (obstore).
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def test_a_secret_is_one_for_every_client(key: str, prefix: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "aws_secret_access_key", "aws_session_token", "azure_storage_account_key", "account_key", "azure_storage_sas_key",
-        "sas_token", "google_service_account_key", "azure_client_secret", "aws_sse_customer_key_base64",
+        "aws_secret_access_key", "aws_session_token", "azure_storage_account_key", "account_key", "sas_token",
+        "azure_storage_sas_key", "google_service_account_key", "azure_client_secret", "aws_sse_customer_key_base64",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("prefix", ["", "object.store."])
