@@ -48,11 +48,11 @@ class Restoration:
     def begin(self, task: HostedTask) -> bool:
         """Find the records that the stores of ``task`` lack. Returns False if they lack none. If it waits for a
         checkpoint, nothing is restored until another call. May be called again after an error."""
-        if not task.changelogs:
-            return False
-        starts = self._starts.find(task, self._replays.consumer)
+        starts = self._starts.find(task, self._replays.consumer) if task.changelogs else []
         if self._starts.waits_for_checkpoint(task, starts):
             return True
+        if not starts:
+            return False
         for store, tp, position, end, _, from_beginning, _ in starts:
             if position < end:
                 self._replays.add(task, store, tp, position, end)

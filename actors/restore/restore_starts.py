@@ -58,6 +58,8 @@ class RestoreStarts:
         later call returns False. May be called again after an error."""
         if not self._fetching.enabled:
             return False
+        if not task.topic_ids:
+            self.note_topics(task)
         keeps = self._admin.delete_retention_ms({start.partition.topic for start in starts if start.lacks_records})
         local = {
             start.store: LocalChangelog(start.position, start.beginning, start.logged, keeps.get(start.partition.topic))
