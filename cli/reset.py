@@ -25,6 +25,7 @@ from penstock.common.shown import counted
 from penstock.common.written_times import moment
 
 if TYPE_CHECKING:
+    from penstock.checkpoints.repository import CheckpointRepository
     from penstock.cluster.client.local_state import NodeState
     from penstock.kafka.group_members import Member
     from penstock.kafka.group_tools import GroupTools
@@ -123,10 +124,10 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
     refused = _has_members(it, members) if members and not force else None
     if refused is not None and not dry_run:
         raise refused
-    plan = _plan(it, wanted)
+    plan, checkpoints = _plan(it, wanted), _checkpoints(it)
     with connections.connected_as_start_would() as ray_cluster:
         nodes = local_state.look(it.directory)
-        console().print(_shown(it, plan, wanted.target, nodes, members if force else (), ray_cluster))
+        console().print(_shown(it, plan, wanted.target, nodes, members if force else (), ray_cluster, checkpoints))
         if dry_run:
             if refused is not None:
                 typer.echo(f"\nIt would be refused now: {refused}")
@@ -143,6 +144,8 @@ def _reset(it: _Subject, wanted: Wanted, force: bool, dry_run: bool, yes: bool) 
         elif members := it.tools.members(it.application_id):
             raise _has_members(it, members)
         try:
+            if checkpoints is not None:
+                checkpoints.delete_everything()
             local_state.clean_up(it.directory)
             forget_topics(it.tools, it.application_id)
             it.tools.delete_topics(plan.deleted)
@@ -161,6 +164,23 @@ def _plan(it: _Subject, wanted: Wanted) -> ResetPlan:
     own = None if it.program is None else OwnTopics.of(*it.program, topics)
     now = KafkaNow(topics, it.tools.groups(), committed)
     return plan_reset(it.application_id, own, wanted, now, it.tools)
+
+
+def _checkpoints(it: _Subject) -> CheckpointRepository | None:
+    """Returns the checkpoints of the application; None if the program has none, or is not known. Raises
+    ObjectStoreError if the storage does not answer: then nothing is reset."""
+    from penstock.actors.checkpoints.storage import CheckpointStorage
+
+    storage = None if it.program is None else CheckpointStorage.of(it.program[1])
+    return None if storage is None else storage.repository()
+
+
+def _checkpoints_shown(it: _Subject, checkpoints: CheckpointRepository | None) -> str:
+    if it.program is None:
+        return (
+            "none, for no program is named: those of an application with state.checkpoint.uri remain, and fit no more"
+        )
+    return "none" if checkpoints is None else f"all of {it.application_id} below the URL of state.checkpoint.uri"
 
 
 def _has_members(it: _Subject, members: tuple[Member, ...]) -> ApplicationStateError:
@@ -186,6 +206,7 @@ def _shown(
     nodes: list[NodeState],
     members: tuple[Member, ...],
     ray_cluster: str | None,
+    checkpoints: CheckpointRepository | None,
 ) -> RenderableType:
     parts: list[RenderableType] = [Text(f"Changes of a reset of application {plan.application_id}")]
     if members:
@@ -194,6 +215,7 @@ def _shown(
     parts += _block("Topics that are deleted", list(plan.deleted) or ["none"])
     if plan.left:
         parts += _block("Topics that stay", [f"{topic}: {why}" for topic, why in plan.left.items()])
+    parts += _block("Checkpoints that are deleted", [_checkpoints_shown(it, checkpoints)])
     where = (
         "on this machine, for no Ray cluster runs here"
         if ray_cluster is None

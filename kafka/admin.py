@@ -58,6 +58,8 @@ LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # unt
 _WRONG_TOPIC = frozenset(
     {KafkaError.INVALID_CONFIG, KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION}
 )
+_NOT_DESCRIBED = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _HAS_MEMBERS = frozenset({KafkaError.UNKNOWN_MEMBER_ID, KafkaError.NON_EMPTY_GROUP, KafkaError.ILLEGAL_GENERATION})
 
 
@@ -274,6 +276,22 @@ class ConfluentAdmin(Admin):
                     raise
                 return {}
         return {name: entry.value for name, entry in entries.items()}
+
+    @override
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        asked = list(topics)
+        if not asked:
+            return {}
+        found = {}
+        with broker_errors("ask for the ids of topics", self._address):
+            answers = self._client.describe_topics(TopicCollection(asked), request_timeout=REQUEST_TIMEOUT_S)
+            for name, answer in answers.items():
+                try:
+                    found[name] = str(of_the_controller(self._client, partial(bounded_result, answer)).topic_id)
+                except KafkaException as error:
+                    if code_of(error) not in _NOT_DESCRIBED:
+                        raise
+        return {name: each for name, each in found.items() if each != _NO_ID}
 
     @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:

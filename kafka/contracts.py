@@ -265,6 +265,10 @@ class Admin(Protocol):
     def broker_configs(self) -> dict[str, str]:
         """Returns the settings of one broker, by their names in Kafka; empty if this client may not see them."""
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Returns the id of each topic: one that was deleted and made again has another id. A topic is left out if it
+        does not exist, if this client may not describe it, or if the brokers give no ids."""
+
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         """Returns how long each *compacted* topic keeps deletions (``delete.retention.ms``, in ms); other topics are
         left out. For a topic whose settings this client may not see it is the default of brokers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import GeneratorType
 from typing import cast
 
@@ -18,6 +19,7 @@ from penstock.state.contracts import (
     LogWithHeaders,
     StateStore,
     StateStoreContext,
+    StoreInFolder,
     TaskStores,
 )
 from penstock.state.write_buffer.memory_budget import MemoryBudget
@@ -199,6 +201,16 @@ class StateManager:
         """Forget all of ``store`` and its offset; restoring begins with the first record of its changelog."""
         self._task_stores.wipe(store)
         self._stores[store].wiped()
+
+    # ---- checkpoints ----
+
+    def flush_to_disk(self) -> None:
+        """Like :meth:`TaskStores.flush`, for another thread."""
+        self._task_stores.flush()
+
+    def checkpoint(self, folder: Path) -> Mapping[str, StoreInFolder]:
+        """Put the committed rows that are on disk into ``folder``, and return the stores that are in it."""
+        return self._task_stores.checkpoint(folder)
 
     # ---- commit ----
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
+from penstock.actors.checkpoints.fetching import CheckpointFetching
+from penstock.actors.checkpoints.taking import CheckpointTaking
+from penstock.actors.clock import Clock
 from penstock.actors.commits.committing import Commits
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.loop.thread_meters import (
@@ -17,7 +21,7 @@ from penstock.actors.loop.thread_meters import (
 from penstock.actors.restore.restoration import Restoration
 from penstock.actors.status import TaskState, TaskStatus
 from penstock.actors.task_host.hosted_task import HostedTask
-from penstock.common.metric_names import Measured
+from penstock.common.metric_names import TASK, Measured
 
 
 def statuses(
@@ -26,12 +30,14 @@ def statuses(
     reader: SourceReader,
     restoration: Restoration,
     commits: Commits,
+    taking: CheckpointTaking,
+    clock: Clock,
     *,
     stopping: bool,
     ended: bool,
-    now_s: float,
 ) -> tuple[tuple[TaskStatus, ...], Measured]:
     """Returns the status of each task, and measurements of all together. ``stopping``: the actor was asked to stop."""
+    now_s = clock.monotonic_s()
     restored = [restoration.progress(hosted) for hosted in tasks]
     state = _state(tasks, stopping, ended)
     restore_rate = sum(figures.rate for figures in restored)
@@ -42,7 +48,19 @@ def statuses(
         hosted.status(reader.consumer, figures, now_s) for hosted, figures in zip(tasks, restored, strict=True)
     )
     add_shares(status.measured for status in reported)
-    return reported, measured
+    return tuple(_with_checkpoints(each, taking, restoration.fetching, clock.wall_ms()) for each in reported), measured
+
+
+def _with_checkpoints(
+    status: TaskStatus, taking: CheckpointTaking, fetching: CheckpointFetching, wall_ms: int
+) -> TaskStatus:
+    if not fetching.enabled or not status.measured:
+        return status
+    figures = taking.figures(status.task_id)
+    measured = figures.measured(wall_ms) if figures is not None else {}
+    measured[TASK, "checkpoint-restored-bytes"] = fetching.fetched_bytes.get(status.task_id, 0)
+    error = None if figures is None else figures.error
+    return replace(status, measured={**status.measured, **measured}, checkpoint_error=error)
 
 
 def _state(tasks: Collection[HostedTask], stopping: bool, ended: bool) -> int:

@@ -96,6 +96,11 @@ class Assignment:
         yield from self._abort(error)
         yield from self._begin()
 
+    def take_fetched(self) -> Steps[None]:
+        """Begin the tasks that need not wait for a checkpoint any longer."""
+        yield from self._tasks.take_fetched()
+        yield from self._begin()
+
     def _abort(self, error: UndeliveredError) -> Steps[None]:
         self._commits.aborted()
         yield from self._tasks.abort(error)

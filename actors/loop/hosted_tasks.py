@@ -8,6 +8,7 @@ from pathlib import Path
 
 from structlog.stdlib import BoundLogger
 
+from penstock.actors.checkpoints.taking import CheckpointTaking
 from penstock.actors.clock import Clock
 from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.commits.guarantee import Guarantee, RefusedError
@@ -35,6 +36,7 @@ class HostedTasks:
         global_stores: GlobalStores,
         reader: SourceReader,
         guarantee: Guarantee,
+        taking: CheckpointTaking,
         is_superseded: Callable[[], bool],
         clock: Clock,
         log: BoundLogger,
@@ -50,6 +52,7 @@ class HostedTasks:
         self._globals = global_stores
         self._reader = reader
         self._guarantee = guarantee
+        self._taking = taking
         self._is_superseded = is_superseded
         self._clock = clock
         self._log = log
@@ -119,6 +122,7 @@ class HostedTasks:
         for hosted in list(self.by_id.values()):
             self._restoration.forget(hosted)
             self._globals.forget(hosted)
+            self._taking.release(hosted)
             renewing = partial(self._opening.renew, hosted)
             renewed = yield from retry_while_unavailable(renewing, self._clock)
             assert renewed is not None  # no order supersedes it
@@ -187,7 +191,30 @@ class HostedTasks:
             self.running.remove(hosted)
             self._reader.assign(self.running)
         self.meters.closed(hosted.meters, hosted.counted())
+        self._taking.forget(hosted)
         hosted.close()
+
+    @property
+    def has_fetched(self) -> bool:
+        """True if tasks need not wait for a checkpoint any longer: :meth:`take_fetched`."""
+        return any(task in self.by_id for task in self._restoration.fetching.ended())
+
+    def take_fetched(self) -> Steps[None]:
+        """Make the tasks again that need not wait for a checkpoint any longer: over the stores of the checkpoint, if
+        there is one. :meth:`begin` must follow."""
+        fetching = self._restoration.fetching
+        for task_id in [each for each in fetching.ended() if each in self.by_id]:
+            hosted, found = self.by_id.pop(task_id), fetching.take(task_id)
+            self._restoration.forget(hosted)
+            if found is None:
+                making = partial(self._opening.renew, hosted)
+            else:
+                making = partial(self._opening.open_fetched, hosted, found)
+            made = yield from retry_while_unavailable(making, self._clock)
+            assert made is not None  # no order supersedes it
+            self.by_id[task_id] = made
+            fetching.looked(task_id, found)
+            yield 0.0
 
     def restore(self) -> tuple[bool, list[Steps[None]]]:
         """Restore, and follow global topics and the changelogs of standbys, for about 2 ms. Returns True if there were

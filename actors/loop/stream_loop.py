@@ -12,6 +12,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import assert_never
 
+from penstock.actors.checkpoints.fetching import CheckpointFetching
+from penstock.actors.checkpoints.storage import CheckpointStorage
+from penstock.actors.checkpoints.taking import CheckpointTaking
 from penstock.actors.clock import Clock, SystemClock
 from penstock.actors.commits.committing import Commit, Commits
 from penstock.actors.commits.exactly_once import guarantee_of
@@ -97,17 +100,18 @@ class StreamLoop:
         self.standstill = Standstill(lease, self._guarantee, self._clock.monotonic_s, self._log)
         self._commits = Commits(self._guarantee, self._clock, spec.config.commit_interval_ms / 1000)
         self._reader = SourceReader(self._consumer, admin, self._clock, spec.config.buffered_records_per_partition)
+        storage, interval_s = CheckpointStorage.of(spec.config), spec.config.state_checkpoint_interval_ms / 1000
+        self._taking = CheckpointTaking(storage, interval_s, self._clock)
+        fetching = self._fetching = CheckpointFetching(storage, self._clock)
         self._restoration = Restoration(
-            clients.restore_consumer,
-            admin,
-            self._clock,
-            spec.restore_listener,
-            exactly_once=self._guarantee.exactly_once,
+            clients.restore_consumer, admin, self._clock, spec.restore_listener, self._guarantee.exactly_once, fetching
         )
         self._budget = MemoryBudget(spec.config.statestore_cache_max_bytes, spec.config.entries_memory_bytes)
         self._globals = GlobalStores(spec, clients.consumer, admin, self._budget, self._clock)
         programs = TaskPrograms(spec.topology, spec.config)
-        self._standbys = Standbys(spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock)
+        self._standbys = Standbys(
+            spec, programs, clients.consumer, admin, self._guarantee, self._budget, self._clock, fetching
+        )
         opening = TaskOpening(
             programs, self._standbys, self._consumer, admin, self._guarantee, self._budget, self._globals, self._clock
         )
@@ -120,16 +124,9 @@ class StreamLoop:
 
     def _tasks_opened_by(self, opening: TaskOpening) -> HostedTasks:
         return HostedTasks(
-            opening,
-            self._restoration,
-            self._standbys,
-            self._globals,
-            self._reader,
-            self._guarantee,
-            is_superseded=self._jobs.is_awaited,
-            clock=self._clock,
-            log=self._log,
-        )
+            opening, self._restoration, self._standbys, self._globals, self._reader, self._guarantee, self._taking,
+            is_superseded=self._jobs.is_awaited, clock=self._clock, log=self._log,
+        )  # fmt: skip
 
     # ---- from any thread ----
 
@@ -239,6 +236,9 @@ class StreamLoop:
         now_ms = self._clock.wall_ms()
         busy, again = self._hosted.restore()
         self._jobs += again
+        if self._hosted.has_fetched:
+            self._jobs.append(self._assignment.take_fetched())
+        self._taking.step(self._running, self._assignment.epoch)
         if self._hosted.may_process and self._globals.ready:
             if self._reader.is_due(self._running):
                 busy = self._fetch() or busy
@@ -325,15 +325,9 @@ class StreamLoop:
         error = self.finished.result() if self.finished.done() else None
         stopping, now_s = self._stopped is not None, self._clock.monotonic_s()
         tasks, measured = statuses(
-            list(self._tasks.values()),
-            self._hosted.meters,
-            self._reader,
-            self._restoration,
-            self._commits,
-            stopping=stopping,
-            ended=self.finished.done(),
-            now_s=now_s,
-        )
+            list(self._tasks.values()), self._hosted.meters, self._reader, self._restoration, self._commits,
+            self._taking, self._clock, stopping=stopping, ended=self.finished.done(),
+        )  # fmt: skip
         return ActorStatus(
             self._actor_id,
             self._node_id,
@@ -388,7 +382,8 @@ class StreamLoop:
 
     def _finish(self, error: str | None, stopped: Future[None] | None = None) -> None:
         self._commits.abandon()  # its steps keep references to stores
-        closing: list[Callable[[], None]] = [hosted.close for hosted in self._tasks.values()]
+        closing: list[Callable[[], None]] = [self._taking.close, self._fetching.close]
+        closing += [hosted.close for hosted in self._tasks.values()]
         closing += [self._globals.close, self._restoration.close, self._standbys.close]
         closing += [self._consumer.close, self._guarantee.close]
         close_all(closing, self._log)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from penstock.actors.checkpoints.fetching import FetchedStores
 from penstock.actors.clock import Clock
 from penstock.actors.commits.guarantee import Guarantee
 from penstock.actors.restore.global_stores import GlobalStores
@@ -76,6 +77,14 @@ class TaskOpening:
     def renew(self, hosted: HostedTask) -> HostedTask:
         """Returns the task made again, as it was at the last commit. May be called again after an error."""
         return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
+
+    def open_fetched(self, hosted: HostedTask, found: FetchedStores) -> HostedTask:
+        """Returns the task made again over the stores of a checkpoint. May be called again after an error."""
+        hosted.close()
+        if found.folder.exists():
+            hosted.directory.take_in(found.folder, found.manifest.taken_at_ms)
+        program, producer = hosted.state_manager.program, self._guarantee.producer
+        return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, self._globals.stores)
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds the positions at which their sources begin, and looks up the topics of their sinks; next is the

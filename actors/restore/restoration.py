@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from penstock.actors.checkpoints.fetching import CheckpointFetching
 from penstock.actors.clock import Clock
 from penstock.actors.restore.replays import Replays
 from penstock.actors.restore.restore_events import RestoreEvents
@@ -17,7 +19,8 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 
 
 class Restoration:
-    """All tasks of an actor that are being restored, through a consumer that is made when needed."""
+    """All tasks of an actor that are being restored, through a consumer that is made when needed. Some wait for a
+    checkpoint first (``fetching``)."""
 
     def __init__(
         self,
@@ -26,6 +29,7 @@ class Restoration:
         clock: Clock,
         listener: StateRestoreListener | None,
         exactly_once: bool,
+        fetching: CheckpointFetching,
     ) -> None:
         self._log = logger(__name__)
 
@@ -33,7 +37,8 @@ class Restoration:
             return RestoreEvents(listener, tp, store)
 
         self._replays = Replays[HostedTask](make_consumer, clock, self._log, events_of)
-        self._starts = RestoreStarts(admin, clock, exactly_once, self._log)
+        self._starts = RestoreStarts(admin, clock, exactly_once, self._log, fetching)
+        self.fetching = fetching
 
     @property
     def active(self) -> bool:
@@ -41,12 +46,14 @@ class Restoration:
         return bool(self._replays.by_partition)
 
     def begin(self, task: HostedTask) -> bool:
-        """Find the records that the stores of ``task`` lack. Returns False if they lack none. May be called again after
-        an error."""
-        if not task.changelogs:
+        """Find the records that the stores of ``task`` lack. Returns False if they lack none. If it waits for a
+        checkpoint, nothing is restored until another call. May be called again after an error."""
+        starts = self._starts.find(task, self._replays.consumer) if task.changelogs else []
+        if self._starts.waits_for_checkpoint(task, starts):
+            return True
+        if not starts:
             return False
-        for start in self._starts.find(task, self._replays.consumer):
-            store, tp, position, end, _, from_beginning = start
+        for store, tp, position, end, _, from_beginning, _ in starts:
             if position < end:
                 self._replays.add(task, store, tp, position, end)
             elif from_beginning and 0 < position == end and store not in task.source_changelogs:
@@ -82,6 +89,8 @@ class Restoration:
         be shorter. A source topic is restored up to the position at which its task continues; if the topic is shorter
         now, the task continues at its end, as it would after a start. May be called again after an error."""
         replays = self._replays
+        for task in {replays.by_partition[tp].task for tp in replays.overtaken}:
+            self._starts.note_topics(task)
         ends = self._starts.log_ends(replays.overtaken, replays.consumer)
         for tp, log_end in ends.items():
             task = replays.by_partition[tp].task
@@ -93,10 +102,13 @@ class Restoration:
 
     def progress(self, task: HostedTask) -> RestoreFigures:
         """Returns the progress of the restore of the stores of ``task``."""
-        return self._replays.progress(task)
+        figures = self._replays.progress(task)
+        missing = self.fetching.missing(task.id)
+        return replace(figures, remaining=missing) if missing else figures
 
     def forget(self, task: HostedTask) -> None:
         """Read no more for ``task``, which is about to be closed; the written rows are on disk."""
+        self.fetching.forget(task.id)
         self._replays.forget(task)
 
     def close(self) -> None:

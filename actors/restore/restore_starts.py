@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from structlog.stdlib import BoundLogger
 
+from penstock.actors.checkpoints.fetching import CheckpointFetching
+from penstock.actors.checkpoints.task_state import topics_of
+from penstock.actors.checkpoints.worth import LocalChangelog
 from penstock.actors.clock import Clock
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.common.ids import TopicPartition
@@ -16,7 +19,7 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 class RestoreStart(NamedTuple):
     """A store lacks the records of its changelog from ``position`` up to ``end``. ``logged``: the end of its changelog;
     for a source topic, the end of the processed records. ``from_beginning``: the store is empty, and is restored from
-    the beginning."""
+    the beginning. ``beginning``: the first offset that the changelog still has."""
 
     store: str
     partition: TopicPartition
@@ -24,16 +27,45 @@ class RestoreStart(NamedTuple):
     end: int
     logged: int
     from_beginning: bool
+    beginning: int
+
+    @property
+    def lacks_records(self) -> bool:
+        """True if the store lacks records that its changelog has."""
+        return self.position < self.logged
 
 
 class RestoreStarts:
     """``exactly_once``: changelogs may end with a transaction that is still open."""
 
-    def __init__(self, admin: Admin, clock: Clock, exactly_once: bool, log: BoundLogger) -> None:
+    def __init__(
+        self, admin: Admin, clock: Clock, exactly_once: bool, log: BoundLogger, fetching: CheckpointFetching
+    ) -> None:
         self._admin = admin
         self._clock = clock
         self._exactly_once = exactly_once
         self._log = log
+        self._fetching = fetching
+
+    def note_topics(self, task: StoredTask) -> None:
+        """Note the ids of the topics of ``task``, if there are checkpoints. Must precede its restore: its rows belong
+        to these topics, or to ones of the same names that were deleted before."""
+        if self._fetching.enabled:
+            task.topic_ids = self._admin.topic_ids(topics_of(task))
+
+    def waits_for_checkpoint(self, task: StoredTask, starts: Sequence[RestoreStart]) -> bool:
+        """Returns True if a checkpoint is looked for, by which ``task`` may lack less: it is not restored meanwhile. A
+        later call returns False. May be called again after an error."""
+        if not self._fetching.enabled:
+            return False
+        if not task.topic_ids:
+            self.note_topics(task)
+        keeps = self._admin.delete_retention_ms({start.partition.topic for start in starts if start.lacks_records})
+        local = {
+            start.store: LocalChangelog(start.position, start.beginning, start.logged, keeps.get(start.partition.topic))
+            for start in starts
+        }
+        return self._fetching.begin(task, local)
 
     def log_ends(self, changelogs: Collection[TopicPartition], consumer: RecordConsumer) -> dict[TopicPartition, int]:
         """Returns the ends of ``changelogs`` as of now."""
@@ -48,6 +80,7 @@ class RestoreStarts:
         A store is wiped and restored from the beginning if its changelog (or source topic) no longer has its offset, or
         if the store is older than its changelog keeps deletions: deleted keys would return.
         """
+        self.note_topics(task)
         partitions = set(task.changelogs.values())
         beginnings = consumer.fetch_beginning_offsets(partitions)
         log_ends = self.log_ends(partitions, consumer)
@@ -79,7 +112,7 @@ class RestoreStarts:
                 task.state_manager.wipe(store)
                 start = None
             position = begin if start is None else start
-            starts.append(RestoreStart(store, tp, position, end, logged[tp], start is None))
+            starts.append(RestoreStart(store, tp, position, end, logged[tp], start is None, begin))
         if not any(start.position < start.logged for start in starts if not start.from_beginning):
             # All stores are up to date. After a crash their age counts from now, not from a commit long ago, for which
             # they would be wiped again.

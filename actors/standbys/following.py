@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.actors.checkpoints.fetching import CheckpointFetching
 from penstock.actors.clock import Clock
 from penstock.actors.restore.replays import Replay, Replays
 from penstock.actors.restore.restore_events import RestoreEvents
@@ -30,13 +31,14 @@ class Following:
         admin: Admin,
         clock: Clock,
         exactly_once: bool,
+        fetching: CheckpointFetching,
         listener: StandbyUpdateListener | None = None,
     ) -> None:
         log = logger(__name__).bind(standby=True)
         self._clock = clock
         self._listener = listener
         self._replays = Replays[StandbyTask](make_consumer, clock, log, self._events_of)
-        self._starts = RestoreStarts(admin, clock, exactly_once, log)
+        self._starts = RestoreStarts(admin, clock, exactly_once, log, fetching)
         self._last_ends: dict[TopicPartition, int] = {}  # the last known ends of the changelogs
         self._ends: dict[TopicPartition, int] = {}  # the ends up to ten seconds ago
         self._as_of_ms: dict[TaskId, int] = {}  # the standbys that have these ends have all commits before this time
@@ -57,14 +59,16 @@ class Following:
         return bool(self._replays.by_partition)
 
     def begin(self, standby: StandbyTask) -> bool:
-        """Follow the changelogs of ``standby``. Returns False if no commit has reported yet how far. May be called
-        again, also after an error."""
+        """Follow the changelogs of ``standby``. Returns False if no commit has reported yet how far, or if it waits for
+        a checkpoint. May be called again, also after an error."""
         if not standby.changelogs:
             return True
         starts, unreported = self._starts.find(standby, self._replays.consumer), standby.unreported
         if any(start.partition in unreported and start.position < start.logged for start in starts):
             return False
-        for store, tp, position, end, _, _ in starts:
+        if self._starts.waits_for_checkpoint(standby, starts):
+            return False
+        for store, tp, position, end, *_ in starts:
             # Records after the first end are taken at once, so that they are not fetched twice.
             self._replays.add(standby, store, tp, position, end, followed=store not in standby.held)
         self._replays.assign()

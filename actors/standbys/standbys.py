@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+from penstock.actors.checkpoints.fetching import CheckpointFetching
 from penstock.actors.clock import Clock
 from penstock.actors.commits.guarantee import Guarantee
 from penstock.actors.spec import ApplicationSpec
@@ -36,6 +37,7 @@ class Standbys:
         guarantee: Guarantee,
         budget: MemoryBudget,
         clock: Clock,
+        fetching: CheckpointFetching,
     ) -> None:
         self.by_id: dict[TaskId, StandbyTask] = {}
         self._programs = programs
@@ -45,7 +47,10 @@ class Standbys:
         self._budget = budget
         self._clock = clock
         self._log = logger(__name__)
-        self._following = Following(make_consumer, admin, clock, guarantee.exactly_once, spec.standby_listener)
+        self._fetching = fetching
+        self._following = Following(
+            make_consumer, admin, clock, guarantee.exactly_once, fetching, spec.standby_listener
+        )
         self._to_open: dict[TaskId, frozenset[TopicPartition]] = {}
         self._begun: set[TaskId] = set()
         self._retries = StandbyRetries(clock)
@@ -127,17 +132,38 @@ class Standbys:
         self._begun.discard(task_id)
         self._retries.done(task_id)
         if standby is not None:
+            self._fetching.forget(task_id)
             self._following.forget(standby, reason)
         return standby
 
     def step(self) -> bool:
         """Follow for about 2 ms. Returns True if there were records."""
-        if self._open_next():
+        if self._open_next() or self._take_fetched():
             return True
         self._find_committed()
         if not self._following.active:
             return False
         return self._begin_again() or self._following.step()
+
+    def _take_fetched(self) -> bool:
+        """Have a standby opened again that need not wait for a checkpoint any longer: with the stores of one, if there
+        is any."""
+        task_id = next((each for each in self._fetching.ended() if each in self.by_id), None)
+        if task_id is None:
+            return False
+        found, reads = self._fetching.take(task_id), self.by_id[task_id].reads
+        if found is not None:
+            standby = self.detach(task_id, SuspendReason.MIGRATED)
+            assert standby is not None
+            standby.close()
+            try:
+                standby.directory.take_in(found.folder, found.manifest.taken_at_ms)
+            except StateStoreLockedError as error:
+                # Another actor of the node has just opened the directory, and removes the folder.
+                self._log.warning("checkpoint not used", task=str(task_id), error=str(error))
+        self._fetching.looked(task_id, found)
+        self._to_open[task_id] = reads
+        return True
 
     def _begin_again(self) -> bool:
         """Have a standby begin again whose changelogs have deleted records before they were read here. The others are

@@ -51,6 +51,8 @@ class HostedTask(StoredTask):
         self.state = TaskState.CREATED
         self.starts: Mapping[TopicPartition, Start] = {}
         self.committed: dict[TopicPartition, CommittedOffset] = {}
+        self.commits, self.committed_ms = 0, 0
+        """Number of commits that its stores have taken, and the time of the last."""
         self.touched = False
         self.more = False
         self.batch_size = _FIRST_BATCH
@@ -246,6 +248,8 @@ class HostedTask(StoredTask):
         """
         self.state_manager.commit(self._covered)
         self.committed.update(self.snapshot)
+        self.commits, self.committed_ms = self.commits + 1, wall_ms
+        self.directory.is_new = False
         self.directory.note_commit(wall_ms)
         yield from self.state_manager.release_flushed()
 

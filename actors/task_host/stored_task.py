@@ -34,6 +34,8 @@ class StoredTask(ABC):
         logs = {store: TopicPartition(log.topic, partition) for store, log in program.changelogs.items()}
         # The source topic of a table may have fewer partitions than another topic: then there is nothing to restore.
         self.changelogs = {store: tp for store, tp in logs.items() if tp not in self.missing}
+        self.topic_ids: Mapping[str, str] = {}
+        """The ids of its topics when its restore began, if there are checkpoints."""
         self.source_changelogs = {store for store, log in program.changelogs.items() if log.is_source_topic}
 
     @property

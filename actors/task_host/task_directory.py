@@ -25,7 +25,7 @@ from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.directory_lock import DirectoryLock
-from penstock.state.disk.task_stores import destroy_task_stores, open_task_stores
+from penstock.state.disk.task_stores import destroy_task_stores, move_task_stores, open_task_stores
 
 GLOBAL = "global"
 """A directory below the application's. It has a numbered directory of all global stores for each actor of the node."""
@@ -34,6 +34,9 @@ GLOBAL_STORES_DIRECTORY = re.compile(r"\d+")
 _STANDBY = "standby"
 _WHOSE = "task"
 """The file that names the task: a directory copied to the name of another task must not be taken for its state."""
+FETCHED, CHECKPOINT = "fetched-", "checkpoint-"
+"""The beginnings of the names of folders in the directory: a checkpoint that is being downloaded, and one that is being
+uploaded. They are of use only to the process that has the stores open."""
 _MOST_DIRECTORIES = 100
 _NOTE_EVERY_MS = 60_000
 
@@ -53,6 +56,8 @@ class TaskDirectory:
         self._owner_name = GLOBAL if GLOBAL_STORES_DIRECTORY.fullmatch(path.name) else path.name.partition("-")[0]
         self._current_ms: int | None = None
         self._noted_ms = 0
+        self.is_new = False
+        """True if there were no stores when they were opened, and they have taken no commit since."""
 
     def open(self, builders: Sequence[AnyStoreBuilder]) -> TaskStores:
         """Open the stores; corrupt ones are deleted when all of them have changelogs.
@@ -68,7 +73,9 @@ class TaskDirectory:
                 claim(
                     self.path.parent.parent if GLOBAL_STORES_DIRECTORY.fullmatch(self.path.name) else self.path.parent
                 )
+                self._remove_leftovers()
                 self._current_ms = self._last_commit_ms()
+                self.is_new = self._current_ms is None
                 self._claim()
                 return self._open(builders, lock)
             except BaseException:
@@ -91,6 +98,26 @@ class TaskDirectory:
             shutil.rmtree(self.path)
             self._claim()
             return open_task_stores(self.path, builders, lock.release)
+
+    def _remove_leftovers(self) -> None:
+        for name in (FETCHED, CHECKPOINT):
+            for folder in self.path.glob(f"{name}*"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def take_in(self, folder: Path, committed_ms: int) -> None:
+        """Replace the stores, which must be closed, by those in ``folder``, whose rows were committed at
+        ``committed_ms``. A crash leaves the stores of the folder, or none. Raises StateStoreLockedError if another
+        process has opened the directory, and StateStoreError if it cannot be written."""
+        lock = DirectoryLock(self.path)
+        try:
+            with self._written():
+                # In this order: rows without a time would be taken for rows of now.
+                destroy_task_stores(self.path)
+                write_whole(self._note, f"{committed_ms}\n")
+                move_task_stores(folder, self.path)
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            lock.release()
 
     @property
     def is_standby(self) -> bool:

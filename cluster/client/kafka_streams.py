@@ -128,7 +128,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
 
         The program can be sent to the cluster. The broker answers, and accepts the settings of internal topics and the
         session time-out. The topics fit, no internal topic is lost, and no backfill is half done. ``state.dir`` can be
-        written, if the application would start on this machine.
+        written, if the application would start on this machine. Checkpoints can be stored, if they are configured.
         """
         check_application(self._spec, self._clients)
 
@@ -147,7 +147,8 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         If it raises, nothing of the application runs, and it may be called again. Raises BrokerUnreachableError (within
         10 s), KafkaRefusedError for wrong credentials, MissingTopicError, InternalTopicError (also for an internal
         topic that is lost although offsets are committed), TopologyError, ConfigError when ``application.server``
-        cannot be listened on, or not without TLS and tokens, and ApplicationStateError when the application runs
+        cannot be listened on, or not without TLS and tokens, ObjectStoreError when checkpoints cannot be stored, and
+        ApplicationStateError when the application runs
         already, is closed, or a backfill of it is unfinished.
         """
         with self._life:

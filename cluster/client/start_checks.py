@@ -14,13 +14,14 @@ from penstock.cluster.coordinator_shell.first_plan import LISTED_WITHIN_S
 from penstock.cluster.programs.pickled_program import pickled_program
 from penstock.cluster.ray_cluster.ray_clusters import named_address
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError, ConfigError
+from penstock.common.errors import BrokerUnreachableError, ConfigError, ObjectStoreError
 from penstock.common.log import logger
 from penstock.kafka.backfill_note import refuse_unfinished_backfill
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.known_topics import LostTopicError, without_lost_topics
 from penstock.kafka.settings import session_timeout_ms
+from penstock.objects.storage import ObjectLocation, require_conditional_writes
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 
 _SESSION = "session.timeout.ms"
@@ -38,6 +39,7 @@ def check_application(spec: ApplicationSpec, clients: ConfluentClients) -> None:
     check_session_timeout(spec.config, admin)
     if spec.config.clients:
         clients.try_out()
+    check_checkpoints(spec.config)
 
 
 def check_topics(spec: ApplicationSpec, admin: Admin) -> None:
@@ -77,6 +79,26 @@ def check_session_timeout(config: StreamsConfig, admin: Admin) -> None:
             f"configuration key 'consumer.{_SESSION}': the brokers accept {least} to {most} ms (group.min.{_SESSION}, "
             f"group.max.{_SESSION}), not {wanted}"
         )
+
+
+def check_checkpoints(config: StreamsConfig) -> None:
+    """Raise ConfigError or ObjectStoreError if checkpoints cannot be stored below ``state.checkpoint.uri``: the URL or
+    a setting is wrong, the storage does not answer or refuses the credentials, or it has no conditional writes."""
+    uri = config.state_checkpoint_uri
+    if uri is None:
+        return
+    what = "configuration key 'state.checkpoint.uri'"
+    if "://" not in uri and not uri.startswith("/"):
+        raise ConfigError(f"{what}: {uri!r} is a relative path: give s3://…, gs://…, az://…, or an absolute path")
+    try:
+        require_conditional_writes(ObjectLocation(uri, config.object_store_settings).open())
+    except ConfigError as error:
+        raise ConfigError(f"{what}: {error}. Its settings are the keys that begin with 'object.store.'") from error
+    except ObjectStoreError as error:
+        raise ObjectStoreError(
+            f"{what}: {error}. Check the URL, the settings that begin with 'object.store.' and the credentials; or "
+            "leave the key out: then state is restored from its changelogs alone"
+        ) from error
 
 
 def check_state_dir(state_dir: Path) -> None:

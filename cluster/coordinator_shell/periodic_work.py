@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from structlog.stdlib import BoundLogger
 
+from penstock.actors.checkpoints.storage import CheckpointStorage
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.coordinator_shell.dispatch import Dispatcher
 from penstock.cluster.coordinator_shell.membership import Membership
@@ -19,6 +20,7 @@ from penstock.cluster.scaling.cpu_watch import CpuWatch
 from penstock.cluster.scaling.ray_cpus import cluster_cpus, cpu_usage, cpus_of_nodes, node_labels
 from penstock.cluster.scaling.scaling_watch import ScalingWatch
 from penstock.cluster.status import StuckTask
+from penstock.cluster.watchers.checkpoint_deletion import DELETE_EACH_S, CheckpointDeletion
 from penstock.cluster.watchers.drain_watch import DrainWatch, draining_nodes
 from penstock.cluster.watchers.stuck_task_watch import LOOK_EVERY_S, StuckTaskWatch
 from penstock.cluster.watchers.topic_watch import TopicWatch
@@ -88,6 +90,8 @@ class PeriodicWork:
         self._drains = DrainWatch(spec.application_id, draining_nodes, lambda: time.time() * 1000)
         self._stuck = StuckTaskWatch(spec.config, clock, log)
         self._topics = TopicWatch(spec.topology, spec.config, clients.admin, clock)
+        storage = CheckpointStorage.of(spec.config)
+        self._checkpoints = None if storage is None else CheckpointDeletion(storage, log)
 
     def all(self) -> list[Work]:
         """Returns what must be repeated."""
@@ -99,6 +103,7 @@ class PeriodicWork:
             Work(_CHECK_LOAD_S, "look at the load", self._scaling.look),
             Work(_CHECK_TOPICS_S, _TOPICS, self._check_topics),
             Work(LOOK_EVERY_S, "look for stuck tasks", self._look_for_stuck_tasks),
+            Work(DELETE_EACH_S, "delete old checkpoints", self._delete_checkpoints),
         ]
 
     @property
@@ -140,9 +145,16 @@ class PeriodicWork:
             self._dispatcher.feed(draining)
 
     async def _look_for_stuck_tasks(self) -> None:
+        self._stuck.look(self._dispatcher.statuses, self._is_member and not self._pausing.paused)
+
+    @property
+    def _is_member(self) -> bool:
         machine = self._dispatcher.machine
-        may_work = machine.state.is_live and not machine.session_lost and not self._pausing.paused
-        self._stuck.look(self._dispatcher.statuses, may_work)
+        return machine.state.is_live and not machine.session_lost
+
+    async def _delete_checkpoints(self) -> None:
+        if self._checkpoints is not None and self._is_member:
+            await asyncio.to_thread(self._checkpoints.delete_unneeded)
 
     async def _check_topics(self) -> None:
         """Plan again if a source topic has changed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, StoreInFolder, TaskStores, no_such_store
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.disk.rocksdb import RocksDBTaskStores, destroy
+
+_ROCKSDB = "rocksdb"
 
 
 def open_task_stores(
@@ -23,7 +26,7 @@ def open_task_stores(
     in_memory = [builder for builder in chosen if builder not in on_disk]
     if path is None or not on_disk:
         return InMemoryTaskStores(in_memory)
-    database = RocksDBTaskStores(path / "rocksdb", on_disk, closed)
+    database = RocksDBTaskStores(path / _ROCKSDB, on_disk, closed)
     if not in_memory:
         return database
     parts = {builder.name: database for builder in on_disk} | dict.fromkeys(
@@ -34,7 +37,14 @@ def open_task_stores(
 
 def destroy_task_stores(path: Path) -> None:
     """Delete what :func:`open_task_stores` has put below ``path``. Raises StateStoreLockedError if it is open."""
-    destroy(path / "rocksdb")
+    destroy(path / _ROCKSDB)
+
+
+def move_task_stores(folder: Path, path: Path) -> None:
+    """Move the stores in ``folder``, which are closed, to ``path``, where :func:`destroy_task_stores` has left none."""
+    there = path / _ROCKSDB
+    shutil.rmtree(there, ignore_errors=True)
+    (folder / _ROCKSDB).rename(there)
 
 
 class _ComposedBatch:

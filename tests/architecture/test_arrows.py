@@ -49,9 +49,10 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     "kafka": {"internal_topics": set(), "local_broker": set()},
     "actors": {
         "process": {"loop", "commits", "task_host"},
-        "loop": {"standbys", "restore", "commits", "task_host"},
-        "standbys": {"restore", "commits", "task_host"},
-        "restore": {"task_host"},
+        "loop": {"standbys", "restore", "checkpoints", "commits", "task_host"},
+        "standbys": {"restore", "checkpoints", "commits", "task_host"},
+        "restore": {"checkpoints", "task_host"},
+        "checkpoints": {"task_host"},
         "commits": {"task_host"},
         "task_host": set(),
     },

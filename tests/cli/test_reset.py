@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import penstock as ps
+from penstock.cli import reset
 from penstock.cli.main import app
 from penstock.cluster.ray_cluster import connections
 from penstock.common.errors import ConfigError, MissingTopicError, StateStoreLockedError, StreamsError
@@ -135,3 +137,30 @@ def test_stores_that_somebody_has_open_stop_the_reset_before_topics_are_touched(
     refused = it.reset("--yes", "--internal-topics", it.changelog)
     assert f"{it.state} is open elsewhere. The reset is not complete" in str(refused.exception)
     assert it.untouched()
+
+
+def test_the_checkpoints_of_a_program_are_deleted_with_its_state(
+    it: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = ps.StreamsBuilder()
+    text = ps.Serdes.string()
+    builder.stream(it.input, ps.Consumed.with_(text, text)).group_by_key().count(ps.Materialized.as_("counts"))
+    uri = tmp_path / "objects"
+    config = {
+        "application.id": it.application_id, "bootstrap.servers": it.broker, "state.dir": it.state_dir,
+        "state.checkpoint.uri": str(uri),
+    }  # fmt: skip
+    program = ps.KafkaStreams(builder.build(), config)
+    monkeypatch.setattr(reset, "load_application", lambda _: program)
+    files = [uri / it.application_id / name for name in ("files/a", "tasks/0_0/b.json", "hand-overs/c.json")]
+    other = uri / "another" / "files" / "a"
+    for file in (*files, other):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    command = ["reset", "module:app", "--state-dir", str(it.state_dir)]
+    listed = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*command, "--dry-run"])
+    assert f"all of {it.application_id} below the URL of state.checkpoint.uri" in listed.output
+    assert all(file.exists() for file in files)
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*command, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert [file for file in (*files, other) if file.exists()] == [other]

@@ -11,13 +11,26 @@ import ray
 
 import penstock as ps
 from penstock.cluster.client import start_checks
-from penstock.cluster.client.start_checks import check_session_timeout, check_state_dir, check_topics
+from penstock.cluster.client.start_checks import (
+    check_checkpoints,
+    check_session_timeout,
+    check_state_dir,
+    check_topics,
+)
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import BrokerUnreachableError, ConfigError, InternalTopicError, MissingTopicError
+from penstock.common.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    InternalTopicError,
+    MissingTopicError,
+    ObjectStoreError,
+)
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.known_topics import note_topics
+from penstock.objects.memory import MemoryObjects
+from penstock.objects.storage import ObjectLocation
 from penstock.testing.fake_broker import FakeBroker
 from penstock.testing.fake_clients import FakeAdmin
 
@@ -157,3 +170,41 @@ def test_a_state_dir_on_the_machines_of_another_cluster_is_not_looked_at(
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.7:6379")
     (tmp_path / "file").write_text("in the way")
     application(broker, tmp_path / "file" / "state").check()
+
+
+def checkpoints_at(uri: str, **entries: Any) -> StreamsConfig:
+    return StreamsConfig.of({"application.id": "checked", "state.checkpoint.uri": uri, **entries})
+
+
+def test_storage_of_checkpoints_that_can_be_written_is_accepted_and_left_empty(tmp_path: Path) -> None:
+    check_checkpoints(StreamsConfig.of({"application.id": "checked"}))
+    check_checkpoints(checkpoints_at(str(tmp_path / "objects")))
+    assert [path for path in (tmp_path / "objects").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"),
+    [
+        ("objects", "'objects' is a relative path"),
+        ("ftp://server/objects", "penstock knows a path and the schemes"),
+        ("file://server/objects", "a local folder is file:///folder"),
+    ],
+)
+def test_a_url_that_names_no_storage_is_reported(uri: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=f"configuration key 'state.checkpoint.uri'.*{why}"):
+        check_checkpoints(checkpoints_at(uri))
+
+
+def test_storage_without_conditional_writes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Overwriting(MemoryObjects):
+        def create(self, name: str, content: bytes) -> None:
+            self.put(name, content)
+
+    monkeypatch.setattr(ObjectLocation, "open", lambda self: Overwriting())
+    with pytest.raises(ObjectStoreError, match=r"'state.checkpoint.uri'.*overwrites an object.*leave the key out"):
+        check_checkpoints(checkpoints_at("s3://bucket"))
+
+
+def test_a_setting_that_the_client_does_not_know_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"aws_regio\b.*begin with 'object.store.'"):
+        check_checkpoints(checkpoints_at("s3://bucket", **{"object.store.aws_regio": "x"}))

@@ -244,6 +244,7 @@ class ActorProcess:
             loop._fail(StreamsError("the new version has a mistake"))
             return
         self.world.steps += 1
+        self.world.processes.at_work = self
         wait_s = loop.step(0.0)
         blocked_s = self._blocked_s + self._worked_s
         self._blocked_s = self._worked_s = 0.0
@@ -266,6 +267,7 @@ class ActorProcess:
             self._step.cancel()
         for task in list(self._tasks):
             task.cancel()
+        self.world.processes.end(self)
         self._drop_memory()
         if not self.died.done():
             self.died.set_result(None)

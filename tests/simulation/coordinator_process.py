@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from penstock.actors.checkpoints.storage import CheckpointStorage
 from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.exactly_once import transactional_id
 from penstock.actors.status import ActorStatus
@@ -25,6 +26,7 @@ from penstock.cluster.placement.standby_assignor import standby_policy
 from penstock.cluster.rollout import Rollout
 from penstock.cluster.scaling.cpu_watch import CpuUsage, CpuWatch
 from penstock.cluster.status import ApplicationState
+from penstock.cluster.watchers.checkpoint_deletion import CheckpointDeletion
 from penstock.cluster.watchers.drain_watch import DrainWatch
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, Offsets
@@ -33,6 +35,7 @@ from tests.cluster.simulated_application import QUIET
 from tests.simulation.actor_process import ActorProcess
 from tests.simulation.simulated_group import Member
 from tests.simulation.simulated_kafka import SimulatedClients
+from tests.simulation.simulated_objects import DELETE_EACH_S
 from tests.simulation.simulated_ray import SimulatedActorHandle
 
 if TYPE_CHECKING:
@@ -135,11 +138,25 @@ class CoordinatorProcess(Environment):
         self.spawn(self._repeat(CHECK_CLUSTER_S, self._check_cluster))
         self.spawn(self._repeat(CHECK_DRAINS_S, self._check_drains))
         self.spawn(self._repeat(_PURGE_S, self._purger.purge))
+        if (storage := CheckpointStorage.of(self.cluster.spec.config)) is not None:
+            self._deletion = CheckpointDeletion(storage, QUIET)
+            self.world.processes.at_work = self
+            self._deleting = self.world.processes.executor()
+            self.spawn(self._repeat(DELETE_EACH_S, self._delete_checkpoints))
 
     async def _repeat(self, every_s: float, work: Any) -> None:
         while True:
             await work()
             await asyncio.sleep(every_s)
+
+    async def _delete_checkpoints(self) -> None:
+        machine = self.dispatcher.machine if self.dispatcher is not None else None
+        if machine is None or machine.session_lost or not machine.state.is_live:
+            return
+        deleted = self._deleting.submit(self._deletion.delete_unneeded)
+        while not deleted.done():
+            await asyncio.sleep(0.5)
+        deleted.result()
 
     async def _check_cluster(self) -> None:
         self.feed(ClusterResized(self.cluster.cpus))
@@ -164,6 +181,7 @@ class CoordinatorProcess(Environment):
     def end(self) -> None:
         """The process dies: what it was about to do is lost, messages that are sent are not."""
         self.exists = False
+        self.world.processes.end(self)
         for task in list(self._tasks):
             task.cancel()
         if self.dispatcher is not None:

@@ -25,6 +25,7 @@ from penstock.cluster.watchers.overdue import OverdueOrders
 from penstock.common.errors import BrokerUnreachableError
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 from penstock.state.disk.bulk_load import remove_tables
+from tests.simulation.checkpoint_mistakes import BESIDE_DELETIONS, delete_files_of_uploads_under_way
 from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, Setting
 
 Plant = Callable[[Any, str, Any], None]
@@ -240,5 +241,6 @@ MISTAKES: dict[str, Mistake] = {
         Mistake(write_without_a_lease, _ghosts_without_fences),
         Mistake(give_away_what_a_lost_actor_may_write, _ghosts_without_fences),
         Mistake(go_back_while_a_commit_is_under_way, choice=BESIDE_A_COMMIT),
+        Mistake(delete_files_of_uploads_under_way, choice=BESIDE_DELETIONS),
     )
 }

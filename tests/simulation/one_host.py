@@ -27,6 +27,7 @@ from tests.actors.rig import ManualClock
 from tests.simulation.programs import Row
 
 _MOST_STEPS = 5000
+_ALONE = {"processing_guarantee": "at_least_once", "state_checkpoint_uri": None}
 Rows = dict[tuple[str, TaskId], dict[str, str]]
 """For each store of each task, the rows that a processor sees in it."""
 
@@ -48,7 +49,7 @@ class OneHost:
     """All tasks of ``spec`` in one loop, on ``broker`` and an empty disk."""
 
     def __init__(self, spec: ApplicationSpec, broker: FakeBroker, clock: ManualClock, state_dir: Path) -> None:
-        config = spec.config.model_copy(update={"state_dir": state_dir, "processing_guarantee": "at_least_once"})
+        config = spec.config.model_copy(update={"state_dir": state_dir, **_ALONE})
         here = ApplicationSpec(spec.topology, config)
         clients = FakeClients(spec.application_id, broker, read_committed=True)
         planned = partial(plan_topics, here.topology, config)

@@ -11,27 +11,34 @@ from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
 import structlog
 
+from penstock.actors.checkpoints import fetching, taking
 from penstock.actors.commits import exactly_once, guarantee
 from penstock.actors.restore import replays
 from penstock.actors.restore.replays import Replays
 from penstock.actors.standbys import standby_retries, standbys
 from penstock.actors.task_host.standby_task import StandbyTask
+from penstock.checkpoints import deletion, transfers, writer
 from penstock.cluster.coordinator_shell import stream_actor_handle
 from penstock.common.ids import TaskId
+from penstock.objects.storage import ObjectLocation
 from penstock.state.disk import bulk_load, task_stores
 from penstock.tasks import context
 from penstock.testing import fake_producers
 from tests.actors.rig import ManualClock
+from tests.simulation.checked_checkpoints import damaged_checkpoints
 from tests.simulation.checks import differences
 from tests.simulation.faults import FAULTS, strike
 from tests.simulation.one_host import expected, restored, rows_of
 from tests.simulation.setting import ALL_FROM_THE_SEED, Choice, Setting, setting_of
 from tests.simulation.simulated_disk import SimulatedDisks
+from tests.simulation.simulated_objects import DELETION_DELAY_MS, LONGEST_UPLOAD_MS, SimulatedObjects
+from tests.simulation.simulated_threads import Processes
 from tests.simulation.virtual_clock import BEGIN_MS, SimulatedLoop
 from tests.simulation.world import ViolationError, World
 
@@ -66,10 +73,21 @@ class _AtOnce(Executor):
         return done
 
 
+class _Digits:
+    """The digits that make the names of objects unique."""
+
+    count = 0
+
+    @classmethod
+    def token_hex(cls, _: int) -> str:
+        cls.count += 1
+        return f"{cls.count:016x}"
+
+
 @contextmanager
-def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
-    """Keeps production code from other threads, and from the machine's clock, except for the age of unused directories:
-    so the cleaner never removes one."""
+def one_thread(loop: SimulatedLoop, setting: Setting, processes: Processes, objects: Any) -> Iterator[None]:
+    """Keeps production code from threads that run at the same time, and from the machine's clock, except for the age of
+    unused directories: so the cleaner never removes one."""
 
     class Time:
         time = staticmethod(lambda: BEGIN_MS / 1000 + loop.time())
@@ -80,7 +98,17 @@ def one_thread(loop: SimulatedLoop, setting: Setting) -> Iterator[None]:
             patches.enter_context(patch.object(module, "close_aside", lambda producer: producer.close()))
         for module in (standbys, standby_retries):
             patches.enter_context(patch.object(module, "ThreadPoolExecutor", _AtOnce))
-        patches.enter_context(patch.object(fake_producers, "time", Time))
+        for module in (fetching, taking):
+            patches.enter_context(patch.object(module, "ThreadPoolExecutor", processes.executor))
+        patches.enter_context(patch.object(transfers, "ThreadPoolExecutor", _AtOnce))
+        patches.enter_context(patch.object(transfers, "token_hex", _Digits.token_hex))
+        patches.enter_context(patch.object(fetching, "WORTH_A_DOWNLOAD", setting.storage.worth))
+        patches.enter_context(patch.object(ObjectLocation, "open", lambda _: objects))
+        patches.enter_context(patch.object(writer, "LONGEST_UPLOAD_MS", LONGEST_UPLOAD_MS))
+        for module in (writer, deletion):
+            patches.enter_context(patch.object(module, "DELETION_DELAY_MS", DELETION_DELAY_MS))
+        for module in (fake_producers, writer):
+            patches.enter_context(patch.object(module, "time", Time))
         # Otherwise results depend on when records come.
         patches.enter_context(patch.object(context, "EMIT_INTERVAL_MS", 0))
         patches.enter_context(patch.object(replays, "_WORTH_A_LOAD", setting.worth_a_load))
@@ -103,15 +131,22 @@ def play(seed: int, choice: Choice = ALL_FROM_THE_SEED) -> Result:
     loop, setting = SimulatedLoop(), setting_of(seed, choice, FAULTS)
     found: dict[str, Any] = {"trace": [], "steps": 0}
     violation: str | None = None
-    with tempfile.TemporaryDirectory(prefix="penstock-simulation-", dir=_DISKS) as folder, one_thread(loop, setting):
+    objects = SimulatedObjects(setting.storage, Random(f"objects {seed}"), lambda: BEGIN_MS + int(loop.time() * 1000))
+    processes = Processes(loop)
+    _Digits.count = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-simulation-", dir=_DISKS) as folder,
+        one_thread(loop, setting, processes, objects),
+    ):
         try:
-            loop.run_until_complete(_play(seed, setting, Path(folder), found))
+            loop.run_until_complete(_play(seed, setting, Path(folder), found, processes, objects))
         except ViolationError as error:
             violation = str(error)
         except Exception as error:  # of the simulation itself, or of what it plays
             violation = f"{type(error).__name__}: {error}"
             found["trace"].append(traceback.format_exc())
         finally:
+            processes.end_all()
             if "world" in found:
                 found["trace"] = [*found["world"].trace, *found["trace"]]
                 found["steps"] = found["world"].steps
@@ -119,8 +154,10 @@ def play(seed: int, choice: Choice = ALL_FROM_THE_SEED) -> Result:
     return Result(seed, violation, found["trace"], loop.time(), found["steps"])
 
 
-async def _play(seed: int, setting: Setting, folder: Path, found: dict[str, Any]) -> None:
-    world = World(seed, setting, folder / "disks")
+async def _play(
+    seed: int, setting: Setting, folder: Path, found: dict[str, Any], processes: Processes, objects: SimulatedObjects
+) -> None:
+    world = World(seed, setting, folder / "disks", processes, objects)
     found["world"] = world
     try:
         world.begin()
@@ -138,6 +175,8 @@ async def _play(seed: int, setting: Setting, folder: Path, found: dict[str, Any]
         # comes again. Then an older one comes out later than without faults, and needs a later record for it.
         world.feed_closing()
         await world.come_to_rest()
+        world.note_downloads()
+        _raise_first(damaged_checkpoints(world, folder / "checkpoints"))
         _raise_first(_unlike_expected(world, folder))
     finally:
         world.end()

@@ -9,10 +9,12 @@ from typing import Any
 
 from tests.simulation.programs import Program, drawn
 from tests.simulation.programs import program as program_of
+from tests.simulation.simulated_objects import URL, StorageSetting, drawn_storage
 from tests.simulation.swarm import Swarm, Weights, drawn_swarm, drawn_weights
 
 _ON_ROCKSDB = 0.35
 _OUTLASTED = 0.15
+_CHECKPOINTED = 0.5
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Setting:
     fault_each_s: float
     outlasted: bool
     """True if the run waits for the ends of long outages."""
+    storage: StorageSetting
+    """The object storage, if there are checkpoints."""
 
     @property
     def exactly_once(self) -> bool:
@@ -55,16 +59,16 @@ class Setting:
         disks = "RocksDB" if self.on_rocksdb else "simulated disks"
         return (
             f"{self.program.blocks} {self.config} {self.partitions} partitions, {self.clusters} clusters of "
-            f"{self.nodes} nodes, {self.cpus} CPUs, {self.weights}, {disks}"
+            f"{self.nodes} nodes, {self.cpus} CPUs, {self.weights}, {disks}, {self.storage}"
         )
 
 
 def setting_of(seed: int, choice: Choice, faults: Iterable[str]) -> Setting:
     """Follows from ``seed``, except what is chosen. The faults are among those of ``choice``, or else ``faults``."""
-    rng = Random(f"setting {seed}")
+    rng, of_checkpoints = Random(f"setting {seed}"), Random(f"checkpoints {seed}")
     return Setting(
         program=program_of(rng, choice.blocks) if choice.blocks else drawn(rng),
-        config={**_config(rng), **dict(choice.config)},
+        config={**_config(rng), **_checkpoints(of_checkpoints), **dict(choice.config)},
         partitions=rng.choice([1, 2, 2, 3]),
         clusters=rng.choice([1, 2]),
         nodes=rng.choice([1, 1, 2, 3]),
@@ -76,7 +80,13 @@ def setting_of(seed: int, choice: Choice, faults: Iterable[str]) -> Setting:
         troubled_s=rng.choice([40, 80, 80, 200]),
         fault_each_s=rng.choice([3.0, 10.0, 30.0]),
         outlasted=rng.random() < _OUTLASTED,
+        storage=drawn_storage(of_checkpoints),
     )
+
+
+def _checkpoints(rng: Random) -> dict[str, Any]:
+    uri = URL if rng.random() < _CHECKPOINTED else None
+    return {"state.checkpoint.uri": uri, "state.checkpoint.interval.ms": rng.choice([1000, 3000, 20_000])}
 
 
 def _config(rng: Random) -> dict[str, Any]:

@@ -32,7 +32,17 @@ _INIT_S, _COMMIT_S, _ABORT_S = 10.0, 10.0, 5.0
 _ASK_AGAIN_S = 0.5
 _LONGEST_FLUSH_S = 0.05
 ASKING = frozenset(
-    {"topics", "topic_config", "create_topic", "delete_topic", "delete_records", "init_producer", "end", "group"}
+    {
+        "topics",
+        "topic_config",
+        "topic_id",
+        "create_topic",
+        "delete_topic",
+        "delete_records",
+        "init_producer",
+        "end",
+        "group",
+    }
     | {"committed", "join", "commit_from_outside", "range_assignment", "log"}
 )
 """The calls that fail if the broker does not answer."""

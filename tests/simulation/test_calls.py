@@ -33,6 +33,7 @@ ADMIN_CALLS: dict[str, Callable[[Any], Any]] = {
     "high_watermarks": lambda admin: admin.high_watermarks([TP]),
     "topic_configs": lambda admin: admin.topic_configs(["in"]),
     "broker_configs": lambda admin: admin.broker_configs(),
+    "topic_ids": lambda admin: admin.topic_ids(["in"]),
     "delete_retention_ms": lambda admin: admin.delete_retention_ms(["in"]),
     "committed": lambda admin: admin.committed("group"),
     "commit": lambda admin: admin.commit("group", {TP: CommittedOffset(0, "")}),

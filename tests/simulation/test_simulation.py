@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from tests.simulation.checkpoint_mistakes import BESIDE_DELETIONS, CHECKPOINTED
 from tests.simulation.mistakes import BESIDE_A_COMMIT, MISTAKES
 from tests.simulation.play import play, quiet
 from tests.simulation.setting import Choice
@@ -23,6 +24,7 @@ FOUND_FAST = {
     "forget_without_a_fence": Choice(config=EXACTLY_ONCE, faults=("cut_an_actor_from_ray", "resize")),
     "go_on_after_an_abort": Choice(config=EXACTLY_ONCE, faults=("abort_transactions", "rebalance")),
     "go_back_while_a_commit_is_under_way": BESIDE_A_COMMIT,
+    "delete_files_of_uploads_under_way": BESIDE_DELETIONS,
 }
 """Mistakes with the runs that show them; `make simulate PLANTED=1` finds these and the others among all faults."""
 
@@ -51,6 +53,13 @@ def test_the_same_seed_is_the_same_run() -> None:
     first, second = play(2), play(2)
     assert first.trace == second.trace
     assert first.steps == second.steps
+
+
+def test_tasks_that_lose_their_disks_begin_with_checkpoints() -> None:
+    choice = Choice(config=(CHECKPOINTED,), faults=("kill_an_actor_and_lose_its_disk",))
+    played = [play(seed, choice) for seed in range(3)]
+    assert [result.violation for result in played] == [None] * 3
+    assert any("files of checkpoints were downloaded" in line for result in played for line in result.trace)
 
 
 @pytest.mark.parametrize("mistake", FOUND_FAST)

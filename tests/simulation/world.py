@@ -31,6 +31,8 @@ from tests.simulation.programs import APPLICATION, Records, Row
 from tests.simulation.setting import Setting
 from tests.simulation.simulated_group import Group
 from tests.simulation.simulated_kafka import SimulatedBroker
+from tests.simulation.simulated_objects import SimulatedObjects
+from tests.simulation.simulated_threads import Processes
 from tests.simulation.virtual_clock import BEGIN_MS, VirtualClock
 
 _REST_WITHIN_S = 900.0
@@ -114,8 +116,11 @@ class Cluster:
 class World:
     """Everything follows from ``seed``, and from the program."""
 
-    def __init__(self, seed: int, setting: Setting, folder: Path) -> None:
+    def __init__(
+        self, seed: int, setting: Setting, folder: Path, processes: Processes, objects: SimulatedObjects
+    ) -> None:
         self.setting, self.swarm = setting, setting.swarm
+        self.processes, self.objects = processes, objects
         self.program = program = setting.program
         self.rng = Random(f"world {seed}")
         self.loop: Any = asyncio.get_running_loop()
@@ -237,7 +242,7 @@ class World:
     def calm(self) -> None:
         """All that was cut off is connected again; what died is dead."""
         self.note("calm")
-        self.is_calm = True
+        self.is_calm = self.objects.is_calm = True
         self.late = 0.0
         self.longest_message_s = min(self.longest_message_s, _LONGEST_CALM_MESSAGE_S)
         self.broker.down = False
@@ -260,6 +265,10 @@ class World:
         await asyncio.sleep(seconds)
         if self.violations:
             raise ViolationError("; ".join(self.violations))
+
+    def note_downloads(self) -> None:
+        if self.objects.downloads:
+            self.note(f"{self.objects.downloads} files of checkpoints were downloaded")
 
     async def come_to_rest(self) -> None:
         """Returns when nothing is left to do. Raises ViolationError."""

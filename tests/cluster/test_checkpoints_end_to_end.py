@@ -1,0 +1,201 @@
+"""Checkpoints on a real Ray, a real Kafka and a real folder: lost disks, and processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from penstock.actors.status import ActorStatus
+from penstock.checkpoints.manifest import CheckpointManifest
+from penstock.checkpoints.repository import CheckpointRepository
+from penstock.cluster.client.control import end_actors
+from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.ray_cluster.named_actors import find_coordinator
+from penstock.common.errors import StreamsError
+from penstock.common.ids import TopicPartition
+from penstock.common.metric_names import TASK
+from penstock.common.topics import NewTopic
+from penstock.kafka.clients import ConfluentClients
+from penstock.objects.storage import ObjectLocation
+from penstock.topology.dsl.streams_builder import StreamsBuilder
+from penstock.topology.options.materialized import Materialized
+from penstock.topology.options.options import Consumed
+from tests.cluster.conftest import STRING
+from tests.waiting import PATIENCE_S, eventually, once_ready
+
+KEYS = 15_000
+"""More than the fewest changelog offsets for which a checkpoint is downloaded."""
+
+
+class Counting:
+    """Counts the records of each key, in one task with checkpoints."""
+
+    def __init__(self, broker: str, name: str, folder: Path) -> None:
+        self.id, self.topic = name, f"{name}-in"
+        self.state_dir, self.objects = folder / "state", folder / "objects"
+        self.clients = ConfluentClients(broker, name)
+        self.clients.admin().create_topics([NewTopic(self.topic, 1)])
+        self.sent = 0
+        self.config = {
+            "application.id": name, "bootstrap.servers": broker, "state.dir": self.state_dir,
+            "commit.interval.ms": 200, "state.checkpoint.uri": str(self.objects), "application.server": "",
+            "state.checkpoint.interval.ms": 4000, "tasks.per.actor": 1,
+        }  # fmt: skip
+
+    def started(self, **entries: object) -> KafkaStreams:
+        builder = StreamsBuilder()
+        records = builder.stream(self.topic, Consumed.with_(STRING, STRING))
+        records.group_by_key().count(Materialized.as_("counts"))
+        app = KafkaStreams(builder.build(), {**self.config, **entries})
+        app.start()
+        app.wait_until_running(PATIENCE_S)
+        return app
+
+    def send(self, keys: range) -> None:
+        """Write a record of each of these keys."""
+        producer = self.clients.producer()
+        for key in keys:
+            producer.send(self.topic, f"k{key}".encode(), b"x", 1_000, partition=0)
+        assert producer.flush(60)
+        producer.close()
+        self.sent += len(keys)
+
+    def has_committed(self) -> bool:
+        at = TopicPartition(self.topic, 0)
+        found = self.clients.admin().committed(self.id, [at]).get(at)
+        return found is not None and found.offset == self.sent
+
+    def newest(self) -> CheckpointManifest | None:
+        repository = CheckpointRepository(ObjectLocation(str(self.objects)).open(), self.id)
+        return next(repository.newest_first("0_0"), None)
+
+    def is_saved(self) -> bool:
+        """Returns True if the newest checkpoint has all that was sent."""
+        newest = self.newest()
+        return newest is not None and newest.inputs[self.topic][0].offset == self.sent
+
+    def lose_disk(self) -> None:
+        shutil.rmtree(self.state_dir)
+
+
+@pytest.fixture
+def counting(broker: str, topic_name: Callable[[str], str], tmp_path: Path, ray_cluster: None) -> Iterator[Counting]:
+    it = Counting(broker, topic_name("checkpointed"), tmp_path)
+    yield it
+    end_actors(it.id, find_coordinator(it.id))
+
+
+def measured(app: KafkaStreams, name: str) -> float:
+    (task,) = app.status().tasks
+    found = task.measured.get((TASK, name), 0)
+    assert isinstance(found, int | float)
+    return found
+
+
+def count(app: KafkaStreams, key: int) -> object:
+    return once_ready(lambda: app.store("counts").get(f"k{key}"))
+
+
+def test_a_lost_disk_is_restored_from_the_checkpoint_and_the_tail_of_the_changelog(counting: Counting) -> None:
+    app = counting.started()
+    counting.send(range(KEYS))
+    eventually(counting.is_saved, "a checkpoint has all records")
+    assert app.close()
+    app = counting.started(**{"state.checkpoint.interval.ms": 3_600_000})
+    counting.send(range(100))
+    eventually(counting.has_committed, "the tail is committed")
+    assert app.close()
+    counting.lose_disk()
+    app = counting.started()
+    (task,) = app.status().tasks
+    assert task.restore_total == 100, "only the tail of the changelog is read"
+    newest = counting.newest()
+    assert newest is not None
+    assert measured(app, "checkpoint-restored-bytes") == newest.size
+    assert [count(app, key) for key in (0, 99, 100, KEYS - 1)] == [2, 2, 1, 1]
+    assert app.close()
+
+
+def test_an_actor_that_is_killed_while_it_downloads_leaves_nothing_that_is_taken_for_state(counting: Counting) -> None:
+    app = counting.started()
+    counting.send(range(KEYS))
+    eventually(counting.is_saved, "a checkpoint has all records")
+    assert app.close()
+    counting.lose_disk()
+    newest = counting.newest()
+    assert newest is not None
+    file = counting.objects / counting.id / max(newest.files.values(), key=lambda each: each.size).object
+    content = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)  # whoever opens it waits for a writer
+    app = start_without_waiting(counting)
+    task_directory = counting.state_dir / counting.id / "0_0"
+    partial = task_directory / "fetched-1.partial"
+    eventually(lambda: len(list(partial.rglob("*"))) >= len(newest.files) - 1, "all other files are downloaded")
+    pids = {actor.pid for actor in app.status().actors}
+    assert [task.state.value for task in app.status().tasks] == ["restoring"]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert partial.exists()
+    file.unlink()
+    file.write_bytes(content)
+    eventually(lambda: bool(app.status().actors) and not pids & {it.pid for it in app.status().actors}, "another actor")
+    app.wait_until_running(PATIENCE_S)
+    assert [count(app, key) for key in (0, KEYS - 1)] == [1, 1]
+    assert measured(app, "checkpoint-restored-bytes") == newest.size
+    assert not partial.exists()
+    assert app.close()
+
+
+def start_without_waiting(counting: Counting) -> KafkaStreams:
+    builder = StreamsBuilder()
+    records = builder.stream(counting.topic, Consumed.with_(STRING, STRING))
+    records.group_by_key().count(Materialized.as_("counts"))
+    app = KafkaStreams(builder.build(), counting.config)
+    app.start()
+    return app
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_actors_that_are_killed_and_lose_their_disks_lose_nothing(counting: Counting, guarantee: str) -> None:
+    """Some of the kills strike the uploader, some a restore."""
+    rng, keys = Random(7), KEYS // 3
+    counting.config |= {"processing.guarantee": guarantee, "state.checkpoint.interval.ms": 1000}
+    app = counting.started()
+    for _ in range(20):
+        counting.send(range(keys))
+        time.sleep(rng.uniform(0, 3))  # the kill comes at any moment
+        kill_actors(app, counting, lose_disk=rng.random() < 0.5)
+    app.wait_until_running(PATIENCE_S)
+    eventually(counting.has_committed, "all is committed")
+    counts = [count(app, key) for key in (0, 1, keys - 1)]
+    if guarantee == "exactly_once_v2":
+        assert counts == [20] * 3
+    else:
+        assert all(isinstance(found, int) and found >= 20 for found in counts)
+    assert app.close()
+
+
+def kill_actors(app: KafkaStreams, counting: Counting, *, lose_disk: bool) -> None:
+    """Kill the actors that there are, and wait for others."""
+    pids = {actor.pid for actor in running_actors(app)}
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    if lose_disk:
+        shutil.rmtree(counting.state_dir / counting.id / "0_0", ignore_errors=True)
+    eventually(lambda: bool({it.pid for it in running_actors(app)} - pids), "other actors")
+
+
+def running_actors(app: KafkaStreams) -> list[ActorStatus]:
+    try:
+        return list(app.status().actors)
+    except StreamsError:
+        return []
