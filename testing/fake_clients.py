@@ -228,10 +228,6 @@ class FakeAdmin(Admin):
         return {}
 
     @override
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        return {name: found for name in topics if (found := self._broker.topic_id(name)) is not None}
-
-    @override
     def delete_retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
         configs = {name: self._broker.topic_config(name) for name in topics}
         compacted = {name: config for name, config in configs.items() if "compact" in config.get("cleanup.policy", "")}

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from penstock.actors.checkpoints import storage
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.status import TaskState
 from penstock.checkpoints.manifest import CheckpointDraft
@@ -186,7 +185,7 @@ def test_storage_that_cannot_be_reached_costs_the_changelog(
 ) -> None:
     once.stop(saved(once))
     uri = once.spec.config.model_copy(update={"state_checkpoint_uri": "s3://nowhere", "state_dir": tmp_path / "2"})
-    monkeypatch.setattr(storage.ObjectLocation, "open", lambda self: _unreachable())
+    monkeypatch.setattr(ObjectLocation, "open", lambda self: _unreachable())
     other = once.on_another_node(tmp_path / "2")
     other.spec = replace(other.spec, config=uri)
     begun = other.running(epoch=2, slot=2)

@@ -63,7 +63,7 @@ Playing = Save | Restore | Deletion
 
 @dataclass(eq=False)
 class Seen:
-    """What the machine remembers of manifests. ``superseded_by``: those of later holders that were there before it."""
+    """The manifests that the machine has seen. ``superseded_by``: those of later holders that were there before it."""
 
     late: set[ManifestName] = field(default_factory=set)
     superseded_by: dict[ManifestName, set[ManifestName]] = field(default_factory=dict)

@@ -134,7 +134,7 @@ def test_an_actor_that_is_killed_while_it_downloads_leaves_nothing_that_is_taken
     file = counting.objects / counting.id / max(newest.files.values(), key=lambda each: each.size).object
     content = file.read_bytes()
     file.unlink()
-    os.mkfifo(file)  # whoever opens it waits for a writer
+    os.mkfifo(file)  # a process that opens it waits for a writer
     app = start_without_waiting(counting)
     task_directory = counting.state_dir / counting.id / "0_0"
     partial = task_directory / "fetched-1.partial"

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.actors.checkpoints.taking import CheckpointTaking
 from penstock.actors.task_host.hosted_task import HostedTask
-from penstock.checkpoints import repository
+from penstock.checkpoints import deletion, repository
 from tests.simulation.setting import Choice
 from tests.simulation.simulated_objects import DELETION_DELAY_MS, URL
 
@@ -22,7 +22,7 @@ BESIDE_DELETIONS = Choice(
 
 def delete_files_of_uploads_under_way(plant: Plant) -> None:
     """The coordinator takes each file that no manifest names yet for one that none will name."""
-    plan = repository.plan_deletion
+    plan = deletion.plan_deletion
     plant(repository, "plan_deletion", lambda found: plan(replace(found, now_ms=found.now_ms + DELETION_DELAY_MS)))
 
 
