@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
     from penstock.objects.storage import ObjectLocation
     from penstock.pipeline.archive.archived_topic import ArchivedTopic
+    from penstock.pipeline.archive.batches import Batch
     from penstock.pipeline.archive.catalog import Archive
     from penstock.pipeline.archive.decoding import Decoding, NamedSerde
     from penstock.pipeline.archive.kafka_comparison import KafkaComparison
-    from penstock.pipeline.archive.run import Batch
     from penstock.pipeline.archive.verification import PartitionReport
 
 _INTERRUPTED = 130

@@ -18,9 +18,10 @@ from penstock.kafka.contracts import TransactionalProducer
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
+from penstock.pipeline.archive.batches import Batch
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-from penstock.pipeline.archive.run import ArchiveStream, Batch
+from penstock.pipeline.archive.run import ArchiveStream
 
 Row = tuple[int, int, bytes | None, bytes | None, int]
 """Partition, offset, key, value, timestamp (ms)."""

@@ -1,0 +1,88 @@
+"""One batch of a run: its offsets, the writer of its files, and its commit. Knows no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from penstock.common.errors import ArchiveError
+from penstock.common.ids import TopicPartition
+from penstock.pipeline.archive.compaction import compact
+from penstock.pipeline.archive.file_writer import FileWriter
+from penstock.pipeline.archive.manifest import ArchivedFile, Span
+from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, now_ms
+from penstock.pipeline.offset_ranges import OffsetRange, Ranges
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch that is committed, as it is reported: of all topics together. ``bytes``: of its files."""
+
+    records: int
+    bytes: int
+    files: int
+    undecodable: int
+    seconds: float
+
+
+def ranges_until(opened: OpenRun, ends: Mapping[TopicPartition, int]) -> Ranges:
+    """Returns the offsets of a batch that reads up to ``ends``, without partitions that have nothing new."""
+    # A partition that was added meanwhile is archived from its first offset.
+    ranges = {it: OffsetRange(opened.begins.get(it, 0), end) for it, end in ends.items()}
+    return {it: offsets for it, offsets in ranges.items() if offsets}
+
+
+def writer_of(task: ArchiveTask, opened: OpenRun, ranges: Ranges) -> FileWriter:
+    """Returns the function that writes the files of a batch in the executors."""
+    return FileWriter(
+        task.location,
+        {topic: log.archived.folder for topic, log in opened.logs.items()},
+        ranges,
+        opened.taken,
+        opened.run[:8],
+        task.decoding,
+        task.file_bytes,
+    )
+
+
+def commit(
+    task: ArchiveTask, opened: OpenRun, ranges: Ranges, written: Iterable[tuple[str, bytes]], seconds: float
+) -> Batch:
+    """Commit a batch: for each topic one manifest, which names its files. ``written``: the rows that the writer has
+    returned. Raises StreamsError, and then has committed all of a topic or nothing of it."""
+    files: dict[str, list[ArchivedFile]] = {topic: [] for topic in opened.logs}
+    for topic, file in written:
+        files[topic].append(msgspec.json.decode(file, type=ArchivedFile))
+    # Records that were read of a topic that was created again meanwhile are never committed.
+    check_ids(opened, task.clients.admin().topic_ids(task.topics))
+    for topic, log in opened.logs.items():
+        spans = [Span(it.partition, offsets.begin, offsets.end) for it, offsets in ranges.items() if it.topic == topic]
+        if spans:
+            in_order = sorted(files[topic], key=lambda file: (file.partition, file.begin))
+            log.commit(opened.run, now_ms(), sorted(spans, key=lambda span: span.partition), in_order)
+        for span in spans:
+            opened.begins[TopicPartition(topic, span.partition)] = span.end
+        compact(log.objects, log, now_ms)
+    return _batch([file for its in files.values() for file in its], seconds)
+
+
+def check_ids(opened: OpenRun, ids: Mapping[str, str]) -> None:
+    """Raise ArchiveError if a topic has not the id any more with which the run has begun."""
+    for topic, topic_id in opened.ids.items():
+        if ids.get(topic) != topic_id:
+            raise ArchiveError(
+                f"topic {topic} was deleted while it was archived. If it was created again, run this again: it begins "
+                "the next generation of the topic. What was archived before stays as it is"
+            )
+
+
+def _batch(files: list[ArchivedFile], seconds: float) -> Batch:
+    return Batch(
+        sum(file.rows for file in files),
+        sum(file.bytes for file in files),
+        len(files),
+        sum(file.undecodable for file in files),
+        seconds,
+    )

@@ -1,0 +1,108 @@
+"""A run that is killed at any of its requests to object storage: the next run leaves each record once.
+
+These play the driver and the writers of files in this process. ``test_killed_processes.py`` kills Spark's.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from penstock.common.errors import ArchiveError
+from penstock.pipeline.archive.topic_log import ArchiveTakenOverError
+from penstock.pipeline.archive.verification import verify
+from tests.pipeline.archive.without_spark import TOPICS, Cluster, Deadly, KilledError
+from tests.tiers import sampled
+
+
+@cache
+def requests_of_a_run() -> int:
+    cluster = Cluster()
+    cluster.send(6)
+    counting = Deadly(cluster.objects)
+    cluster.archive(counting)
+    return counting.requests
+
+
+def check_whole(cluster: Cluster) -> None:
+    assert cluster.tables() == cluster.expected()
+    for topic in TOPICS:
+        archived = cluster.archived(topic)
+        assert [report.problems for report in verify(cluster.objects, archived, None)] == [[]] * len(
+            archived.partitions
+        )
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["before it is done", "after it is done"])
+@pytest.mark.parametrize("first", sampled(range(1, 9), 8))
+def test_a_run_killed_at_any_request_is_continued_by_the_next(done: bool, first: int) -> None:
+    for at in range(first, requests_of_a_run() + 1, 8):
+        cluster = Cluster()
+        cluster.send(6)
+        with pytest.raises(KilledError):
+            cluster.archive(Deadly(cluster.objects, at, done))
+        cluster.send(2)
+        cluster.archive(cluster.objects)
+        check_whole(cluster)
+        named = {
+            name
+            for topic in TOPICS
+            for name in (
+                *(file.name for file in cluster.archived(topic).all_files()),
+                *cluster.archived(topic).replaced,
+            )
+        }
+        files = {info.name for info in cluster.listing() if info.name.endswith(".parquet")}
+        assert files == named, "a file that no manifest names is left"
+
+
+@pytest.mark.parametrize("seed", sampled(range(20), 5))
+def test_runs_that_are_killed_again_and_again_leave_each_record_once(seed: int) -> None:
+    chance = random.Random(seed)
+    cluster = Cluster()
+    for _ in range(5):
+        cluster.send(chance.randrange(1, 8))
+        objects = Deadly(cluster.objects, chance.randrange(1, requests_of_a_run()), chance.random() < 0.5)
+        try:
+            cluster.archive(objects, step=chance.randrange(1, 20))
+        except KilledError:
+            continue
+        check_whole(cluster)
+    cluster.archive(cluster.objects)
+    check_whole(cluster)
+
+
+def test_a_run_beside_which_another_begins_ends_and_the_other_has_each_record_once() -> None:
+    cluster = Cluster()
+    cluster.send(6)
+    create = cluster.objects.create
+    begun: list[bool] = []
+
+    def overtaken(name: str, content: bytes) -> None:
+        if name.endswith(".parquet") and not begun:
+            begun.append(True)
+            cluster.archive(cluster.objects)
+        create(name, content)
+
+    cluster.objects.create = overtaken  # type: ignore[method-assign]
+    with pytest.raises(ArchiveTakenOverError, match="another run has begun to archive lines"):
+        cluster.archive(cluster.objects)
+    cluster.objects.create = create  # type: ignore[method-assign]
+    cluster.archive(cluster.objects)
+    check_whole(cluster)
+
+
+def test_two_clusters_with_a_topic_of_the_same_name_are_told_apart() -> None:
+    one, other = Cluster(), Cluster()
+    other.clients.admin().delete_topics(TOPICS)
+    other.__post_init__()  # topics of other ids
+    other.objects = one.objects
+    one.send(3)
+    other.send(4)
+    one.archive(one.objects)
+    other.archive(one.objects)
+    with pytest.raises(ArchiveError, match=r"two Kafka clusters are archived to one place. Give each a URL of its own"):
+        one.archive(one.objects)
+    assert other.tables() == other.expected()
