@@ -92,13 +92,22 @@ def _backfill(
         from penstock.pipeline.backfill.compare import in_words
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
-    place = None if work is None else ObjectLocation(work)
     bounds = bounds_of(begin, until, recompute=dry_run)
-    to = output if output in (KAFKA, NONE) else ObjectLocation(output)
     archive, kafka_too = _sources(source or [KAFKA])
-    archived = None if archive is None else ObjectLocation(archive)
-    options = BackfillOptions(bounds, place, resume, allow_wall_clock, to, archived, kafka_too)
     application = load_application(target)
+
+    def at(url: str) -> ObjectLocation:
+        return ObjectLocation(url, application.config.object_store_settings)
+
+    options = BackfillOptions(
+        bounds,
+        None if work is None else at(work),
+        resume,
+        allow_wall_clock,
+        output if output in (KAFKA, NONE) else at(output),
+        None if archive is None else at(archive),
+        kafka_too,
+    )
     if explain:
         for line in explain_backfill(application.topology, application.config, options):
             typer.echo(line)

@@ -2,7 +2,8 @@
 
 Keys that begin with ``consumer.``, ``producer.``, ``admin.`` or ``topic.`` are passed, without the prefix, to the
 clients (librdkafka's names) or to the configuration of internal topics. Security is configured once for all clients,
-without a prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``.
+without a prefix: ``security.protocol``, ``sasl.*`` and ``ssl.*``. Keys that begin with ``object.store.`` are settings
+of object storage, by the names of its client (obstore).
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from penstock.common.shown import shown_with_type
 from penstock.common.time import to_ms
 
 CLIENTS = ("consumer.", "producer.", "admin.")
-PREFIXES = (*CLIENTS, "topic.")
+OBJECT_STORE = "object.store."
+PREFIXES = (*CLIENTS, "topic.", OBJECT_STORE)
 _ALIASES = {
     "sasl.mechanism": "sasl.mechanisms"
 }  # of librdkafka's: one of two names, so that one entry replaces another
@@ -213,6 +215,10 @@ class StreamsConfig(BaseModel):
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)
     """With either of the two, the number of stream actors follows the load."""
     scaling_window_ms: int = Field(default=30_000, alias="scaling.window.ms", ge=1000)
+    state_checkpoint_uri: str | None = Field(default=None, alias="state.checkpoint.uri", min_length=1)
+    """The URL in object storage below which checkpoints of state are kept; None: there are none."""
+    state_checkpoint_interval_ms: int = Field(default=300_000, alias="state.checkpoint.interval.ms", ge=1000)
+    """Least time between two checkpoints of a task."""
     clients: Mapping[str, Any] = Field(default_factory=Entries, exclude=True)
     """The entries with a prefix, under their full keys, and those for all clients."""
 
@@ -279,6 +285,12 @@ class StreamsConfig(BaseModel):
     def security_entries(self) -> dict[str, Any]:
         """The entries about access to Kafka that are for all clients."""
         return Entries((key, value) for key, value in self.clients.items() if is_security_key(key))
+
+    @property
+    def object_store_settings(self) -> Mapping[str, str]:
+        """The settings of object storage, by the names of its client."""
+        mine = {key[len(OBJECT_STORE) :]: each for key, each in self.clients.items() if key.startswith(OBJECT_STORE)}
+        return Entries({key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in mine.items()})
 
     def client_entries(self, prefix: str) -> dict[str, Any]:
         """Returns the entries with ``prefix`` (such as ``consumer.``), without it. For a client also those for all

@@ -11,10 +11,11 @@ from typing_extensions import override
 MASK = "****"
 _SECRET = re.compile(
     r"password|passphrase|secret|jaas|credential|token|private\.key|ssl\.key(store\.key|\.pem)|\.pem$|^ssl_key$"
-    r"|sasl\.oauthbearer\.(?!method$)",
+    r"|sasl\.oauthbearer\.(?!method$)|(account|access|master|sas)_key$|customer_key",
     re.IGNORECASE,
 )
-"""Matches the names of secrets in librdkafka and in Java, and mistyped ones: hiding too much does no harm."""
+"""Matches the names of secrets in librdkafka, in Java and of object storage, and mistyped ones: hiding too much does no
+harm."""
 _PLACE = re.compile(r"\.(location|url)$|^sasl\.oauthbearer\.token\.endpoint\.url$")
 """Matches the names of keys with the location of a secret, which is not a secret itself."""
 
@@ -22,7 +23,7 @@ _PLACE = re.compile(r"\.(location|url)$|^sasl\.oauthbearer\.token\.endpoint\.url
 def is_secret(key: object) -> bool:
     """Returns True if the value of a configuration key, with or without a client's prefix, must not be shown."""
     name = str(key)
-    for prefix in ("consumer.", "producer.", "admin."):
+    for prefix in ("consumer.", "producer.", "admin.", "object.store."):
         name = name.removeprefix(prefix)
     return _SECRET.search(name) is not None and _PLACE.search(name) is None
 

@@ -74,8 +74,8 @@ class BackfillOptions:
 
     def in_words(self) -> dict[str, str]:
         """Returns the options that decide what a backfill computes."""
-        output = {} if isinstance(self.output, str) else {"output": self.output.url}
-        archive = {} if self.archive is None else {"source": f"{self.archive.url}{',kafka' * self.kafka_too}"}
+        output = {} if isinstance(self.output, str) else {"output": self.output.open().url}
+        archive = {} if self.archive is None else {"source": f"{self.archive.open().url}{',kafka' * self.kafka_too}"}
         return {**self.bounds.in_words(), **output, **archive}
 
 

@@ -311,7 +311,7 @@ def test_an_optimisation_that_there_is_not_is_refused_and_those_there_are_named(
 )
 def test_security_keys_of_kafka_need_no_prefix_and_reach_each_client(key: str) -> None:
     given = config({key: "this"})
-    assert [given.client_entries(prefix) for prefix in PREFIXES] == [{key: "this"}] * 3 + [{}]
+    assert [given.client_entries(prefix) for prefix in PREFIXES] == [{key: "this"}] * 3 + [{}, {}]
     assert given.entries()[key] == "this"
 
 
@@ -340,11 +340,21 @@ def test_a_configuration_is_shown_without_its_secrets(shown: Any) -> None:
 def test_an_entry_with_a_prefix_passes_without_it_and_unchecked(prefix: str) -> None:
     given = config({f"{prefix}any.key": "any value", f"{prefix}other": 7})
     assert given.client_entries(prefix) == {"any.key": "any value", "other": 7}
-    assert [given.client_entries(other) for other in PREFIXES if other != prefix] == [{}, {}, {}]
+    assert [given.client_entries(other) for other in PREFIXES if other != prefix] == [{}, {}, {}, {}]
 
 
-def test_there_are_prefixes_for_the_three_clients_and_the_internal_topics() -> None:
-    assert set(PREFIXES) == {"consumer.", "producer.", "admin.", "topic."}
+def test_there_are_prefixes_for_the_three_clients_the_internal_topics_and_object_storage() -> None:
+    assert set(PREFIXES) == {"consumer.", "producer.", "admin.", "topic.", "object.store."}
+
+
+def test_settings_of_object_storage_are_texts_under_the_names_of_its_client() -> None:
+    given = config(
+        {"object.store.aws_secret_access_key": "hidden", "object.store.allow_http": True, "object.store.port": 1}
+    )
+    settings = given.object_store_settings
+    assert settings == {"aws_secret_access_key": "hidden", "allow_http": "true", "port": "1"}
+    assert "hidden" not in repr(settings) + repr(given)
+    assert config({}).object_store_settings == {}
 
 
 def test_a_prefix_counts_at_the_beginning_only() -> None:

@@ -28,6 +28,20 @@ def test_a_secret_is_one_for_every_client(key: str, prefix: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
+        "aws_secret_access_key", "aws_session_token", "azure_storage_account_key", "account_key", "sas_token",
+        "azure_storage_sas_key", "google_service_account_key", "azure_client_secret", "aws_sse_customer_key_base64",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["", "object.store."])
+def test_a_secret_of_object_storage_is_one(key: str, prefix: str) -> None:
+    assert is_secret(prefix + key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "object.store.aws_access_key_id", "object.store.aws_endpoint", "object.store.google_bucket",
+        "object.store.azure_storage_account_name", "state.checkpoint.uri",
         "sasl.username", "sasl.mechanism", "security.protocol", "ssl.ca.location", "ssl.key.location",
         "sasl.oauthbearer.method", "sasl.oauthbearer.token.endpoint.url", "application.server.tokens.location",
         "sasl.oauthbearer.assertion.private.key.file.location", "consumer.fetch.max.bytes", "application.id",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,7 @@ from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets, StageOffsets
 from penstock.pipeline.backfill.stage_files import FinishedTasks
 from penstock.pipeline.backfill.work import Run, RunManifest, StageWork, new_run_id
+from tests.s3 import S3Server
 
 OFFSETS = PlannedOffsets(
     [StageOffsets([("lines", 0, 3, 9)], {"counts": [("c", 0, 0, 4)]}, {"counts": []})],
@@ -27,9 +30,18 @@ def manifest(**options: str) -> RunManifest:
     return RunManifest(new_run_id(), "app", "hash", options, OFFSETS)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> ObjectLocation:
-    return ObjectLocation(str(tmp_path))
+@pytest.fixture(scope="module")
+def s3_server() -> Iterator[S3Server]:
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture(params=["local", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectLocation:
+    if request.param == "local":
+        return ObjectLocation(str(tmp_path))
+    server: S3Server = request.getfixturevalue("s3_server")
+    return server.location(f"backfills/{uuid.uuid4().hex}")
 
 
 def test_a_run_that_was_begun_is_found_by_another_process_with_its_plan(place: ObjectLocation) -> None:
