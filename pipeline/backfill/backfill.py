@@ -187,7 +187,8 @@ class _Backfill:
         for note in plan.notes:
             logger(__name__).warning(note)
         program, offsets = program_hash(self._topology, plan), PlannedOffsets.of(plan)
-        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets)
+        ids = self._admin.topic_ids(plan.read_topics)
+        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets, ids)
         self._run = Run.begin(work, manifest)
 
     def _topics(self) -> TopicPlan:

@@ -73,6 +73,13 @@ class BackfillPlan:
             if partition in unfinished
         }
 
+    @property
+    def read_topics(self) -> set[str]:
+        """The names of all topics that are read: sources, changelogs and those of global stores."""
+        of_stages = (stage.records.keys() for stage in self.stages)
+        of_stores = (ranges.keys() for stage in self.stages for ranges in stage.changelogs.values())
+        return {at.topic for partitions in (*of_stages, *of_stores, self.global_records.keys()) for at in partitions}
+
     def offsets(self, metadata: Mapping[TopicPartition, str]) -> dict[TopicPartition, CommittedOffset]:
         """Returns the offsets to commit when all stages are done. The tasks know their partitions' times, ``metadata``.
         They do not know the ends of the ranges: compaction and transactions leave offsets without records."""

@@ -54,6 +54,13 @@ def plan_of_unfinished(
             f"--resume: the unfinished backfill of {config.application_id!r} was begun with "
             f"{_in_words(manifest.options)}, not with {_in_words(options)}: give the same options. {_AGAIN}"
         )
+    ids = admin.topic_ids(manifest.topic_ids)
+    for topic in sorted(manifest.topic_ids):
+        if ids.get(topic) != manifest.topic_ids[topic]:
+            raise ApplicationStateError(
+                f"--resume: topic {topic!r} was deleted, and perhaps created again, since the unfinished backfill "
+                f"began. {_AGAIN}"
+            )
     committed = admin.committed(config.application_id)
     if fingerprint(plan.until, committed) != plan.fingerprint:
         if all(at in committed and committed[at].offset == offset for at, offset in plan.until.items()):

@@ -33,13 +33,15 @@ _FORMAT = 1
 
 
 class RunManifest(Struct, frozen=True):
-    """The plan of a run. ``program``: the hash of the topology and its topics; ``options``: what it was asked for."""
+    """The plan of a run. ``program``: the hash of the topology and its topics; ``options``: what it was asked for;
+    ``topic_ids``: the ids of the topics that it reads."""
 
     run_id: str
     application_id: str
     program: str
     options: dict[str, str]
     offsets: PlannedOffsets
+    topic_ids: dict[str, str]
     format: int = _FORMAT
 
 

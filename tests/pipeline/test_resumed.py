@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.pipeline.killed_program import app_of
 from tests.waiting import PATIENCE_S, eventually
 
 LINES = [f"{word} {number % 7}" for number, word in enumerate(["a", "b", "c", "d"] * 25)]
+KILLS = 6
 RESUME = BackfillOptions(resume=True)
 
 
@@ -126,6 +128,27 @@ def test_a_driver_that_is_killed_is_continued_by_another_process(it: Interrupted
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("shared_spark")
+def test_kills_at_any_moments_lose_nothing_and_count_nothing_twice(it: Interrupted) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    for _ in range(KILLS):
+        with running(it, "--master", "local[2]", "--resume") as process:
+            try:
+                process.wait(rng.uniform(5, 40))
+            except subprocess.TimeoutExpired:
+                continue
+            break
+    it.backfill(RESUME)
+    assert it.counts() == EXPECTED
+    committed = it.admin.committed(it.lines)
+    assert [committed[TopicPartition(it.lines, number)].offset for number in range(4)] == [25] * 4
+    assert it.work() == []
+    it.app().check()
+
+
+@pytest.mark.long
 def test_an_executor_that_is_killed_loses_no_finished_stage(it: Interrupted) -> None:
     it.order("executor")
     place = it.folder / "place"
@@ -153,6 +176,12 @@ def test_only_the_same_backfill_of_the_same_program_is_continued(
     other.stream(it.lines).to(f"{it.lines}-out")
     with pytest.raises(ApplicationStateError, match=r"the topology of .* has changed"):
         backfill(other.build(), app.config, "local[2]", options=RESUME)
+    it.admin.delete_topics([f"{it.lines}-counts-changelog"])
+    with pytest.raises(ApplicationStateError, match=r"-counts-changelog' was deleted, and perhaps created again"):
+        it.backfill(RESUME)
+    it.order("worker")
+    with pytest.raises(StreamsError, match="failed over history"):
+        it.backfill()
     at = TopicPartition(f"{it.lines}-counts-changelog", 1)
     producer = it.clients.producer()
     producer.send(*at[:1], b"k", b"v", 1, partition=at.partition)

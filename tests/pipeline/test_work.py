@@ -27,7 +27,7 @@ OFFSETS = PlannedOffsets(
 
 
 def manifest(**options: str) -> RunManifest:
-    return RunManifest(new_run_id(), "app", "hash", options, OFFSETS)
+    return RunManifest(new_run_id(), "app", "hash", options, OFFSETS, {"lines": "id"})
 
 
 @pytest.fixture(scope="module")
