@@ -6,19 +6,16 @@
 from __future__ import annotations
 
 import cProfile
-import heapq
 import pstats
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from itertools import zip_longest
-from operator import itemgetter
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -29,61 +26,74 @@ from benchmarks.data import (
     PARTITIONS,
     RECORDS_PER_MS,
     Dataset,
+    Row,
     clicks_and_views,
     payments_of_users,
 )
 from benchmarks.profile_task import batches, run_task
 from benchmarks.workloads import WORKLOADS
 from penstock.common.config import StreamsConfig
-from penstock.pipeline.rows import INPUT_ARROW, PROCESS
+from penstock.common.ids import TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.pipeline.reading.merge import TimedBatches, merged
 from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.physical.topology import Topology, internal_topic
 
 MEASURED = ("json", "count", "join", "window-sum", "session-count", "stream-join", "table-join", "count-large")
 
 
-def inputs(dataset: Dataset, table: str | None, size: int) -> list[pa.RecordBatch]:
-    """Returns the records in the order in which Spark hands them to the task, those of the table first."""
-    sides = dict(dataset.streams)
-    rows: list[tuple[Any, ...]] = []
-    if table:
-        rows = [(0, PROCESS, table, 0, offset, *row, None) for offset, row in enumerate(dataset.tables[table]())]
-    rows += heapq.merge(*(_timed(topic, side()) for topic, side in sorted(sides.items())), key=itemgetter(7))
-    made = []
-    for begin in range(0, len(rows), size):
-        columns = zip(*rows[begin : begin + size], strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, INPUT_ARROW, strict=True)]
-        made.append(pa.RecordBatch.from_arrays(arrays, schema=INPUT_ARROW))
-    return made
+def inputs(dataset: Dataset, table: str | None, size: int) -> list[Chunk]:
+    """Returns the records in the order in which the task takes them, those of the table first."""
+    topics = {topic: rows() for topic, rows in dataset.streams.items()}
+    before = [TimedBatches(_batches(table, dataset.tables[table](), size))] if table else []
+    sides = [TimedBatches(_batches(topic, rows, size)) for topic, rows in sorted(topics.items())]
+    return [*merged(before, size), *merged(sides, size)]
 
 
-def _timed(topic: str, rows: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
-    for offset, row in enumerate(rows):
-        yield 0, PROCESS, topic, 0, offset, *row, None
+def _batches(topic: str, rows: Iterator[Row], size: int) -> Iterator[RecordBatch]:
+    begin = 0
+    while own := list(islice(rows, size)):
+        keys, values, timestamps = map(list, zip(*own, strict=True))
+        yield RecordBatch(TopicPartition(topic, 0), keys, values, timestamps, range(begin, begin + len(own)))
+        begin += len(own)
 
 
-def run_host(
-    topology: Topology, given: Sequence[pa.RecordBatch], profiler: cProfile.Profile | None
-) -> tuple[float, float]:
+class _Given(StageInput, TaskInput):
+    """The chunks, for the only task; notes the CPU time when they end."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self._chunks = chunks
+        self.ended = 0.0
+
+    def open(self, tasks: Sequence[int]) -> TaskInput:
+        return self
+
+    def restored(self) -> Iterator[RestoredRows]:
+        return iter(())
+
+    def chunks(self) -> Iterator[Chunk]:
+        yield from self._chunks
+        self.ended = time.thread_time()
+
+    def close(self) -> None:
+        pass
+
+
+def run_host(topology: Topology, given: Sequence[Chunk], profiler: cProfile.Profile | None) -> tuple[float, float]:
     """Returns CPU seconds of this thread for the records, and for the hand-over after the last one."""
     config = StreamsConfig.of({"application.id": "profile"})
     (subtopology,) = topology.subtopologies
     changelogs = frozenset(internal_topic("profile", f"{name}-changelog") for name in topology.store_builders)
     host = TaskHost(subtopology, config, TopicCounts({"output": 1}, frozenset(), changelogs), {})
-    ended = 0.0
-
-    def watched() -> Iterator[pa.RecordBatch]:
-        nonlocal ended
-        yield from given
-        ended = time.thread_time()
-
+    records = _Given(given)
     with profiler or nullcontext():
         begun = time.thread_time()
-        for _ in host.run(watched()):
+        for _ in host.run([0], records):
             pass
         end = time.thread_time()
-    return ended - begun, end - ended
+    return records.ended - begun, end - records.ended
 
 
 def main(
@@ -107,7 +117,7 @@ def main(
         if len(topology.subtopologies) > 1:
             raise typer.BadParameter(f"{name} has several sub-topologies")
         given = inputs(dataset, workload.table, batch)
-        rows = sum(map(len, given))
+        rows = sum(len(chunk.order) for chunk in given)
         live, hosted = [], []
         for number in range(repeat):
             live.append(_live(dataset, topology, workload.table) * dataset.records / rows)

@@ -152,7 +152,17 @@ class StageRunner:
         for store, ranges in stage.unfinished.items():
             changelogs.append(ChangelogRows(store, self.changelogs, ranges, unfinished=True))
         topics = stage.repartition_topics - stage.inner_topics
-        return HistoryInput(self.history, stage.records, changelogs, self.run.location, shuffled, topics)
+        return HistoryInput(
+            stage.subtopologies,
+            self.config,
+            self.plan.committed,
+            self.history,
+            stage.records,
+            changelogs,
+            self.run.location,
+            shuffled,
+            topics,
+        )
 
 
 def rows_of_stage(stage: Stage) -> int:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from typing_extensions import override
 
-from penstock.common.ids import TopicPartition
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import StageFile, written_to
 from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
-from penstock.pipeline.reading.merge import merged, merged_writers
+from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
 from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.event_times import EventTimes
+from penstock.tasks.program import TaskProgram
+from penstock.topology.physical.topology import Subtopology
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,12 @@ class HistoryInput(StageInput):
     """The input of the tasks of a stage.
 
     ``records``: of the source topics, in ``history``. ``shuffled``: the files of earlier stages in ``location``, which
-    have rows for ``repartition_topics``.
+    have rows for ``repartition_topics``. ``subtopologies``: those that read them, from what is ``committed`` on.
     """
+
+    subtopologies: tuple[Subtopology, ...]
+    config: StreamsConfig
+    committed: Mapping[TopicPartition, CommittedOffset]
 
     history: HistorySource
     records: Ranges
@@ -66,11 +74,15 @@ class _HistoryOfTasks(TaskInput):
 
     @override
     def chunks(self) -> Iterator[Chunk]:
-        partitions = self._shuffled()
-        records = self._own(self._stage.records)
+        stage = self._stage
+        partitions = {at: TimedBatches(batches) for at, batches in self._shuffled().items()}
+        records = self._own(stage.records)
         if records:
-            self._open = self._stage.history.open(records)
-            partitions |= {at: self._open.batches(at) for at in records}
+            opened = self._open = stage.history.open(records)
+            program = TaskProgram.of(stage.subtopologies, stage.config)
+            for at in records:
+                times = EventTimes(program, at, stage.committed)
+                partitions[at] = TimedBatches(opened.batches(at), times.of)
         return merged([partitions[at] for at in sorted(partitions)])
 
     @override

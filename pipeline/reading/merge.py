@@ -7,8 +7,10 @@ records of several topics have the same one, a live task takes turns, as far as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +19,24 @@ from penstock.common.records import RecordBatch
 from penstock.pipeline.task_hosts.contracts import Chunk
 
 RECORDS_PER_CHUNK = 10_000
+TimesOf = Callable[[RecordBatch], Sequence[int]]
+"""Returns the time (ms) of each record of a batch, by which a task orders it."""
 
 
-def merged(partitions: Sequence[Iterator[RecordBatch]], records: int = RECORDS_PER_CHUNK) -> Iterator[Chunk]:
+class TimedBatches(NamedTuple):
+    """The records of a partition, and their times: by default their timestamps."""
+
+    batches: Iterator[RecordBatch]
+    times_of: TimesOf = attrgetter("timestamps")
+
+
+def merged(partitions: Sequence[TimedBatches], records: int = RECORDS_PER_CHUNK) -> Iterator[Chunk]:
     """Yields the records of ``partitions`` in chunks of ``records``.
 
-    The order is that of (running maximum of the timestamps, place of the partition in ``partitions``, offset). The
-    chunks depend on the records alone, not on the batches in which they come.
+    The order is that of (running maximum of the times, place of the partition in ``partitions``, offset). The chunks
+    depend on the records alone, not on the batches in which they come.
     """
-    waiting = [_Partition(batches) for batches in partitions]
+    waiting = [_Partition(*each) for each in partitions]
     while True:
         for partition in waiting:
             partition.load(records)
@@ -52,8 +63,9 @@ def _order(partitions: Sequence[_Partition], records: int) -> NDArray[np.intp]:
 class _Partition:
     """The records of one partition that are loaded and not taken yet, with their running maxima."""
 
-    def __init__(self, batches: Iterator[RecordBatch]) -> None:
+    def __init__(self, batches: Iterator[RecordBatch], times_of: TimesOf) -> None:
         self._batches = batches
+        self._times_of = times_of
         self._loaded: list[RecordBatch] = []
         self._latest = -1
         self.times: NDArray[np.int64] = np.empty(0, np.int64)
@@ -71,7 +83,7 @@ class _Partition:
                 self.times = np.concatenate([self.times, self._running_maxima(batch)])
 
     def _running_maxima(self, batch: RecordBatch) -> NDArray[np.int64]:
-        times = np.maximum.accumulate(np.asarray(batch.timestamps, np.int64))
+        times = np.maximum.accumulate(np.asarray(self._times_of(batch), np.int64))
         times = np.maximum(times, self._latest)
         self._latest = int(times[-1])
         return times
@@ -97,7 +109,7 @@ def merged_writers(writers: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordB
     Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows, the
     one that follows event time is used: (running maximum of the writer's timestamps, writer, its order).
     """
-    waiting = [_Partition(batches) for batches in writers]
+    waiting = [_Partition(*TimedBatches(batches)) for batches in writers]
     while True:
         for writer in waiting:
             writer.load(1)

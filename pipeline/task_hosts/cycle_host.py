@@ -18,8 +18,9 @@ from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_in
 from penstock.pipeline.task_hosts.stores import new_run_id, remove_left
 from penstock.pipeline.task_hosts.task_host import TaskRun, program_of
 from penstock.state.write_buffer.memory_budget import MemoryBudget
+from penstock.tasks.program import TaskProgram
 from penstock.tasks.wiring import Store
-from penstock.topology.physical.topology import Subtopology
+from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class _Cycle:
         self._programs = {sub.id: program_of(sub, host.config) for sub in host.subtopologies}
         programs = self._programs.items()
         self._reader = {topic: number for number, program in programs for topic in program.sources}
+        self._apart = frozenset(topic for _, program in programs for topic in topics_apart(program, host.inner_topics))
+        """Source topics whose records lead to none for another task."""
         self._owner = {store: number for number, program in programs for store in program.stores}
         self._global_stores: Mapping[str, Store] = {}
         if host.global_topics is not None and any(map(may_look_into_global_stores, host.subtopologies)):
@@ -74,7 +77,8 @@ class _Cycle:
         self._task(self._owner[restored.store], restored.task).restore(restored)
 
     def process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """Process records of topics one by one, each with all that it leads to."""
+        """Process records of topics in their order, each with all that it leads to. Records that lead to none for
+        another task wait until the next record comes to their own task, or the chunk ends: then they go as batches."""
         partitions = [chain.from_iterable(map(_records, batches)) for batches in chunk.partitions]
         repartition = self._host.topics.repartition
         for index in chunk.order:
@@ -84,11 +88,17 @@ class _Cycle:
             (count,) = task.numbered(topic, 1)
             # As on the host of a single task: the sequence numbers of a shuffle are no offsets.
             offset = count if topic in repartition else place
+            if topic in self._apart:
+                task.let_wait(partition, key, value, timestamp, offset, own)
+                continue
+            yield from task.take_waiting()
             if own:
                 yield from task.take(RecordBatch(partition, [key], [value], [timestamp], [offset], [own]))
             else:
                 yield from task.take_one(partition, key, value, timestamp, offset)
             yield from self._read_inner_topics()
+        for task in list(self._tasks.values()):
+            yield from task.take_waiting()
 
     def commit_where_full(self) -> Iterator[pa.RecordBatch]:
         """Commit tasks that are full. A commit releases what caches hold back, and other tasks read it."""
@@ -117,6 +127,7 @@ class _Cycle:
         while (found := self._inner.take()) is not None:
             partition, (keys, values, timestamps, headers) = found
             task = self._task(self._reader[partition.topic], partition.partition)
+            yield from task.take_waiting()
             offsets = task.numbered(partition.topic, len(keys))
             if any(headers):
                 yield from task.take(RecordBatch(partition, keys, values, timestamps, offsets, headers))
@@ -144,3 +155,30 @@ def _records(batch: RecordBatch) -> Iterator[_Record]:
     return zip(
         repeat(batch.partition), batch.keys, batch.values, batch.timestamps, batch.offsets, headers, strict=False
     )
+
+
+def topics_apart(program: TaskProgram, inner_topics: frozenset[str]) -> frozenset[str]:
+    """Returns the topics that come from outside and whose records never lead to a record of ``inner_topics``.
+
+    Not even by the stream time that they advance, at which punctuators of a user's processor are called, and rows of a
+    table expire.
+    """
+    nodes = {node.name: node for node in program.nodes}
+    entering: list[Node] = [node for node in program.nodes if isinstance(node, SinkNode) and node.topic in inner_topics]
+    found: dict[str, Node] = {}
+    while entering:
+        node = entering.pop()
+        if node.name not in found:
+            found[node.name] = node
+            entering += _parents(node, nodes)
+    for node in found.values():
+        if isinstance(node, ProcessorNode) and (
+            node.operator.runs_user_objects or any(program.stores[name].changes_by_itself for name in node.stores)
+        ):
+            return frozenset()
+    apart = frozenset(topic for topic, source in program.sources.items() if source.node not in found)
+    return apart - inner_topics
+
+
+def _parents(node: Node, nodes: Mapping[str, Node]) -> list[Node]:
+    return [] if isinstance(node, SourceNode) else [nodes[parent] for parent in node.parents]

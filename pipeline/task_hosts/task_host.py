@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.common.records import RecordBatch
+from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.rows import DROPPED, OFFSET, READ
 from penstock.pipeline.task_hosts.changelogs import TaskChangelog, changelog_of, must_commit
 from penstock.pipeline.task_hosts.collector import InnerTopics, SparkCollector, TopicCounts
@@ -151,6 +151,7 @@ class TaskRun:
         self._commit_bytes = max(program.config.statestore_cache_max_bytes, _SMALLEST_COMMIT_BYTES)
         self._wall_ms = int(time.time() * 1000)
         self._read: dict[str, int] = {}
+        self._waiting: list[RecordBatch] = []
         self._begun = False
         self._closed = False
 
@@ -222,6 +223,35 @@ class TaskRun:
             yield from self._drain(_ROWS_PER_BATCH)
         else:
             yield from self.take(RecordBatch(partition, [key], [value], [timestamp], [offset]))
+
+    def let_wait(
+        self,
+        partition: TopicPartition,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        offset: int,
+        headers: Headers | None,
+    ) -> None:
+        """Keep one record for :meth:`take_waiting`, after those that wait."""
+        if not self._waiting or self._waiting[-1].partition != partition:
+            self._waiting.append(RecordBatch(partition, [], [], [], [], []))
+        batch = self._waiting[-1]
+        assert isinstance(batch.offsets, list)
+        assert batch.headers is not None
+        batch.keys.append(key)
+        batch.values.append(value)
+        batch.timestamps.append(timestamp)
+        batch.offsets.append(offset)
+        batch.headers.append(headers)
+
+    def take_waiting(self) -> Iterator[pa.RecordBatch]:
+        """Process the records that wait, in their order."""
+        waiting, self._waiting = self._waiting, []
+        for batch in waiting:
+            if not any(batch.headers or ()):
+                batch.headers = None
+            yield from self.take(batch)
 
     def numbered(self, topic: str, count: int) -> Sequence[int]:
         """Count the next ``count`` records of ``topic`` as read; returns their numbers, for a repartition topic."""

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.pipeline.reading.merge import merged, merged_writers
+from penstock.pipeline.reading.merge import TimedBatches, TimesOf, merged, merged_writers
 from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
 from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
@@ -52,20 +53,30 @@ def restore(
 class RowsInput(StageInput):
     """Gives tasks rows that tests write down, in chunks of ``size`` records; calls ``taken`` when one is processed."""
 
-    def __init__(self, rows: Iterable[Row], size: int, taken: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        size: int,
+        taken: Callable[[], object] = lambda: None,
+        times_of: Callable[[str, int], TimesOf] = lambda topic, task: attrgetter("timestamps"),
+    ) -> None:
         self._rows = sorted(rows, key=lambda row: row[:5])
         self._size = size
         self._taken = taken
+        self._times_of = times_of
 
     def open(self, tasks: Sequence[int]) -> _RowsOfTasks:
-        return _RowsOfTasks([row for row in self._rows if row[0] in tasks], self._size, self._taken)
+        return _RowsOfTasks([row for row in self._rows if row[0] in tasks], self._size, self._taken, self._times_of)
 
 
 class _RowsOfTasks(TaskInput):
-    def __init__(self, rows: list[Row], size: int, taken: Callable[[], object]) -> None:
+    def __init__(
+        self, rows: list[Row], size: int, taken: Callable[[], object], times_of: Callable[[str, int], TimesOf]
+    ) -> None:
         self._rows = rows
         self._size = size
         self._taken = taken
+        self._times_of = times_of
 
     def restored(self) -> Iterator[RestoredRows]:
         rows = (row for row in self._rows if row[1] == RESTORE)
@@ -78,7 +89,8 @@ class _RowsOfTasks(TaskInput):
         writers: dict[tuple[str, int], list[Iterator[RecordBatch]]] = defaultdict(list)
         for (task, _, topic, _), own in groupby(rows, lambda row: row[:4]):
             writers[topic, task].append(self._batches(list(own)))
-        for chunk in merged([merged_writers(writers[at]) for at in sorted(writers)], self._size):
+        partitions = [TimedBatches(merged_writers(writers[at]), self._times_of(*at)) for at in sorted(writers)]
+        for chunk in merged(partitions, self._size):
             yield chunk
             self._taken()
 

@@ -8,19 +8,21 @@ from typing import Any
 
 import pytest
 
+import penstock as ps
 from penstock.common.config import StreamsConfig
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.pipeline.backfill.order import in_order
 from penstock.pipeline.rows import CHANGELOG, OFFSET, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
-from penstock.pipeline.task_hosts.cycle_host import CycleHost
+from penstock.pipeline.task_hosts.cycle_host import CycleHost, topics_apart
+from penstock.pipeline.task_hosts.task_host import program_of
 from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
 from tests.pipeline.rows import PROCESS, RESTORE, Row, output, run
-from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, self_join
+from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, foreign_key_join_with_views, self_join
 
 KEYS = 15
 UNCACHED = {"application.id": "app", "statestore.cache.max.bytes": 0}
@@ -101,6 +103,43 @@ def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Calla
         results = output(run(host(topology), rows, size))
         assert found(driver, results) == []
         assert results[REPARTITION] == [], "what is read inside leaves nothing"
+
+
+def test_records_that_lead_to_none_for_another_task_come_in_batches_and_find_the_same() -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    topology = foreign_key_join_with_views()
+    topics = ("left", "right", *["views"] * 8)
+    rows = history(random.Random(seed), topics, 600)
+    driver = driven(topology, rows)
+    assert sum(map(len, driver.topics["viewed"])) > 100
+    for size in (1, 7, 1000):
+        results = output(run(host(topology), rows, size))
+        assert found(driver, results) == []
+        assert list(differences(driver.topics, written(results, SINK), {"viewed"})) == []
+
+
+def test_only_topics_whose_records_cannot_enter_the_cycle_are_apart() -> None:
+    assert apart(foreign_key_join_with_views()) == {"views"}
+    assert apart(foreign_key_chain()) == apart(self_join()) == set()
+    builder = ps.StreamsBuilder()
+    text = ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())
+    into = ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string())
+    expiring: ps.Materialized[str, str] = ps.Materialized.as_("left-table")
+    left = builder.table("left", text, expiring.with_ttl(1000))
+    joined = left.join(builder.table("right", text), lambda value: value, lambda value, other: value)
+    joined.to_stream().to("out", into)
+    builder.stream("views", text).left_join(left, lambda value, other: value).to("viewed", into)
+    assert apart(builder.build()) == set(), "a view may make rows expire, and each of these is unsubscribed"
+
+
+def apart(topology: Topology) -> set[str]:
+    cycle = host(topology)
+    return {
+        topic
+        for sub in cycle.subtopologies
+        for topic in topics_apart(program_of(sub, cycle.config), cycle.inner_topics)
+    }
 
 
 def last_values(partitions: list[list[Written]]) -> dict[bytes | None, bytes | None]:

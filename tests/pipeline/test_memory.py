@@ -9,11 +9,13 @@ import pytest
 
 _PROGRAM = """
 import random, resource, sys
-import pyarrow as pa
 import penstock as ps
 from penstock.common.config import StreamsConfig
-from penstock.pipeline.rows import CHANGELOG, INPUT_ARROW, PROCESS
+from penstock.common.ids import TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.pipeline.rows import CHANGELOG
 from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.contracts import Chunk
 from penstock.pipeline.task_hosts.task_host import TaskHost
 
 count, size = int(sys.argv[1]), 500
@@ -33,22 +35,29 @@ lines.process(Put, "plain")
 lines.to_table(ps.Materialized.as_("timed"))  # its rows are read at the end
 draw = random.Random(1)
 
-def batches():
-    for begin in range(0, count, size):
-        rows = [
-            (0, PROCESS, "lines", 0, at, b"%012d" % (at * 7919 % count), draw.randbytes(1000).hex().encode(), at, None)
-            for at in range(begin, begin + size)
-        ]
-        columns = zip(*rows)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, INPUT_ARROW)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=INPUT_ARROW)
+class Lines:
+    def open(self, tasks):
+        return self
+
+    def restored(self):
+        return iter(())
+
+    def chunks(self):
+        for begin in range(0, count, size):
+            places = list(range(begin, begin + size))
+            keys = [b"%012d" % (at * 7919 % count) for at in places]
+            values = [draw.randbytes(1000).hex().encode() for _ in places]
+            yield Chunk([[RecordBatch(TopicPartition("lines", 0), keys, values, places, places)]], [0] * size)
+
+    def close(self):
+        pass
 
 config = StreamsConfig.of(
     {"application.id": "app", "statestore.cache.max.bytes": 1 << 20, "statestore.memory.max.bytes": 16 << 20}
 )
 topics = TopicCounts({}, frozenset(), frozenset({"app-plain-changelog", "app-timed-changelog"}))
 written = 0
-for batch in TaskHost(builder.build().subtopologies[0], config, topics, {}).run(batches()):
+for batch in TaskHost(builder.build().subtopologies[0], config, topics, {}).run([0], Lines()):
     written += sum(kind == CHANGELOG for kind in batch.column("kind").to_pylist())
 print(written, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
-from penstock.pipeline.reading.merge import merged, merged_writers
+from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
 from penstock.pipeline.task_hosts.contracts import Chunk
 from tests.tiers import examples
 
@@ -55,7 +55,11 @@ def test_partitions_are_merged_by_the_running_maximum_in_chunks_that_depend_on_t
     times: list[list[int]], size: int, seed: int
 ) -> None:
     sizes = random.Random(seed)
-    chunks = list(merged([batches(TopicPartition("t", number), own, sizes) for number, own in enumerate(times)], size))
+    chunks = list(
+        merged(
+            [TimedBatches(batches(TopicPartition("t", number), own, sizes)) for number, own in enumerate(times)], size
+        )
+    )
     expected = by_running_maximum(times)
     assert [it for chunk in chunks for it in in_order(chunk)] == expected
     assert [len(chunk.order) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
@@ -83,8 +87,8 @@ def test_a_late_record_follows_its_predecessor_at_once() -> None:
     order = list(
         merged(
             [
-                batches(late, [10, 50, 20, 60], random.Random(0)),
-                batches(other, [5, 15, 55, 12], random.Random(0)),
+                TimedBatches(batches(late, [10, 50, 20, 60], random.Random(0))),
+                TimedBatches(batches(other, [5, 15, 55, 12], random.Random(0))),
             ]
         )
     )

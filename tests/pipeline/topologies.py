@@ -129,6 +129,19 @@ def foreign_key_join(left: str = "left", right: str = "right", out: str = "out",
     return builder.build()
 
 
+def foreign_key_join_with_views() -> ps.Topology:
+    """A join of two tables by foreign key, and views: counted, and joined with the left table."""
+    builder = ps.StreamsBuilder()
+    other, left = _table(builder, "right"), _table(builder, "left")
+    left.join(other, _foreign_key, _pair, materialized=_kept("joined")).to_stream().to(
+        "out", ps.Produced.with_(STRING, STRING)
+    )
+    views = builder.stream("views", ps.Consumed.with_(STRING, STRING))
+    views.left_join(left, _pair).to("viewed", ps.Produced.with_(STRING, STRING))
+    views.group_by_key(ps.Grouped.with_(STRING, STRING)).count(ps.Materialized.as_("counted"))
+    return builder.build()
+
+
 def foreign_key_chain() -> ps.Topology:
     """The result of a join is joined again."""
     builder = ps.StreamsBuilder()
