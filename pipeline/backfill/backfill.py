@@ -85,7 +85,7 @@ def backfill(
         plan = plan_backfill(topology, config, topics, admin, consumer)
     progress("starting Spark", 0, 0)
     with (
-        spark_session(master, config.application_id) as spark,
+        spark_session(master, f"backfill {config.application_id}") as spark,
         SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
     ):
         return _Backfill(plan, topology, config, clients, admin, reader, spark, steps.begin).run(begun)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
 import signal
@@ -17,10 +16,8 @@ import platformdirs
 from pyspark.sql import SparkSession
 
 from penstock.common.files import write_whole
-from penstock.kafka.local_broker.jars import resolve
 from penstock.kafka.local_broker.java import Java, find_java
-
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+from penstock.pipeline.spark.java_libraries import connector_jars
 
 _WRAPPER = """#!/bin/sh
 # Spark asks for a module that this JRE lacks, and that only its machine learning would use.
@@ -33,19 +30,20 @@ exec "{executable}" "$@"
 
 
 @contextmanager
-def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
-    """Yields a session of its own on ``master``; stops it at the end, and deletes its temporary files.
+def spark_session(master: str, name: str, *, connector: bool = True) -> Iterator[SparkSession]:
+    """Yields a session of its own on ``master``, with the Kafka connector unless it is not needed; stops it at the end,
+    and deletes its temporary files. ``name``: of the job, as Spark shows it.
 
     Raises LocalBrokerError if there is no Java, or if the connector cannot be fetched.
     """
-    jars = _connector_jars()
+    jars = connector_jars() if connector else []
     os.environ["JAVA_HOME"] = str(_java_home(find_java()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
         builder = (
             SparkSession.Builder()
             .master(master)
-            .appName(f"penstock backfill {application_id}")
+            .appName(f"penstock {name}")
             .config("spark.jars", ",".join(map(str, jars)))
             .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
             # The traceback of a user function is the cause of a task's error: the simplified form leaves causes out.
@@ -103,19 +101,6 @@ def _own_interrupts() -> Iterator[None]:
     handler = signal.getsignal(signal.SIGINT)
     yield
     signal.signal(signal.SIGINT, handler)
-
-
-def _connector_jars() -> list[Path]:
-    """Returns the jars of the connector and of its dependencies, without those that Spark has already."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    own = {_artifact(jar) for jar in (Path(spec.origin).parent / "jars").glob("*.jar")}
-    return [jar for jar in resolve([CONNECTOR], "spark-kafka") if _artifact(jar) not in own]
-
-
-def _artifact(jar: Path) -> str:
-    return jar.stem.rpartition("-")[0]
 
 
 def _java_home(java: Java) -> Path:
