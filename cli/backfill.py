@@ -15,6 +15,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from penstock.cli.loading import load_application
+from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def register(app: typer.Typer) -> None:
 def _backfill(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
     until: Annotated[str, typer.Option(help="End of the history: latest, the present end of every topic")] = _LATEST,
-    master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+    master: MasterOption = None,
+    conf: ConfOption = None,
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
     if until != _LATEST:
@@ -47,7 +49,7 @@ def _backfill(
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     try:
         with _progress(console) as progress:
-            report = backfill(application.topology, application.config, master, progress)
+            report = backfill(application.topology, application.config, spark_place(master, conf), progress)
     except KeyboardInterrupt:
         Console(stderr=True).print(
             f"The backfill of {application.application_id} was interrupted. Run it again: state and offsets come "

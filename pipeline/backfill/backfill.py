@@ -26,10 +26,12 @@ from penstock.kafka.internal_topics.known_topics import without_lost_topics
 from penstock.pipeline.backfill.hand_over import write_records
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
 from penstock.pipeline.reading.history import KafkaReader, in_cycle_order, in_task_order, records_of, shuffled, state_of
-from penstock.pipeline.reading.kafka_options import reader_options
+from penstock.pipeline.reading.inline_certificates import with_inline_certificates
+from penstock.pipeline.reading.kafka_options import reader_options, token_url
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
+from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_progress import Progress, SparkProgress, tasks_of
-from penstock.pipeline.spark.spark_session import spark_session
+from penstock.pipeline.spark.spark_session import require_spark, spark_session
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.task_host import TaskHost
@@ -37,7 +39,6 @@ from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
-LOCAL_MASTER = "local[*]"
 # The last line of a Python traceback.
 _CAUSE = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
 
@@ -58,10 +59,11 @@ class BackfillReport:
 def backfill(
     topology: Topology,
     config: StreamsConfig,
-    master: str = LOCAL_MASTER,
+    place: SparkPlace | str | None = None,
     progress: Progress = lambda step, done, total: None,
 ) -> BackfillReport:
-    """Process with Spark on ``master`` all records that the source topics have now from the committed offsets on.
+    """Process with Spark, at a place or master URL, all records that the source topics have now from the committed
+    offsets on.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
@@ -71,6 +73,8 @@ def backfill(
     fails.
     """
     begun = time.monotonic()
+    require_spark()
+    config = with_inline_certificates(config)
     clients = ConfluentClients.of(config)
     reader = KafkaReader(config.bootstrap_servers, reader_options(config), clients.reads_committed)
     admin = clients.admin()
@@ -85,7 +89,9 @@ def backfill(
         plan = plan_backfill(topology, config, topics, admin, consumer)
     progress("starting Spark", 0, 0)
     with (
-        spark_session(master, f"backfill {config.application_id}") as spark,
+        spark_session(
+            place, f"backfill {config.application_id}", token_url=token_url(config), program=topology
+        ) as spark,
         SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
     ):
         return _Backfill(plan, topology, config, clients, admin, reader, spark, steps.begin).run(begun)
