@@ -95,7 +95,10 @@ def _started(at: SparkPlace, name: str, added: Mapping[str, Sequence[str]], scra
     local = is_local(chosen)
     settings = effective_settings(given, added, scratch if local else None)
     settings |= {"spark.master": chosen, "spark.app.name": f"penstock {name}"}
-    if "spark.pyspark.python" not in settings:
+    # PySpark itself asks the environment alone.
+    if (python := settings.get("spark.pyspark.python")) is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if local:
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(_import_path())
