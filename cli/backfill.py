@@ -16,6 +16,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from penstock.cli.loading import load_application
+from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def _backfill(
             help=f"End of the history: latest, {_BOUND}. By default latest; of a dry run the committed offsets",
         ),
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+    master: MasterOption = None,
+    conf: ConfOption = None,
     work: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +116,8 @@ def _backfill(
         return
     try:
         with _progress(console) as progress:
-            report = backfill(application.topology, application.config, master, progress, options)
+            place = spark_place(master, conf)
+            report = backfill(application.topology, application.config, place, progress, options)
     except KeyboardInterrupt:
         Console(stderr=True).print(
             f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues "

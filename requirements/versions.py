@@ -1,4 +1,4 @@
-"""Plays the tests that depend on Ray, Kafka's client and RocksDB with other versions than the locked ones.
+"""Plays the tests that depend on Ray, Kafka's client, RocksDB and Spark with other versions than the locked ones.
 
 ``oldest`` has the lowest versions that ``pyproject.toml`` allows, ``newest`` the highest that the package index has.
 Run by ``make versions``.
@@ -16,7 +16,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "httpx", "numpy", "pyyaml", "jsonschema", "openapi-spec-validator")
+TOOLS = (
+    "pytest", "pytest-xdist", "hypothesis", "httpx", "numpy", "pyyaml", "jsonschema", "openapi-spec-validator",
+    "moto[server]", "duckdb",
+)  # fmt: skip
 TESTS = (
     "tests/kafka/test_conformance.py",
     "tests/kafka/test_consumer_conformance.py",
@@ -31,6 +34,7 @@ TESTS = (
     "tests/cluster/test_program_with_code.py",
     "tests/cluster/test_stream_actor_handle.py",
     "tests/cluster/test_ray_clusters.py",
+    "tests/pipeline",
 )
 
 
@@ -44,8 +48,8 @@ def play(end: str) -> int:
         _uv("venv", "--python", sys.executable, str(environment))
     install = ("pip", "install", "--python", str(python))
     # The tests' own tools come afterwards: they are the newest, and move none of these.
-    _uv(*install, "--upgrade", "--resolution", RESOLUTIONS[end], "--editable", str(ROOT))
-    _uv(*install, "--editable", f"{ROOT}[local]", *TOOLS)
+    _uv(*install, "--upgrade", "--resolution", RESOLUTIONS[end], "--editable", f"{ROOT}[spark,local]")
+    _uv(*install, *TOOLS)
     _uv("pip", "list", "--python", str(python))
     return subprocess.run([python, "-m", "pytest", "-q", "-m", "not long and not faults", *TESTS], cwd=ROOT).returncode
 

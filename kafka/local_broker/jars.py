@@ -62,15 +62,24 @@ def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | N
     the folder and the progress bar. ``pinned`` maps the file names of the whole set to their expected SHA-256.
     Raises LocalBrokerError when a jar cannot be fetched or differs from the pinned one.
     """
-    version_set = hashlib.sha256("\n".join(sorted(coordinates)).encode()).hexdigest()[:12]
-    cache = platformdirs.user_cache_path("penstock") / "jars"
-    folder = cache / f"{name}-{version_set}"
+    folder = _folder(coordinates, name)
     if not _is_whole(folder):
-        cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache / f"{folder.name}.lock"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(f"{folder.name}.lock")):
             if not _is_whole(folder):
                 _fetch(coordinates, name, folder, pinned)
     return sorted(folder.glob("*.jar"))
+
+
+def fetched(coordinates: Sequence[str], name: str) -> list[Path] | None:
+    """Returns what ``resolve`` would return if all of it is in the cache, else None."""
+    folder = _folder(coordinates, name)
+    return sorted(folder.glob("*.jar")) if _is_whole(folder) else None
+
+
+def _folder(coordinates: Sequence[str], name: str) -> Path:
+    version_set = hashlib.sha256("\n".join(sorted(coordinates)).encode()).hexdigest()[:12]
+    return platformdirs.user_cache_path("penstock") / "jars" / f"{name}-{version_set}"
 
 
 def _is_whole(folder: Path) -> bool:

@@ -34,15 +34,16 @@ from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
 from penstock.pipeline.backfill.run_stages import Results, StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.contracts import HistorySource
+from penstock.pipeline.reading.inline_certificates import with_inline_certificates
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.rows import CHANGELOG, SINK
+from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_progress import tasks_of
-from penstock.pipeline.spark.spark_session import spark_session
+from penstock.pipeline.spark.spark_session import master_of, require_spark, spark_session
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 from penstock.topology.physical.topology import Topology
 
-LOCAL_MASTER = "local[*]"
 KAFKA, NONE, DRY_RUN = "kafka", "none", "dry-run"
 
 
@@ -103,12 +104,12 @@ class BackfillReport:
 def backfill(
     topology: Topology,
     config: StreamsConfig,
-    master: str = LOCAL_MASTER,
+    place: SparkPlace | str | None = None,
     progress: Progress = lambda now: None,
     options: BackfillOptions | None = None,
 ) -> BackfillReport:
-    """Process with Spark on ``master`` the records of the source topics between the bounds: by default all that they
-    have now, from the committed offsets on.
+    """Process with Spark, at a place or master URL, the records of the source topics between the bounds: by default all
+    that they have now, from the committed offsets on.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
@@ -118,10 +119,12 @@ def backfill(
     a task fails.
     """
     begun = time.monotonic()
-    it = _Backfill(topology, config, options or BackfillOptions())
-    it.prepare(master, progress)
+    require_spark(connector=False)
+    at = place if isinstance(place, SparkPlace) else SparkPlace(place)
+    it = _Backfill(topology, with_inline_certificates(config), options or BackfillOptions())
+    it.prepare(at, progress)
     progress(StepProgress("starting Spark"))
-    with spark_session(master, f"backfill {config.application_id}") as spark:
+    with spark_session(at, f"backfill {config.application_id}", connector=False, program=topology) as spark:
         meter = Meter(partial(tasks_of, spark.sparkContext), progress)
         with meter.watch:
             return it.run(spark, meter, begun)
@@ -169,11 +172,11 @@ class _Backfill:
         """Returns the plan of a run that would begin now; changes nothing."""
         return self._planned(self._plan_topics()(self._admin.topics()))
 
-    def prepare(self, master: str, progress: Progress) -> None:
+    def prepare(self, place: SparkPlace, progress: Progress) -> None:
         """Create internal topics, and begin a run; or find an unfinished one."""
         progress(StepProgress("reading offsets from Kafka"))
         options = self._options
-        work = _work(self._config, options, master)
+        work = _work(self._config, options, master_of(place))
         require_conditional_writes(work.open())
         if not isinstance(options.output, str):
             require_conditional_writes(options.output.open())

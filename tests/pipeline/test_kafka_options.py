@@ -9,7 +9,8 @@ import pytest
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
-from penstock.pipeline.reading.kafka_options import reader_options
+from penstock.pipeline.reading.inline_certificates import files_on_every_machine, with_inline_certificates
+from penstock.pipeline.reading.kafka_options import reader_options, token_url
 
 LOGIN = {"sasl.username": "alice", "sasl.password": 'a"b\\c'}
 
@@ -52,12 +53,12 @@ def test_the_consumers_own_settings_come_before_those_for_all() -> None:
 
 
 def test_pem_files_become_key_stores(pem: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("")
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nauthority")
     trust = {"ssl.ca.location": str(tmp_path / "ca.pem"), "ssl.endpoint.identification.algorithm": "none"}
     assert options({"security.protocol": "SSL", "ssl.key.password": "hidden", **trust, **pem}) == {
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",
-        "kafka.ssl.truststore.location": str(tmp_path / "ca.pem"),
+        "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----\nauthority",
         "kafka.ssl.keystore.type": "PEM",
         "kafka.ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----",
         "kafka.ssl.keystore.key": "-----BEGIN PRIVATE KEY-----",
@@ -81,7 +82,7 @@ def test_a_store_in_pkcs12_stays_one() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("sasl.oauthbearer.method", "oidc"),
+        ("sasl.oauthbearer.assertion.file", "/alice.jwt"),
         ("ssl.cipher.suites", "ECDHE-RSA-AES256-GCM-SHA384"),
         ("enable.ssl.certificate.verification", False),
         ("sasl.kerberos.keytab", "/alice.keytab"),
@@ -94,9 +95,66 @@ def test_a_setting_that_spark_cannot_take_is_refused_by_its_name(key: str, value
         options({"security.protocol": "SASL_SSL", key: value})
 
 
-def test_a_key_in_a_form_that_java_does_not_read_is_refused_with_the_command_that_changes_it(
-    pem: dict[str, str],
-) -> None:
-    Path(pem["ssl.key.location"]).write_text("-----BEGIN RSA PRIVATE KEY-----")
-    with pytest.raises(ConfigError, match="openssl pkcs8 -topk8"):
-        options({"security.protocol": "SSL", **pem})
+OIDC = {
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "alice",
+    "sasl.oauthbearer.client.secret": 'a"b',
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.extensions": "logicalCluster=lkc-1",
+    "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+}
+
+
+def test_a_login_by_oidc_becomes_the_handler_of_java() -> None:
+    found = options(OIDC)
+    assert found == {
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+        "kafka.sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+        "OAuthBearerLoginCallbackHandler",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="alice" clientSecret="a\\"b" scope="kafka" extension_logicalCluster="lkc-1";',
+    }
+    assert 'a\\"b' not in repr(found)
+    assert token_url(StreamsConfig.of({"application.id": "app", **OIDC})) == "http://127.0.0.1:1/token"
+
+
+def test_a_token_that_nobody_signs_has_its_principal() -> None:
+    unsecured = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true",
+        "sasl.oauthbearer.config": "principal=alice scope=kafka",
+    }
+    assert options(unsecured)["kafka.sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="alice";'
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [("sasl.oauthbearer.token.endpoint.url", "token.endpoint.url"), ("sasl.oauthbearer.method", "oauth_cb")],
+)
+def test_tokens_of_which_java_does_not_know_where_they_come_from_are_refused(missing: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        options({key: value for key, value in OIDC.items() if key != missing})
+
+
+def test_files_that_only_the_driver_has_become_text(pem: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("authority")
+    folder = {"producer.ssl.ca.location": str(tmp_path), "consumer.ssl.ca.location": str(tmp_path / "ca.pem")}
+    config = StreamsConfig.of({"application.id": "app", "security.protocol": "SSL", **pem, **folder})
+    found = with_inline_certificates(config)
+    assert dict(found.clients) == {
+        "security.protocol": "SSL",
+        "ssl.certificate.pem": "-----BEGIN CERTIFICATE-----",
+        "ssl.key.pem": "-----BEGIN PRIVATE KEY-----",
+        "consumer.ssl.ca.pem": "authority",
+        "producer.ssl.ca.location": str(tmp_path),
+    }
+    assert "PRIVATE KEY" not in repr(found.clients)
+    assert files_on_every_machine(found) == [str(tmp_path)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, Us
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.kafka.local_broker.node_files import HOST, Listener
 from tests.security.certificates import Authority, Identity
+from tests.security.token_server import CLIENT_ID, CLIENT_SECRET, token_server
 
 USER, PASSWORD = "alice", "secret-of-alice-3141592"
 _JAVA = "org.apache.kafka.common.security"
@@ -34,13 +36,15 @@ class Demands:
 
 @dataclass(frozen=True)
 class SecuredBroker:
-    """``plain`` demands nothing, ``scram`` a password, ``tls`` that and TLS, ``mutual`` a client's certificate."""
+    """``plain`` demands nothing, ``scram`` a password, ``tls`` that and TLS, ``mutual`` a client's certificate,
+    ``oauth`` a token."""
 
     plain: Demands
     scram: Demands
     password: Demands
     tls: Demands
     mutual: Demands
+    oauth: Demands
     authority: Authority
     client: Identity
     stranger: Identity
@@ -54,11 +58,16 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
     server, client = authority.identity("broker"), authority.identity("client")
     stranger = Authority(folder / "strangers", "another-authority").identity("stranger")
     ports = [free_port()]
-    while len(ports) < 5:
+    while len(ports) < 6:
         ports.append(free_port(avoid=ports))
     first, *others = ports
-    places = {listener.name.lower(): listener for listener in _listeners(others, server, authority)}
-    with LocalBroker(folder / "broker", first, listeners=list(places.values())) as status:
+    with ExitStack() as stack:
+        tokens = stack.enter_context(token_server())
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("JDK_JAVA_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens}/keys")
+            listeners = _listeners(others, server, authority, f"{tokens}/keys")
+            status = stack.enter_context(LocalBroker(folder / "broker", first, listeners=listeners))
+        places = {listener.name.lower(): listener for listener in listeners}
         _let_in(status.bootstrap_servers)
         at = {name: f"{HOST}:{listener.port}" for name, listener in places.items()}
         login = {"sasl.username": USER, "sasl.password": PASSWORD}
@@ -73,13 +82,14 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
             ),
             tls=Demands(at["tls"], {"security.protocol": "SASL_SSL", **scram, **trust}),
             mutual=Demands(at["mutual"], {"security.protocol": "SSL", **trust, **own}),
+            oauth=Demands(at["oauth"], {"security.protocol": "SASL_PLAINTEXT", **_bearer(f"{tokens}/token")}),
             authority=authority,
             client=client,
             stranger=stranger,
         )
 
 
-def _listeners(ports: list[int], server: Identity, authority: Authority) -> list[Listener]:
+def _listeners(ports: list[int], server: Identity, authority: Authority, keys: str) -> list[Listener]:
     scram = {
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "scram-sha-256.sasl.jaas.config": f"{_JAVA}.scram.ScramLoginModule required;",
@@ -87,6 +97,13 @@ def _listeners(ports: list[int], server: Identity, authority: Authority) -> list
     password = {
         "sasl.enabled.mechanisms": "PLAIN",
         "plain.sasl.jaas.config": f'{_JAVA}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+    }
+    oauth = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": keys,
+        "oauthbearer.sasl.jaas.config": f"{_JAVA}.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker";',
+        "oauthbearer.sasl.server.callback.handler.class": f"{_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler",
     }
     pem = {
         "ssl.keystore.type": "PEM", "ssl.keystore.location": str(server.both),
@@ -97,7 +114,19 @@ def _listeners(ports: list[int], server: Identity, authority: Authority) -> list
         Listener("PASSWORD", ports[1], "SASL_PLAINTEXT", password),
         Listener("TLS", ports[2], "SASL_SSL", scram | pem),
         Listener("MUTUAL", ports[3], "SSL", pem | {"ssl.client.auth": "required"}),
+        Listener("OAUTH", ports[4], "SASL_PLAINTEXT", oauth),
     ]
+
+
+def _bearer(url: str) -> dict[str, str]:
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": CLIENT_ID,
+        "sasl.oauthbearer.client.secret": CLIENT_SECRET,
+        "sasl.oauthbearer.scope": "kafka",
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
 
 
 def _let_in(address: str) -> None:

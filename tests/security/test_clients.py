@@ -68,6 +68,7 @@ def take(ask: Callable[[], T]) -> T:
         ("tls", "compiled"),
         ("tls", "confluent"),
         ("mutual", "compiled"),
+        ("oauth", "compiled"),
     ],
 )
 def test_every_client_comes_in_by_settings_that_are_written_once(
