@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -90,4 +91,4 @@ class SimulatedObjects(MemoryObjects):
     @override
     def delete(self, names: Iterable[str]) -> None:
         for name in names:  # one after the other, as a folder does: a deleter may end in between
-            self._asked(lambda name=name: super(SimulatedObjects, self).delete([name]))
+            self._asked(partial(MemoryObjects.delete, self, [name]))
