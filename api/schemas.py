@@ -50,6 +50,7 @@ class TaskBody(_Body):
     restore_total: int | None = Field(description="Records restored since the task was opened.")
     restore_rate: float | None = Field(description="Records restored per second, recently. 0 when nothing is restored.")
     restore_seconds_left: float | None = Field(description="Estimated seconds until it is restored. Null if unknown.")
+    checkpoint_error: str | None = Field(description="Why its last checkpoint was not stored. Null if it was.")
     lag: int | None = Field(description="The sum over its partitions.")
     partitions: list[PartitionBody]
 

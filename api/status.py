@@ -68,6 +68,7 @@ def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
         "restore_total": task.restore_total,
         "restore_rate": round(task.restore_rate, 1),
         "restore_seconds_left": None if left is None else round(left, 1),
+        "checkpoint_error": task.checkpoint_error,
         "lag": None if silent else task.lag,
         "partitions": [
             {
@@ -84,7 +85,7 @@ def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
 def _unreported(task_id: TaskId, actor_id: str | None, waits_for: str | None = None) -> dict[str, Any]:
     figures = ("records_processed", "dropped_records", "lost_records", "lag")
     restore = ("restore_remaining", "restore_total", "restore_rate", "restore_seconds_left")
-    unknown = ("node_id", "state", *figures, *restore)
+    unknown = ("node_id", "state", *figures, *restore, "checkpoint_error")
     known = {"task_id": str(task_id), "actor_id": actor_id, "waits_for": waits_for}
     return {**known, **dict.fromkeys(unknown), "partitions": []}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +11,7 @@ from penstock.checkpoints.errors import CheckpointDamagedError
 from penstock.checkpoints.fitness import ExpectedState, Verdict, judge
 from penstock.checkpoints.manifest import CheckpointManifest
 from penstock.checkpoints.repository import CheckpointRepository
+from penstock.common.errors import StateStoreError
 from penstock.common.log import logger
 
 
@@ -19,9 +22,19 @@ class Fetched(NamedTuple):
     verdict: Verdict
 
 
-def fetch_newest(repository: CheckpointRepository, task: str, expected: ExpectedState, folder: Path) -> Fetched | None:
+def fetch_newest(
+    repository: CheckpointRepository,
+    task: str,
+    expected: ExpectedState,
+    folder: Path,
+    is_worth: Callable[[Fetched], bool] = lambda _: True,
+    prepare: Callable[[Fetched], None] = lambda _: None,
+) -> Fetched | None:
     """Download the newest checkpoint of ``task`` that fits and is whole to ``folder``, which must not exist. Returns
     None without one: then the changelogs have everything.
+
+    ``is_worth`` decides about each one that fits before it is downloaded, and ``prepare`` does something with the
+    folder: if that raises StateStoreError, the checkpoint counts as damaged.
 
     Raises ObjectStoreError if the storage does not answer, OSError if the folder cannot be written.
     """
@@ -31,10 +44,15 @@ def fetch_newest(repository: CheckpointRepository, task: str, expected: Expected
         if verdict.refused is not None:
             log.warning("a checkpoint does not fit", task=task, checkpoint=str(manifest.name), why=verdict.refused)
             continue
+        found = Fetched(manifest, verdict)
+        if not is_worth(found):
+            continue
         try:
             repository.fetch(manifest, folder)
-        except CheckpointDamagedError as error:
+            prepare(found)
+        except (CheckpointDamagedError, StateStoreError) as error:
+            shutil.rmtree(folder, ignore_errors=True)
             log.warning("a checkpoint is damaged: an older one, or the changelog, is used", task=task, error=str(error))
             continue
-        return Fetched(manifest, verdict)
+        return found
     return None

@@ -83,7 +83,7 @@ def lag_text(status: ApplicationStatus) -> str:
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
     """Returns lines with the reason for which the application waits, and the tasks that no actor has; tasks with the
-    same reason are in one line."""
+    same reason are in one line. After these comes the error of checkpoints, if there is one."""
     lines = [status.waiting] if status.waiting else []
     lines += [
         f"{actor.actor_id} has stopped processing: its lease has expired and the coordinator does not answer"
@@ -97,7 +97,17 @@ def waiting_lines(status: ApplicationStatus) -> list[str]:
         one = len(tasks) == 1
         which = ", ".join(map(str, tasks[:_MOST_NAMED])) + (" …" if len(tasks) > _MOST_NAMED else "")
         lines.append(f"{len(tasks)} task{'' if one else 's'} wait{'s' if one else ''} ({which}): {why}")
-    return lines
+    return lines + _checkpoint_lines(status)
+
+
+def _checkpoint_lines(status: ApplicationStatus) -> list[str]:
+    """Returns a line for the first of the tasks whose last checkpoint was not stored."""
+    failed = [(task.task_id, task.checkpoint_error) for task in status.tasks if task.checkpoint_error is not None]
+    if not failed:
+        return []
+    task_id, error = min(failed)
+    more = f" (and of {len(failed) - 1} other tasks)" if len(failed) > 1 else ""
+    return [f"no checkpoint is stored of task {task_id}{more}, retrying: {error}"]
 
 
 def partitioner_lines(status: ApplicationStatus) -> list[str]:

@@ -19,11 +19,11 @@ from penstock.actors.checkpoints.worth import WORTH_A_DOWNLOAD, LocalChangelog, 
 from penstock.actors.clock import Clock
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.actors.task_host.task_directory import FETCHED
-from penstock.checkpoints.errors import CheckpointDamagedError
-from penstock.checkpoints.fitness import ExpectedState, judge
+from penstock.checkpoints.fetching import Fetched, fetch_newest
+from penstock.checkpoints.fitness import ExpectedState
 from penstock.checkpoints.manifest import CheckpointManifest
 from penstock.checkpoints.repository import CheckpointRepository
-from penstock.common.errors import StateStoreError, StreamsError
+from penstock.common.errors import StreamsError
 from penstock.common.ids import TaskId
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder, is_restorable
@@ -195,32 +195,27 @@ def _fetched(fetch: _Fetch, storage: CheckpointStorage, log: BoundLogger) -> Fet
 
 
 def _newest(fetch: _Fetch, repository: CheckpointRepository, log: BoundLogger) -> FetchedStores | None:
-    for manifest in repository.newest_first(str(fetch.task)):
+    irreplaceable = {builder.name for builder in fetch.builders if not is_restorable(builder)}
+
+    def is_worth(found: Fetched) -> bool:
+        manifest, verdict = found
         if fetch.given_up.is_set():
-            return None
+            return False
         where = {"task": str(fetch.task), "checkpoint": str(manifest.name)}
-        verdict = judge(manifest, fetch.expected)
-        if verdict.refused is not None:
-            log.info("a checkpoint does not fit", why=verdict.refused, **where)
-            continue
-        irreplaceable = {builder.name for builder in fetch.builders if not is_restorable(builder)}
-        kept = (irreplaceable & manifest.stores.keys()) - verdict.wipe.keys()
         saved = offsets_saved(manifest, verdict, fetch.local, fetch.now_ms)
-        if saved < WORTH_A_DOWNLOAD and not kept:
+        if saved < WORTH_A_DOWNLOAD and not (irreplaceable & manifest.stores.keys()) - verdict.wipe.keys():
             log.info("a checkpoint would save little", offsets_saved=saved, offsets_missing=fetch.missing, **where)
-            continue
+            return False
         for notice in verdict.notices:
             log.warning("a checkpoint has records of a topic that was deleted", what=notice, **where)
         log.info("downloading a checkpoint", bytes=manifest.size, offsets_saved=saved, **where)
-        try:
-            repository.fetch(manifest, fetch.folder)
-            _prepare(fetch, verdict.wipe)
-        except (CheckpointDamagedError, StateStoreError) as error:
-            shutil.rmtree(fetch.folder, ignore_errors=True)
-            log.warning("a checkpoint is damaged: trying an older one", error=str(error), **where)
-            continue
-        return FetchedStores(fetch.folder, manifest)
-    return None
+        return True
+
+    def prepare(found: Fetched) -> None:
+        _prepare(fetch, found.verdict.wipe)
+
+    found = fetch_newest(repository, str(fetch.task), fetch.expected, fetch.folder, is_worth, prepare)
+    return None if found is None else FetchedStores(fetch.folder, found.manifest)
 
 
 def _prepare(fetch: _Fetch, wipe: Mapping[str, str]) -> None:

@@ -28,7 +28,7 @@ from penstock.state.builders import is_restorable
 
 @dataclass
 class _Kept:
-    """The facts about a task as long as the actor has it. ``epoch``: that of the assignment under which the actor
+    """Notes about a task, kept as long as the actor has it. ``epoch``: that of the assignment under which the actor
     had it first, or above that of another actor's checkpoint. ``saved``: the stores of the last checkpoint;
     ``saved_commits``: the commits that it has."""
 

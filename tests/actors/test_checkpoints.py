@@ -17,6 +17,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.objects.storage import ObjectLocation
 from penstock.state.disk.rocksdb import RocksDBTaskStores
+from penstock.tasks.commit_coverage import covered
 from tests.actors.checkpointed import (
     TASK_0,
     Threads,
@@ -91,6 +92,30 @@ def test_what_is_not_committed_is_in_no_checkpoint(once: Rig) -> None:
     loop._taking._next_s = 0
     settle(loop)
     assert [each.inputs["in"][0].offset for each in stored(once)] == [10]
+
+
+def test_a_task_that_has_restored_more_than_was_committed_commits_before_its_first_checkpoint(
+    once: Rig, tmp_path: Path
+) -> None:
+    """At least once, the changelog may have records of an attempt that has crashed."""
+    once.stop(saved(once))
+    producer = once.clients.producer()
+    producer.send(CHANGELOG, b"ahead", (7).to_bytes(8, "big"), 1, None, 0)
+    producer.flush(1)
+    loop = once.running(epoch=2)
+    loop._taking._next_s = loop._commits._due_s = once.clock.monotonic_s() + 3600
+    settle(loop)
+    once.clock.now_ms += 5000
+    loop._taking._next_s = 0
+    settle(loop)
+    assert len(stored(once)) == 1, "no commit yet"
+    loop._commits._due_s = 0
+    settle(loop)
+    checkpoint(once, loop)
+    newest = stored(once)[0]
+    committed = once.broker.committed("app")[TopicPartition("in", 0)]
+    assert newest.stores["counts"].changelog_offset == 11
+    assert covered([committed], ["counts"]) == {"counts": 11}
 
 
 def test_nothing_is_uploaded_if_nothing_has_changed(rig: Rig) -> None:

@@ -87,6 +87,17 @@ def test_the_view_shows_the_reason_that_the_application_waits() -> None:
     assert "no CPU is free: 'other' has 2" in frame
 
 
+def test_it_shows_that_checkpoints_are_not_stored() -> None:
+    (actor,) = snapshot(0).actors
+    failed = [
+        replace(actor.tasks[0], task_id=TaskId(0, number), checkpoint_error="the bucket is gone") for number in (0, 1)
+    ]
+    status = replace(snapshot(0), actors=(replace(actor, tasks=tuple(failed)),))
+    frame = text(LiveView(), status, 0.0)
+    assert "no checkpoint is stored of task 0_0 (and of 1 other tasks), retrying: the bucket is gone" in frame
+    assert "no checkpoint" not in text(LiveView(), snapshot(0), 0.0)
+
+
 def test_it_names_topics_that_another_partitioner_wrote_and_joins_that_lose_results() -> None:
     status = snapshot(0)
     (actor, *others) = status.actors

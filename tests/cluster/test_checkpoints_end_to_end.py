@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import psutil
 import pytest
 
 from penstock.actors.status import ActorStatus
@@ -28,10 +29,14 @@ from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Consumed
 from tests.cluster.conftest import STRING
+from tests.processes import signal_ray_process
 from tests.waiting import PATIENCE_S, eventually, once_ready
 
 KEYS = 15_000
 """More than the fewest changelog offsets for which a checkpoint is downloaded."""
+
+
+_KILLS = 20
 
 
 class Counting:
@@ -134,7 +139,7 @@ def test_an_actor_that_is_killed_while_it_downloads_leaves_nothing_that_is_taken
     file = counting.objects / counting.id / max(newest.files.values(), key=lambda each: each.size).object
     content = file.read_bytes()
     file.unlink()
-    os.mkfifo(file)  # a process that opens it waits for a writer
+    os.mkfifo(file)  # a reader waits for a writer
     app = start_without_waiting(counting)
     task_directory = counting.state_dir / counting.id / "0_0"
     partial = task_directory / "fetched-1.partial"
@@ -142,7 +147,7 @@ def test_an_actor_that_is_killed_while_it_downloads_leaves_nothing_that_is_taken
     pids = {actor.pid for actor in app.status().actors}
     assert [task.state.value for task in app.status().tasks] == ["restoring"]
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        signal_ray_process(pid)
     assert partial.exists()
     file.unlink()
     file.write_bytes(content)
@@ -170,7 +175,7 @@ def test_actors_that_are_killed_and_lose_their_disks_lose_nothing(counting: Coun
     rng, keys = Random(7), KEYS // 3
     counting.config |= {"processing.guarantee": guarantee, "state.checkpoint.interval.ms": 1000}
     app = counting.started()
-    for _ in range(20):
+    for _ in range(_KILLS):
         counting.send(range(keys))
         time.sleep(rng.uniform(0, 3))  # the kill comes at any moment
         kill_actors(app, counting, lose_disk=rng.random() < 0.5)
@@ -178,9 +183,9 @@ def test_actors_that_are_killed_and_lose_their_disks_lose_nothing(counting: Coun
     eventually(counting.has_committed, "all is committed")
     counts = [count(app, key) for key in (0, 1, keys - 1)]
     if guarantee == "exactly_once_v2":
-        assert counts == [20] * 3
+        assert counts == [_KILLS] * 3
     else:
-        assert all(isinstance(found, int) and found >= 20 for found in counts)
+        assert all(isinstance(found, int) and found >= _KILLS for found in counts)
     assert app.close()
 
 
@@ -188,7 +193,8 @@ def kill_actors(app: KafkaStreams, counting: Counting, *, lose_disk: bool) -> No
     """Kill the actors that there are, and wait for others."""
     pids = {actor.pid for actor in running_actors(app)}
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):  # the last one that was killed may still be listed
+            signal_ray_process(pid)
     if lose_disk:
         shutil.rmtree(counting.state_dir / counting.id / "0_0", ignore_errors=True)
     eventually(lambda: bool({it.pid for it in running_actors(app)} - pids), "other actors")

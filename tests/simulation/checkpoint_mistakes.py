@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from penstock.actors.checkpoints.taking import CheckpointTaking
-from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.checkpoints import deletion, repository
 from tests.simulation.setting import Choice
 from tests.simulation.simulated_objects import DELETION_DELAY_MS, URL
@@ -24,13 +22,3 @@ def delete_files_of_uploads_under_way(plant: Plant) -> None:
     """The coordinator takes each file that no manifest names yet for one that none will name."""
     plan = deletion.plan_deletion
     plant(repository, "plan_deletion", lambda found: plan(replace(found, now_ms=found.now_ms + DELETION_DELAY_MS)))
-
-
-def save_what_is_restored_before_it_is_committed(plant: Plant) -> None:
-    """At least once, the rows of a crashed attempt are ahead of the offsets of the checkpoint."""
-    changed = CheckpointTaking._is_changed
-
-    def is_changed(self: Any, hosted: HostedTask, kept: Any, now_s: float) -> bool:
-        return changed(self, hosted, kept, now_s) or (not hosted.commits and kept.saved_by is not hosted)
-
-    plant(CheckpointTaking, "_is_changed", is_changed)

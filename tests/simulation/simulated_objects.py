@@ -91,4 +91,4 @@ class SimulatedObjects(MemoryObjects):
     @override
     def delete(self, names: Iterable[str]) -> None:
         for name in names:  # one after the other, as a folder does: a deleter may end in between
-            self._asked(partial(super().delete, [name]))
+            self._asked(partial(MemoryObjects.delete, self, [name]))

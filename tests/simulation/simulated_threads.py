@@ -114,7 +114,7 @@ class SimulatedThreads(Executor):
 
     @override
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let the calls under way come to their end."""
+        """Let calls under way come to their ends."""
         if cancel_futures:
             self._waiting.clear()
 
