@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, SerdePart
-from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.contracts import CommittedStore, StateStore, StateStoreContext
 from penstock.state.entries import PLAIN, EntryForm
 
 K = TypeVar("K")
@@ -82,6 +82,16 @@ class StoreBuilder(ABC, Generic[K, V]):
     def in_format(self, store_format: str) -> StoreBuilder[K, V]:
         """Returns the builder for a ``dsl.store.format``, which only stores of operators of the DSL follow."""
         return self
+
+    def compared_rows(
+        self, committed: CommittedStore, from_key: bytes | None = None, to_key: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the rows of ``committed``, by key, as an audit compares them, both ends included and None open.
+
+        It leaves out what two tasks may have differently although they were given the same records: expired rows that
+        are not deleted yet, indexes, and where a record came from. By default, nothing.
+        """
+        return committed.scan(from_key, to_key)
 
     @property
     def changes_by_itself(self) -> bool:

@@ -40,6 +40,12 @@ _LENGTHS = 5 * _INT.size
 _LENGTHS_OF_A_HEADER = 2 * _INT.size
 
 
+def without_source(data: bytes) -> bytes:
+    """Returns ``data``, the bytes of an update, without the place of its record."""
+    _, at = _sized(data, _TOPIC_AT)
+    return data[: _LONG.size] + data[at + _INT.size :]
+
+
 class BufferedChangeCodec:
     """Converts updates that wait in the buffer ``name`` to bytes and back. It caches the bytes of the few sources."""
 

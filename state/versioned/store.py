@@ -13,7 +13,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.serdes import Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.builders import StoreBuilder
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.rows.typed_keys import TypedKeys
@@ -26,7 +26,7 @@ from penstock.state.versioned.queries import (
     since,
     version_key,
 )
-from penstock.state.versioned.versions import Version, Versions
+from penstock.state.versioned.versions import BEHIND_ROWS, Version, Versions
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.state.write_buffer.write_buffer import WriteBuffer
@@ -58,6 +58,12 @@ class VersionedKeyValueStoreBuilder(StoreBuilder[K, V]):
     @override
     def entries(self) -> EntryForm:
         return VersionForm()
+
+    @override
+    def compared_rows(
+        self, committed: CommittedStore, from_key: bytes | None = None, to_key: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return committed.scan(from_key, min(BEHIND_ROWS, to_key or BEHIND_ROWS))
 
     @property
     @override

@@ -32,6 +32,8 @@ _LATEST_ROWS = b"\xfe"
 one: times are not negative."""
 _PROGRESS_KEY = b"\xffprogress"
 """A key after all rows: neither the number of a segment nor a latest row begins with this byte."""
+BEHIND_ROWS = b"\xff"
+"""After the keys of all rows of versions."""
 _PROGRESS = Struct(">q")
 
 

@@ -14,10 +14,10 @@ from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import StoreBuilder
-from penstock.state.contracts import CommitBatch, StateStoreContext
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext
 from penstock.state.rows.header_rows import HeaderRows
 from penstock.state.rows.row_formats import Entry, RowFormat
-from penstock.state.windowed.expiring_rows import ExpiringRows
+from penstock.state.windowed.expiring_rows import ExpiringRows, compared_rows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
 from penstock.state.write_buffer.buffered_store import BufferedStateStore
@@ -45,6 +45,17 @@ class ExpiringStoreBuilder(StoreBuilder[K, V]):
     @abstractmethod
     def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
         """Returns the serde that writes its windowed keys to topics; ``key_serde`` writes the keys in them."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> KeySchema:
+        """The form of its keys."""
+
+    @override
+    def compared_rows(
+        self, committed: CommittedStore, from_key: bytes | None = None, to_key: bytes | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        return compared_rows(committed, self.schema, self.segments, from_key, to_key)
 
     @property
     @override

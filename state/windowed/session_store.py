@@ -48,8 +48,13 @@ class SessionStoreBuilder(HeadersOption[K, V], ExpiringStoreBuilder[K, V]):
 
     @property
     @override
+    def schema(self) -> SessionKeySchema:
+        return SessionKeySchema()
+
+    @property
+    @override
     def entries(self) -> EntryForm:
-        return WindowedForm(SessionKeySchema())
+        return WindowedForm(self.schema)
 
     @override
     def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
@@ -66,7 +71,7 @@ class SessionStateStore(ExpiringStateStore):
     queries = (SessionQuery, SessionRangeQuery)
 
     def __init__(self, builder: SessionStoreBuilder[Any, Any], context: StateStoreContext) -> None:
-        self._schema = SessionKeySchema()
+        self._schema = builder.schema
         row_format = headers_format(VALUE, builder.headers, builder.of_dsl)
         buffer_kind = SessionHeadersBuffer if builder.headers else SessionBuffer
         super().__init__(builder, row_format, self._schema, context, buffer_kind)

@@ -58,13 +58,18 @@ class WindowStoreBuilder(ExpiringStoreBuilder[K, V]):
 
     @property
     @override
+    def schema(self) -> WindowKeySchema:
+        return WindowKeySchema(self.window_size_ms)
+
+    @property
+    @override
     def segments(self) -> Segments:
         return Segments(self.retention_ms, shows_last_ms=self.time_ordered)
 
     @property
     @override
     def entries(self) -> EntryForm:
-        return WindowedForm(WindowKeySchema(self.window_size_ms))
+        return WindowedForm(self.schema)
 
     @override
     def windowed_key_serde(self, key_serde: Serde[K]) -> Serde[Windowed[K]]:
@@ -109,7 +114,7 @@ class WindowStateStore(ExpiringStateStore):
     queries: ClassVar[tuple[type[Query], ...]] = (WindowKeyQuery, WindowRangeQuery)
 
     def __init__(self, builder: WindowStoreBuilder[Any, Any], context: StateStoreContext) -> None:
-        self._schema = WindowKeySchema(builder.window_size_ms)
+        self._schema = builder.schema
         row_format = builder.row_format
         buffer_kind = HeadersBuffer if isinstance(row_format, HeaderRows) else WriteBuffer
         super().__init__(builder, row_format, self._schema, context, buffer_kind)
