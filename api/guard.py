@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from penstock.api.audit import Audit
+from penstock.api.operations_log import OperationsLog
 from penstock.api.limits import Places
 from penstock.api.origins import refusal_of_strangers
 from penstock.api.problems import ProblemError, documented, response
@@ -37,7 +37,7 @@ class Guard:
         self._tokens = settings.tokens
         self._host = settings.host
         self._places = places
-        self._audit = Audit()
+        self._operations_log = OperationsLog()
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -50,7 +50,7 @@ class Guard:
         wanted = _wanted(scope["method"], path)
         problem = problem or self._refusal(scope[_GRANTED], wanted)
         if problem is not None:
-            self._audit.refused(scope, who, problem.status, problem.kind)
+            self._operations_log.refused(scope, who, problem.status, problem.kind)
         problem = problem or self._places.refusal()
         if problem is not None:
             answer = response(Request(scope), problem)
@@ -73,7 +73,7 @@ class Guard:
         try:
             await self._app(scope, receive, sent)
         finally:
-            self._audit.operated(scope, who, status)
+            self._operations_log.operated(scope, who, status)
 
     def _identify(self, scope: AsgiScope) -> tuple[Token | None, ProblemError | None]:
         """Notes in ``scope`` what the request may do. Its token, and the problem with one that may do nothing."""

@@ -37,7 +37,7 @@ def scale(
 ) -> None:
     """Set the number of stream actors, or explain with --dry-run how many the load needs."""
     from penstock.cluster.client import actor_changes, control
-    from penstock.cluster.client.audit import audit
+    from penstock.cluster.client.operations_log import log_operation
     from penstock.cluster.ray_cluster import connections
     from penstock.cluster.ray_cluster.named_actors import require_coordinator
 
@@ -59,7 +59,7 @@ def scale(
         return
     coordinator = require_coordinator(application)
     refused = actor_changes.ask_coordinator(coordinator, "set_stream_actors", actors)
-    audit(coordinator, f"scale to {actors}", "done" if refused is None else f"refused: {refused}")
+    log_operation(coordinator, f"scale to {actors}", "done" if refused is None else f"refused: {refused}")
     if refused is not None:
         raise ApplicationStateError(f"application {application!r} keeps its stream actors: {refused}")
     text = f"Application {application} is to have {counted(actors or 0, 'stream actor')}"

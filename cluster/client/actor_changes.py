@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 
-from penstock.cluster.client.audit import audit
+from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.client.control import status_of
 from penstock.common.errors import ApplicationStateError
 
@@ -76,5 +76,5 @@ class ActorChanges:
             return None
         changed: str | None = ask_coordinator(self._coordinator, "change_stream_actors", by, uuid.uuid4().hex)
         what = "add a stream actor" if by > 0 else "remove a stream actor"
-        audit(self._coordinator, what, changed or "not possible")
+        log_operation(self._coordinator, what, changed or "not possible")
         return changed

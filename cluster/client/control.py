@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
-from penstock.cluster.client.audit import audit
+from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.client.http_actor import stop_http
 from penstock.cluster.coordinator_shell import final_state
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
@@ -92,7 +92,7 @@ def pause_application(application_id: str, coordinator: Any, paused: bool) -> Ap
     except RayActorError as error:
         raise ApplicationStateError(f"application {application_id!r} does not run: {last_line(error)}") from error
     outcome = f"state {status.state.value}" if status.state.has_ended else "done"
-    audit(coordinator, "pause" if paused else "resume", outcome)
+    log_operation(coordinator, "pause" if paused else "resume", outcome)
     if status.state.has_ended:
         raise state_error(status)
     return status
@@ -151,7 +151,7 @@ def stop_application(application_id: str, timeout_s: float, leave: bool = False)
 
 
 def _drained(application_id: str, coordinator: Any, timeout_s: float, leave: bool) -> ApplicationStatus | None:
-    audit(coordinator, "stop", "asked")
+    log_operation(coordinator, "stop", "asked")
     deadline = time.monotonic() + timeout_s
     while (left_s := deadline - time.monotonic()) > 0:
         try:

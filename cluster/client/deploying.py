@@ -9,7 +9,7 @@ from ray.exceptions import RayTaskError
 
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client.actor_changes import ask_coordinator
-from penstock.cluster.client.audit import audit
+from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.client.kafka_streams import KafkaStreams
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
@@ -42,7 +42,7 @@ def begin_rollout(running: Running, app: KafkaStreams, watch_s: float) -> int:
     wanted = Deployment(pickled_with_code(app._spec), running.last, version(), watch_s, uuid.uuid4().hex)
     refused: str | None = _asked(app.application_id, running.coordinator, "deploy", wanted)
     outcome = "begun" if refused is None else f"refused: {refused}"
-    audit(running.coordinator, f"deploy version {running.last + 1}", outcome)
+    log_operation(running.coordinator, f"deploy version {running.last + 1}", outcome)
     if refused is not None:
         raise ApplicationStateError(f"the new version of application {app.application_id!r} is refused: {refused}")
     return running.last + 1

@@ -60,7 +60,7 @@ def ray_get(monkeypatch: pytest.MonkeyPatch) -> None:
 def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Stop an application with this coordinator and so many actors left; what is left is always ended."""
     ended: list[str] = []
-    monkeypatch.setattr(control, "audit", lambda coordinator, *noted: coordinator.noted.append(noted))
+    monkeypatch.setattr(control, "log_operation", lambda coordinator, *noted: coordinator.noted.append(noted))
     monkeypatch.setattr(control, "end_actors", lambda application_id, _: ended.append(application_id))
     monkeypatch.setattr(control, "_AGAIN_S", 0)
 

@@ -1,4 +1,4 @@
-"""Audit lines: requests that were refused, and those that changed something."""
+"""The operations log: requests that were refused, and those that changed something."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.api.app import create_app
-from penstock.api.audit import LINES_PER_SECOND, Audit
+from penstock.api.operations_log import LINES_PER_SECOND, OperationsLog
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token
 from penstock.common.errors import ApplicationStateError
 from tests.api.fake import FakeReadSide
@@ -73,7 +73,7 @@ def test_the_user_that_paused_and_resumed_is_logged_with_the_outcome(verb: str) 
     assert line["status"] == 500
 
 
-def test_requests_that_only_read_are_not_audited() -> None:
+def test_requests_that_only_read_are_not_logged() -> None:
     for path in (APPLICATION, f"{APPLICATION}/stores/counts/keys/a", "/healthz", "/readyz", "/docs", "/nothing"):
         assert lines_of("GET", path, READ) == []
     assert lines_of("POST", f"{APPLICATION}/stores/counts/keys:batch", READ) == []
@@ -81,13 +81,13 @@ def test_requests_that_only_read_are_not_audited() -> None:
 
 def test_strangers_cannot_fill_the_log() -> None:
     now = 0.0
-    audit = Audit(lambda: now)
+    log = OperationsLog(lambda: now)
     scope = {"method": "GET", "path": "/" + "x" * 100_000, "client": ("10.0.0.9", 1)}
     with capture_logs() as lines:
         for _ in range(1000):
-            audit.refused(scope, None, 401, "no-token")
+            log.refused(scope, None, 401, "no-token")
         now = 1.0
-        audit.refused(scope, None, 401, "no-token")
+        log.refused(scope, None, 401, "no-token")
     assert len(lines) == LINES_PER_SECOND + 1
     assert lines[-1]["more_since_the_last_line"] == 1000 - LINES_PER_SECOND
     assert all(len(line["request"]) < 300 for line in lines)

@@ -1,4 +1,4 @@
-"""Audit lines of the operations by which commands and programs change an application through Ray: pause, scale, stop.
+"""Operations log: the operations by which commands and programs change an application through Ray: pause, scale, stop.
 
 They are in the coordinator's log. The calling process names its user itself: Ray knows which processes may use the
 cluster, but not their users.
@@ -20,7 +20,7 @@ def caller() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def audit(coordinator: Any | None, what: str, outcome: str) -> None:
+def log_operation(coordinator: Any | None, what: str, outcome: str) -> None:
     """Have the coordinator log that this process did ``what``, and the outcome. Does not wait. Does nothing without a
     coordinator."""
     if coordinator is not None:

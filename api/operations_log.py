@@ -1,4 +1,4 @@
-"""Audit lines: requests that were refused because of their senders, and those that changed something.
+"""Operations log: requests that were refused because of their senders, and those that changed something.
 
 Each is one line of the log, with ``who`` (the token's name, None without one), ``address``, ``request`` and ``status``.
 No token, query or body is in it.
@@ -19,8 +19,8 @@ LINES_PER_SECOND = 10
 _LONGEST_PATH = 200
 
 
-class Audit:
-    """The audit of one server. ``clock`` gives seconds."""
+class OperationsLog:
+    """The operations log of one server. ``clock`` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = logger(__name__)

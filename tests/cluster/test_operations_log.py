@@ -1,4 +1,4 @@
-"""Audit lines of operations through Ray. A stand-in is asked in place of the coordinator."""
+"""The operations log: operations through Ray. A stand-in is asked in place of the coordinator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from penstock.cluster.client import actor_changes, control, deploying
 from penstock.cluster.client.actor_changes import ActorChanges
-from penstock.cluster.client.audit import audit, caller
+from penstock.cluster.client.operations_log import caller, log_operation
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 
@@ -73,7 +73,7 @@ def test_the_user_that_adds_or_removes_an_actor_is_logged(
 
 
 def test_without_a_coordinator_there_is_nobody_to_note_it() -> None:
-    audit(None, "stop", "asked")
+    log_operation(None, "stop", "asked")
 
 
 @pytest.mark.parametrize(("refused", "outcome"), [(None, "begun"), ("it ends", "refused: it ends")])
