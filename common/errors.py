@@ -58,6 +58,8 @@ contract handles it, so programs need not catch it::
     pipeline/archive/
     ├── ArchiveTakenOverError         an ArchiveError: another run archives the topic to this place, and this one ends
     └── MissingManifestError          an ArchiveError: a manifest is missing, or a reader looks again
+    cluster/queries/audit_point.py
+    └── AuditPointError               no audit point could be taken: the audit is tried again later
     cluster/environment.py            what the coordinator gets instead of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place
     ├── ActorEndedError               its loop has ended; the reason is reported elsewhere

@@ -17,7 +17,7 @@ Row = tuple[bytes, bytes]
 """The key of a row, and the row."""
 
 ROWS_PER_RANGE = 2048
-"""A range that differs is read again, on both sides: so it should be small. Its digest travels: so it should be large."""
+"""A range that differs is read again, so it should be small. The digest of each travels, so it should be large."""
 _DIGEST_BYTES = 16
 _LENGTHS = Struct(">II").pack
 _ROWS_AT_ONCE = 1024

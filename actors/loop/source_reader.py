@@ -32,6 +32,7 @@ class SourceReader:
         self._limit = limit
         self._owner: dict[TopicPartition, HostedTask] = {}
         self._paused: set[TopicPartition] = set()
+        self._held: frozenset[TopicPartition] = frozenset()
         self._lost: dict[TopicPartition, int] = {}
         self._fetched_s = 0.0
 
@@ -39,9 +40,10 @@ class SourceReader:
         """Read the sources of these tasks and no others."""
         owner = {tp: hosted for hosted in running for tp in hosted.sources}
         # A client may remember that a partition is paused, and the task may return.
-        if gone := self._paused - owner.keys():
+        if gone := (self._paused | self._held) - owner.keys():
             self._consumer.resume(gone)
             self._paused -= gone
+            self._held -= gone
         self._owner = owner
         self._lost = {tp: at for tp, at in self._lost.items() if tp in owner}
         self._consumer.assign({tp: hosted.starts[tp].offset for tp, hosted in owner.items()})
@@ -72,6 +74,28 @@ class SourceReader:
             hosted.meters.consumed(batch, now_ms)
             yield hosted, batch
 
+    # ---- hold ----
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The partitions that are read."""
+        return frozenset(self._owner)
+
+    def hold(self, partitions: frozenset[TopicPartition]) -> None:
+        """Fetch no more records of these partitions, in addition to those on hold, until :meth:`end_hold`. To their
+        tasks they look as if there were no more, so that records of other partitions need not wait for them."""
+        self._consumer.pause(partitions - self._held - self._paused)
+        self._held |= partitions
+
+    def holds(self, partition: TopicPartition) -> bool:
+        """Returns True if ``partition`` is on hold."""
+        return partition in self._held
+
+    def end_hold(self) -> None:
+        """Fetch records of all partitions again."""
+        held, self._held = self._held, frozenset()
+        self._consumer.resume((held & self._owner.keys()) - self._paused)
+
     @property
     def pauses(self) -> bool:
         """True if partitions are paused, which only :meth:`throttle` resumes."""
@@ -83,7 +107,8 @@ class SourceReader:
         for tp in hosted.sources:
             queued = hosted.task.queued(tp)
             if queued > self._limit * _PAUSE_FACTOR and tp not in self._paused:
-                self._consumer.pause([tp])
+                if tp not in self._held:
+                    self._consumer.pause([tp])
                 self._paused.add(tp)
             elif queued <= self._limit and tp in self._paused:
                 self._resume(tp)
@@ -91,7 +116,8 @@ class SourceReader:
         return resumed
 
     def _resume(self, tp: TopicPartition) -> None:
-        self._consumer.resume([tp])
+        if tp not in self._held:
+            self._consumer.resume([tp])
         self._paused.discard(tp)
 
     def pass_over_markers(self, running: Sequence[HostedTask]) -> None:
@@ -102,13 +128,20 @@ class SourceReader:
                 if not hosted.task.queued(tp):
                     hosted.task.pass_over(tp, self._consumer.position(tp))
 
+    def processed(self, hosted: HostedTask, partition: TopicPartition) -> int:
+        """Returns the offset before which ``hosted`` has processed all records of its source ``partition``."""
+        if hosted.task.queued(partition):
+            return hosted.task.offsets().get(partition, hosted.starts[partition]).offset
+        return max(self._consumer.position(partition), hosted.starts[partition].offset)
+
     # ---- ends ----
 
     def update_caught_up(self, hosted: HostedTask) -> None:
         """Report to the task, for each source, if all records of the broker are fetched."""
         for tp in hosted.sources:
             end = self._consumer.end_offset(tp)
-            hosted.task.set_caught_up(tp, None if end is None else self._consumer.position(tp) >= end)
+            caught_up = None if end is None else self._consumer.position(tp) >= end
+            hosted.task.set_caught_up(tp, True if tp in self._held else caught_up)
 
     # ---- lost positions ----
 

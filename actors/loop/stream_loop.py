@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import assert_never
 
+from penstock.actors.audit_messages import AuditAnswer, AuditStep
 from penstock.actors.checkpoints.fetching import CheckpointFetching
 from penstock.actors.checkpoints.storage import CheckpointStorage
 from penstock.actors.checkpoints.taking import CheckpointTaking
@@ -22,6 +23,7 @@ from penstock.actors.failure import UncaughtErrors, close_all, describe_error
 from penstock.actors.loop.actor_status import statuses
 from penstock.actors.loop.answers import QueryExecutor
 from penstock.actors.loop.assignment import Assignment
+from penstock.actors.loop.audit_points import AuditPoints
 from penstock.actors.loop.hosted_tasks import HostedTasks
 from penstock.actors.loop.jobs import Jobs, reject
 from penstock.actors.loop.lease import Lease
@@ -88,10 +90,8 @@ class StreamLoop:
         self._failed_with: str | None = None
         self.uncaught = UncaughtErrors(spec.uncaught_exception_handler, self._log)
         self._current: HostedTask | None = None  # stays set when an exception leaves a step: _fail blames this task
-        self._waits = False
-        self._next_punctuation_ms, self._idle_wait_s = 0, 0.0
-        self._begun_s = self._clock.monotonic_s()
-        root = spec.config.state_dir / spec.application_id
+        self._waits, self._next_punctuation_ms, self._idle_wait_s = False, 0, 0.0
+        root, self._begun_s = spec.config.state_dir / spec.application_id, self._clock.monotonic_s()
         self._cleaner = StateCleaner(root, spec.config.state_cleanup_delay_ms, self._clock)
         self._consumer, admin = clients.consumer(), clients.admin()
         questions = Questions(actor_id, committer, lambda: self._assignment.epoch, self._mailbox.wake)
@@ -118,6 +118,7 @@ class StreamLoop:
         self._hosted = self._tasks_opened_by(opening)
         self._tasks, self._running = self._hosted.by_id, self._hosted.running
         self._assignment = Assignment(self._hosted, self._standbys, self._commits, self._guarantee, self._log)
+        self._audits = AuditPoints(root, self._hosted, self._reader, self._assignment, self._clock, node_id)
         self._queries = QueryExecutor(self._tasks, self._standbys.by_id, self._globals)
         # Tasks need the global stores.
         self._jobs += [*self._guarantee.opening(), *self._globals.opening(lambda: self._stopped is not None)]
@@ -171,6 +172,12 @@ class StreamLoop:
         """See :class:`~penstock.actors.orders.Pause`."""
         return self._mailbox.ask(lambda: self._hosted.pause(paused))
 
+    def audit(self, step: AuditStep) -> Future[AuditAnswer]:
+        """Take part in an audit point: see :mod:`penstock.actors.audit_messages`."""
+        done: Future[AuditAnswer] = Future()
+        self._mailbox.ask(lambda: self._audits.take(step, done)).add_done_callback(partial(reject, done))
+        return done
+
     def stop(self) -> Future[None]:
         """See :class:`~penstock.actors.orders.Stop`. Idempotent."""
         if self._stopped is None:
@@ -196,8 +203,7 @@ class StreamLoop:
             wait_s = self.step(wait_s)
 
     def _task_at_work(self) -> str | None:
-        hosted = self._current or self._hosted.starting
-        return None if hosted is None else str(hosted.id)
+        return str(hosted.id) if (hosted := self._current or self._hosted.starting) is not None else None
 
     def step(self, wait_s: float = 0.0) -> float:
         """Wait at most ``wait_s`` for a command, then work about 2 ms. Returns the seconds that the next call may
@@ -218,8 +224,7 @@ class StreamLoop:
             try:
                 next_s = next(self._job)
             except StopIteration:
-                self._job = None
-                next_s = 0.0
+                self._job, next_s = None, 0.0
             self._waits = next_s > 0
             return next_s
         except UndeliveredError as error:
@@ -235,7 +240,7 @@ class StreamLoop:
         self._guarantee.check()
         now_ms = self._clock.wall_ms()
         busy, again = self._hosted.restore()
-        self._jobs += again
+        self._jobs += [*again, *self._audits.step()]
         if self._hosted.has_fetched:
             self._jobs.append(self._assignment.take_fetched())
         self._taking.step(self._running, self._assignment.epoch)
@@ -282,8 +287,7 @@ class StreamLoop:
                 # since the last fetch, the old knowledge would not hold later records back; a fetch need not bring any.
                 self._reader.update_caught_up(hosted)
             done = 0 if hosted in held else hosted.process(now_ms, clock)
-            self._current = None
-            busy = busy or done > 0
+            self._current, busy = None, busy or done > 0
             if not alone or self._reader.pauses or (hosted.has_several_inputs and not hosted.more):
                 busy = self._reader.throttle(hosted) or busy
             if not self._mailbox.empty:
@@ -301,8 +305,9 @@ class StreamLoop:
     # ---- commit ----
 
     def _commit_is_due(self) -> bool:
-        due = self._commits.is_due or self._budget.needs_commit
-        return due or any(hosted.task.commit_requested for hosted in self._running)
+        return (
+            self._commits.is_due or self._budget.needs_commit or any(it.task.commit_requested for it in self._running)
+        )
 
     def _commit_beside_records(self, commit: Commit) -> float:
         """Take a step of the commit, and a round unless records would delay a job that waits for the commit, or would
@@ -384,7 +389,7 @@ class StreamLoop:
         self._commits.abandon()  # its steps keep references to stores
         closing: list[Callable[[], None]] = [self._taking.close, self._fetching.close]
         closing += [hosted.close for hosted in self._tasks.values()]
-        closing += [self._globals.close, self._restoration.close, self._standbys.close]
+        closing += [self._globals.close, self._restoration.close, self._standbys.close, self._audits.close]
         closing += [self._consumer.close, self._guarantee.close]
         close_all(closing, self._log)
         self._tasks.clear()

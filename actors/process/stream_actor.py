@@ -19,6 +19,7 @@ from typing import Any
 import ray
 from ray import cloudpickle
 
+from penstock.actors.audit_messages import AuditAnswer, AuditStep
 from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.commits.commit_calls import CommitCalls
 from penstock.actors.loop.lease import Lease, QuestionId, lease_s
@@ -151,6 +152,10 @@ class StreamActor:
     async def query(self, queries: Sequence[StoreQuery]) -> list[StoreAnswer]:
         """Returns the answers, in the order of the queries."""
         return await asyncio.wrap_future(self._started().query(queries))
+
+    async def audit(self, step: AuditStep) -> AuditAnswer:
+        """Takes part in an audit point. Returns when the step is done or refused."""
+        return await asyncio.wrap_future(self._started().audit(step))
 
     async def wait(self) -> ActorEnd:
         """Waits until the loop has ended. Returns the reason."""

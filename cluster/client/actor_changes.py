@@ -9,8 +9,8 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 
-from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.client.control import status_of
+from penstock.cluster.client.operations_log import log_operation
 from penstock.common.errors import ApplicationStateError
 
 _ANSWER_S = 30.0

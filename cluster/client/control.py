@@ -8,8 +8,8 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
 
-from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.client.http_actor import stop_http
+from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.coordinator_shell import final_state
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
 from penstock.cluster.programs import kept_rollout

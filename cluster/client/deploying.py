@@ -9,8 +9,8 @@ from ray.exceptions import RayTaskError
 
 from penstock.actors.spec import ApplicationSpec
 from penstock.cluster.client.actor_changes import ask_coordinator
-from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.client.kafka_streams import KafkaStreams
+from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.programs.program_with_code import pickled_with_code, unpickled_program
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.rollout import Deployment, RunningProgram

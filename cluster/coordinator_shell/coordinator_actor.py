@@ -218,7 +218,7 @@ class CoordinatorActor:
             return str(error)
 
     async def operated(self, who: str, what: str, outcome: str) -> None:
-        """Log what a command or a program has done to the application: :mod:`~penstock.cluster.client.operations_log`."""
+        """Log what a command or a program has done to the application, in the *operations log*."""
         self._log.info("operation", who=who, what=what, outcome=outcome)
 
     async def set_http_address(self, address: str | None) -> None:

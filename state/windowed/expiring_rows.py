@@ -19,36 +19,18 @@ from penstock.common.log import logger
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
-from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext, unexpected_changelog_key
+from penstock.state.contracts import CommitBatch, StateStoreContext, unexpected_changelog_key
 from penstock.state.rows.row_formats import EntryRow, RowFormat
 from penstock.state.windowed.keys import KeySchema, last_row_key
 from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, SEGMENT_BYTES, Segments, pack_segment, with_rows
 from penstock.state.windowed.time_order import TimeOrder
 from penstock.state.write_buffer.write_buffer import WriteBuffer
 
-_PROGRESS_KEY = b"\xffprogress"
+PROGRESS_KEY = b"\xffprogress"
 """A key after all rows: the number of a segment does not begin with this byte."""
-BEHIND_ROWS = b"\xfe"
-"""After the keys of all rows of windowed keys: the number of a segment does not begin with this byte."""
 _WINDOWS_KEPT = 1000  # at hand
 _READ_AT_ONCE = 1000
-_PROGRESS = Struct(">qi")  # observed stream time, last sequence number
-
-
-def compared_rows(
-    committed: CommittedStore, schema: KeySchema, segments: Segments, from_key: bytes | None, to_key: bytes | None
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the rows of windowed keys that have not expired as of the stream time that ``committed`` notes: see
-    :meth:`~penstock.state.builders.StoreBuilder.compared_rows`."""
-    stream_time = _PROGRESS.unpack(committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0))[0]
-    first_visible = segments.first_visible(stream_time)
-    oldest = segments.of(first_visible)
-    # Only the oldest segment has rows that have expired. Those of a store that is read by time come after all segments.
-    rows = committed.scan(max(pack_segment(oldest), from_key or b""), min(BEHIND_ROWS, to_key or BEHIND_ROWS))
-    of_oldest, time = pack_segment(oldest), schema.time
-    for row in rows:
-        if not row[0].startswith(of_oldest) or time(row[0]) >= first_visible:
-            yield row
+PROGRESS = Struct(">qi")  # observed stream time, last sequence number
 
 
 class _Progress(NamedTuple):
@@ -98,8 +80,8 @@ class ExpiringRows:
     # ---- time ----
 
     def _read_progress(self) -> None:
-        self._noted = self.buffer.committed.get(_PROGRESS_KEY) or _PROGRESS.pack(NOTHING_OBSERVED, 0)
-        self.stream_time, self.sequence = self._noted_progress = _PROGRESS.unpack(self._noted)
+        self._noted = self.buffer.committed.get(PROGRESS_KEY) or PROGRESS.pack(NOTHING_OBSERVED, 0)
+        self.stream_time, self.sequence = self._noted_progress = PROGRESS.unpack(self._noted)
         self.committed_time = self.stream_time
         self.expiry_time = self._noted_expiry = min(self.stream_time, self._continues_from)
 
@@ -399,9 +381,9 @@ class ExpiringRows:
     def _note(self, progress: _Progress, batch: CommitBatch) -> None:
         """Put ``progress`` to ``batch``, and delete the segments that have expired since the one before it."""
         stream_time, sequence, holds_expired, expiry_time = progress
-        noted = _PROGRESS.pack(stream_time, sequence)
+        noted = PROGRESS.pack(stream_time, sequence)
         if noted != self._noted:
-            batch.put(self.name, _PROGRESS_KEY, noted)
+            batch.put(self.name, PROGRESS_KEY, noted)
         first_live = self.segments.first_live(expiry_time)
         if holds_expired or first_live > self.segments.first_live(self._noted_expiry):
             # One range, however many they are. Whatever was put there in this batch is deleted, too.

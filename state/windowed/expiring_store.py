@@ -17,7 +17,8 @@ from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import CommitBatch, CommittedStore, StateStoreContext
 from penstock.state.rows.header_rows import HeaderRows
 from penstock.state.rows.row_formats import Entry, RowFormat
-from penstock.state.windowed.expiring_rows import ExpiringRows, compared_rows
+from penstock.state.windowed.compared_rows import compared_rows
+from penstock.state.windowed.expiring_rows import ExpiringRows
 from penstock.state.windowed.keys import KeySchema, changelog_key
 from penstock.state.windowed.segments import Segments, pack_segment
 from penstock.state.write_buffer.buffered_store import BufferedStateStore

@@ -1,0 +1,106 @@
+"""Views of the committed rows of tasks, for an audit: folders below the application's directory on a node.
+
+A view consists of hard links to the files of RocksDB, so taking it costs some ms and hardly any disk. It stays the same
+whatever becomes of the task and its actor, and any process of the node can open it. Rows of stores in memory are
+written to a file. The views of a point end when nobody has said for ``LEASE_S`` seconds that they are needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from penstock.common.errors import StateStoreError
+from penstock.common.files import write_whole
+from penstock.common.ids import TaskId
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import TaskStores
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.state_manager import StateManager
+
+VIEWS = "audit-views"
+"""The directory below the application's that has the views: one for each point, with one for each task."""
+LEASE_S = 120.0
+_LEASE = "needed"
+_IN_MEMORY = ".rows"
+_Rows = list[tuple[bytes, bytes]]
+
+
+def view_folder(root: Path, point: str, task: TaskId) -> Path:
+    """Returns the folder of the view of ``task``. ``root``: the application's directory on this node."""
+    return root / VIEWS / point / str(task)
+
+
+def take_view(stores: StateManager, folder: Path) -> tuple[Mapping[str, str], Callable[[], None]]:
+    """Keep the committed rows of a task in ``folder``, of which an earlier view is replaced.
+
+    Returns the layouts of its stores that have rows, and the function that writes the rows of stores in memory: in
+    another thread. Raises StateStoreError, and OSError if the disk does not take it.
+    """
+    if folder.exists():
+        shutil.rmtree(folder)
+    keep(folder.parent)
+    stores.flush_to_disk()
+    on_disk = stores.checkpoint(folder)
+    folder.mkdir(exist_ok=True)
+    layouts = {name: found.layout for name, found in on_disk.items()}
+    in_memory: dict[str, _Rows] = {}
+    for name, builder in stores.program.stores.items():
+        opened = stores.store(name)
+        if name not in layouts and not opened.lies_in_memory:
+            layouts[name] = builder.layout
+            in_memory[name] = list(opened.context.committed.scan(None, None))
+
+    def write() -> None:
+        for name, rows in in_memory.items():
+            (folder / f"{name}{_IN_MEMORY}").write_bytes(msgspec.msgpack.encode(rows))
+
+    return layouts, write
+
+
+def open_view(folder: Path, builders: Mapping[str, AnyStoreBuilder]) -> TaskStores:
+    """Open the stores of a view. Raises StateStoreError if it is not there, or cannot be read."""
+    if not folder.exists():
+        raise StateStoreError(
+            f"the view {folder} is gone: views end when no audit has asked for them for {LEASE_S:.0f} s. Run the audit "
+            "again"
+        )
+    stores = open_task_stores(folder, builders.values())
+    for name in builders:
+        file = folder / f"{name}{_IN_MEMORY}"
+        if file.exists():
+            batch = stores.new_batch()
+            for _ in batch.put_all(name, dict(msgspec.msgpack.decode(file.read_bytes(), type=_Rows))):
+                pass
+            stores.write(batch, {})
+    return stores
+
+
+def keep(views: Path) -> None:
+    """Say that the views of a point, in this folder, are needed: they stay for ``LEASE_S`` seconds."""
+    views.mkdir(parents=True, exist_ok=True)
+    write_whole(views / _LEASE, f"{time.time():.0f}\n")
+
+
+def end(views: Path) -> None:
+    """Remove the views of a point. Idempotent."""
+    shutil.rmtree(views, ignore_errors=True)
+    try:
+        views.parent.rmdir()
+    except OSError:  # another point has views, or it is gone
+        return
+
+
+def end_forgotten(root: Path, now_s: float) -> None:
+    """Remove the views whose lease is over. ``now_s``: the time of the system's clock."""
+    for views in (root / VIEWS).glob("*"):
+        try:
+            needed_s = (views / _LEASE).stat().st_mtime
+        except OSError:
+            needed_s = views.stat().st_mtime if views.exists() else now_s
+        if now_s - needed_s > LEASE_S:
+            end(views)

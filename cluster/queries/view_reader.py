@@ -1,0 +1,70 @@
+"""Reads the views of an audit point on one node, in a process of its own: so that the stream actors need not."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.actors.audit_messages import TaskView
+from penstock.actors.task_host.task_views import LEASE_S, end, keep, open_view
+from penstock.common.ids import TaskId
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import TaskStores
+from penstock.state.range_digests import RangeDigest, Row, digests_of, rows_of_range
+
+_NICENESS = 19
+Builders = Mapping[int, Mapping[str, AnyStoreBuilder]]
+"""The stores of each sub-topology, by name. They need no serdes."""
+
+
+class ViewReader:
+    """The views of the tasks of one node. As long as it lives, they stay; :meth:`close` removes them."""
+
+    def __init__(self, views: Iterable[TaskView], builders: Builders) -> None:
+        self._views = {view.task_id: view for view in views}
+        self._points = {Path(view.folder).parent for view in self._views.values()}
+        self._builders = builders
+        self._open: dict[TaskId, TaskStores] = {}
+        self._closed = threading.Event()
+        threading.Thread(target=self._keep, name="audit-views", daemon=True).start()
+
+    @staticmethod
+    def give_way() -> None:
+        """Let every other process of the node go first. For a process that does nothing else."""
+        os.nice(_NICENESS)
+
+    def digests(self, task: TaskId, store: str) -> list[RangeDigest]:
+        """Returns the digests of all rows that an audit compares. Raises StateStoreError if they cannot be read."""
+        return digests_of(self._builders[task.subtopology][store].compared_rows(self._stores(task).store(store)))
+
+    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None) -> list[Row]:
+        """Returns the rows of a range, by key."""
+        builder = self._builders[task.subtopology][store]
+        return list(rows_of_range(builder.compared_rows(self._stores(task).store(store), begin, end), end))
+
+    def close(self) -> None:
+        """Remove the views. Idempotent."""
+        self._closed.set()
+        while self._open:
+            self._open.popitem()[1].close()
+        for point in self._points:
+            end(point)
+
+    def _stores(self, task: TaskId) -> TaskStores:
+        stores = self._open.get(task)
+        if stores is None:
+            view = self._views[task]
+            builders = self._builders[task.subtopology]
+            stores = open_view(Path(view.folder), {name: builders[name] for name in view.layouts})
+            self._open[task] = stores
+        return stores
+
+    def _keep(self) -> None:
+        while True:
+            for point in self._points:
+                if not self._closed.is_set() and point.exists():
+                    keep(point)
+            if self._closed.wait(LEASE_S / 4):
+                return

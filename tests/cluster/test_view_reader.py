@@ -1,0 +1,53 @@
+"""The views of an audit point, as the process that reads them on a node sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.actors.audit_messages import TaskView
+from penstock.actors.task_host.task_views import VIEWS, view_folder
+from penstock.cluster.queries.view_reader import ViewReader
+from penstock.common.errors import StateStoreError
+from penstock.common.ids import TaskId
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.state.key_value.store import KeyValueStoreBuilder
+from penstock.state.range_digests import ROWS_PER_RANGE, digests_of
+
+TASK = TaskId(0, 0)
+BUILDER: AnyStoreBuilder = KeyValueStoreBuilder("s")
+
+
+def view_with(root: Path, rows: dict[bytes, bytes]) -> TaskView:
+    stores = open_task_stores(root / "0_0", [BUILDER])
+    batch = stores.new_batch()
+    for _ in batch.put_all("s", dict(rows)):
+        pass
+    stores.write(batch, {"s": 7})
+    folder = view_folder(root, "p", TASK)
+    folder.parent.mkdir(parents=True)
+    stores.checkpoint(folder)
+    stores.close()
+    return TaskView(TASK, str(folder), {"s": BUILDER.layout}, {})
+
+
+def test_digests_and_rows_of_a_view(tmp_path: Path) -> None:
+    rows = {f"k{number:05}".encode(): b"v" for number in range(ROWS_PER_RANGE + 10)}
+    reader = ViewReader([view_with(tmp_path, rows)], {0: {"s": BUILDER}})
+    digests = reader.digests(TASK, "s")
+    assert digests == digests_of(sorted(rows.items()))
+    assert [each.rows for each in digests] == [ROWS_PER_RANGE, 10]
+    middle = digests[1].begin
+    assert reader.rows(TASK, "s", b"", middle) == [row for row in sorted(rows.items()) if row[0] < middle]
+    assert len(reader.rows(TASK, "s", middle, None)) == 10
+    reader.close()
+    assert not (tmp_path / VIEWS).exists()
+
+
+def test_a_view_that_has_ended_is_reported(tmp_path: Path) -> None:
+    view = view_with(tmp_path, {b"a": b"1"})
+    ViewReader([view], {0: {"s": BUILDER}}).close()
+    with pytest.raises(StateStoreError, match="views end when no audit"):
+        ViewReader([view], {0: {"s": BUILDER}}).digests(TASK, "s")
