@@ -93,6 +93,10 @@ class StoreBuilder(ABC, Generic[K, V]):
         """
         return committed.scan(from_key, to_key)
 
+    def key_of_compared(self, row_key: bytes) -> bytes:
+        """Returns the key in the changelog of a row that :meth:`compared_rows` yields."""
+        return row_key
+
     @property
     def changes_by_itself(self) -> bool:
         """True if rows change without a record: no topic of records can then serve as its changelog."""

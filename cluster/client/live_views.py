@@ -26,6 +26,7 @@ from penstock.common.errors import StateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.key_sample import KeySample
 from penstock.state.range_digests import RangeDigest, Row
 
 _ANSWER_S = 10.0
@@ -62,18 +63,19 @@ class LiveViews:
         """The forms of the rows of each store that can be compared, by task."""
         return {task: each.view.layouts for task, each in self._point.views.items()}
 
-    def digests(self) -> dict[tuple[TaskId, str], list[RangeDigest]]:
-        """Returns the digests of all stores. The nodes work at the same time."""
+    def digests(self, sample: KeySample | None) -> dict[tuple[TaskId, str], list[RangeDigest]]:
+        """Returns the digests of all stores, of all rows or of those in ``sample``. The nodes work at the same
+        time."""
         asked: dict[tuple[TaskId, str], ObjectRef[Any]] = {}
         for task, each in self._point.views.items():
             for store in each.view.layouts:
-                asked[task, store] = self._readers[each.node_id].digests.remote(task, store)
+                asked[task, store] = self._readers[each.node_id].digests.remote(task, store, sample)
         return {which: _got(which, ref) for which, ref in asked.items()}
 
-    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None) -> list[Row]:
+    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
         """Returns the rows of one range."""
         node = self._point.views[task].node_id
-        return list(_got((task, store), self._readers[node].rows.remote(task, store, begin, end)))
+        return list(_got((task, store), self._readers[node].rows.remote(task, store, begin, end, sample)))
 
     def close(self) -> None:
         """Remove the views from the disks, and end the readers."""
@@ -186,11 +188,11 @@ class _ViewReaderActor:
         ViewReader.give_way()
         self._reader = ViewReader(views, cloudpickle.loads(builders))
 
-    def digests(self, task: TaskId, store: str) -> list[RangeDigest]:
-        return self._reader.digests(task, store)
+    def digests(self, task: TaskId, store: str, sample: KeySample | None) -> list[RangeDigest]:
+        return self._reader.digests(task, store, sample)
 
-    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None) -> list[Row]:
-        return self._reader.rows(task, store, begin, end)
+    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
+        return self._reader.rows(task, store, begin, end, sample)
 
     def close(self) -> None:
         self._reader.close()

@@ -12,6 +12,7 @@ from penstock.actors.task_host.task_views import LEASE_S, end, keep, open_view
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
+from penstock.state.key_sample import KeySample
 from penstock.state.range_digests import RangeDigest, Row, digests_of, rows_of_range
 
 _NICENESS = 19
@@ -35,14 +36,17 @@ class ViewReader:
         """Let every other process of the node go first. For a process that does nothing else."""
         os.nice(_NICENESS)
 
-    def digests(self, task: TaskId, store: str) -> list[RangeDigest]:
-        """Returns the digests of all rows that an audit compares. Raises StateStoreError if they cannot be read."""
-        return digests_of(self._builders[task.subtopology][store].compared_rows(self._stores(task).store(store)))
+    def digests(self, task: TaskId, store: str, sample: KeySample | None) -> list[RangeDigest]:
+        """Returns the digests of all rows that an audit compares, or of those in ``sample``. Raises StateStoreError if
+        they cannot be read."""
+        rows = self._builders[task.subtopology][store].compared_rows(self._stores(task).store(store))
+        return digests_of(rows if sample is None else sample.of_rows(rows))
 
-    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None) -> list[Row]:
+    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
         """Returns the rows of a range, by key."""
         builder = self._builders[task.subtopology][store]
-        return list(rows_of_range(builder.compared_rows(self._stores(task).store(store), begin, end), end))
+        rows = rows_of_range(builder.compared_rows(self._stores(task).store(store), begin, end), end)
+        return list(rows if sample is None else sample.of_rows(rows))
 
     def close(self) -> None:
         """Remove the views. Idempotent."""

@@ -99,6 +99,10 @@ class TimestampedKeyValueStoreBuilder(HeadersOption[K, V]):
         return (row for row in rows if not TtlStateStore.is_of_index(row[0]))
 
     @override
+    def key_of_compared(self, row_key: bytes) -> bytes:
+        return row_key if self.ttl_ms is None else row_key[1:]
+
+    @override
     def open(self, context: StateStoreContext) -> StateStore:
         if self.ttl_ms is not None:
             from penstock.state.key_value.ttl_store import TtlStateStore  # which is made of this file's

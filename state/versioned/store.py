@@ -26,7 +26,7 @@ from penstock.state.versioned.queries import (
     since,
     version_key,
 )
-from penstock.state.versioned.versions import BEHIND_ROWS, Version, Versions
+from penstock.state.versioned.versions import BEHIND_ROWS, Version, Versions, key_of_row
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
 from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.state.write_buffer.write_buffer import WriteBuffer
@@ -64,6 +64,10 @@ class VersionedKeyValueStoreBuilder(StoreBuilder[K, V]):
         self, committed: CommittedStore, from_key: bytes | None = None, to_key: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         return committed.scan(from_key, min(BEHIND_ROWS, to_key or BEHIND_ROWS))
+
+    @override
+    def key_of_compared(self, row_key: bytes) -> bytes:
+        return key_of_row(row_key)
 
     @property
     @override

@@ -23,7 +23,7 @@ from penstock.state.rows.row_formats import NO_TIMESTAMP, TIMESTAMPED_VALUE, VAL
 from penstock.state.rows.sections import SectionBatch, SectionRows
 from penstock.state.versioned.history import HISTORY, History
 from penstock.state.versioned.latest_buffer import NOT_PUT, VALID_TO_UNDEFINED, LatestBuffer
-from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, pack_segment, with_rows
+from penstock.state.windowed.segments import FEW, NOTHING_OBSERVED, SEGMENT_BYTES, pack_segment, with_rows
 from penstock.state.write_buffer.buffered_store import looked_up
 from penstock.state.write_buffer.write_buffer import WriteBuffer
 
@@ -35,6 +35,11 @@ _PROGRESS_KEY = b"\xffprogress"
 BEHIND_ROWS = b"\xff"
 """After the keys of all rows of versions."""
 _PROGRESS = Struct(">q")
+
+
+def key_of_row(row_key: bytes) -> bytes:
+    """Returns the key in the key of a row of versions."""
+    return row_key[len(_LATEST_ROWS) if row_key.startswith(_LATEST_ROWS) else SEGMENT_BYTES :]
 
 
 class Version(NamedTuple):

@@ -58,6 +58,10 @@ class ExpiringStoreBuilder(StoreBuilder[K, V]):
     ) -> Iterator[tuple[bytes, bytes]]:
         return compared_rows(committed, self.schema, self.segments, from_key, to_key)
 
+    @override
+    def key_of_compared(self, row_key: bytes) -> bytes:
+        return changelog_key(row_key)
+
     @property
     @override
     def layout(self) -> str:

@@ -36,12 +36,12 @@ def view_with(root: Path, rows: dict[bytes, bytes]) -> TaskView:
 def test_digests_and_rows_of_a_view(tmp_path: Path) -> None:
     rows = {f"k{number:05}".encode(): b"v" for number in range(ROWS_PER_RANGE + 10)}
     reader = ViewReader([view_with(tmp_path, rows)], {0: {"s": BUILDER}})
-    digests = reader.digests(TASK, "s")
+    digests = reader.digests(TASK, "s", None)
     assert digests == digests_of(sorted(rows.items()))
     assert [each.rows for each in digests] == [ROWS_PER_RANGE, 10]
     middle = digests[1].begin
-    assert reader.rows(TASK, "s", b"", middle) == [row for row in sorted(rows.items()) if row[0] < middle]
-    assert len(reader.rows(TASK, "s", middle, None)) == 10
+    assert reader.rows(TASK, "s", b"", middle, None) == [row for row in sorted(rows.items()) if row[0] < middle]
+    assert len(reader.rows(TASK, "s", middle, None, None)) == 10
     reader.close()
     assert not (tmp_path / VIEWS).exists()
 
@@ -50,4 +50,4 @@ def test_a_view_that_has_ended_is_reported(tmp_path: Path) -> None:
     view = view_with(tmp_path, {b"a": b"1"})
     ViewReader([view], {0: {"s": BUILDER}}).close()
     with pytest.raises(StateStoreError, match="views end when no audit"):
-        ViewReader([view], {0: {"s": BUILDER}}).digests(TASK, "s")
+        ViewReader([view], {0: {"s": BUILDER}}).digests(TASK, "s", None)

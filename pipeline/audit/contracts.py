@@ -1,0 +1,39 @@
+"""The contract between an audit and the live application that it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.state.key_sample import KeySample
+from penstock.state.range_digests import RangeDigest, Row
+
+StoreOfTask = tuple[TaskId, str]
+"""A task, and the name of one of its stores."""
+
+
+class LiveStores(Protocol):
+    """The stores of a live application at one moment, and the input offsets that they stand for. They stay as they are
+    until :meth:`close`. All methods raise StreamsError if the views cannot be read any more."""
+
+    @property
+    def offsets(self) -> Mapping[TopicPartition, int]:
+        """The committed offsets of all sources."""
+
+    @property
+    def held_s(self) -> float:
+        """Seconds for which some tasks took no records, until the moment was there."""
+
+    @property
+    def layouts(self) -> Mapping[TaskId, Mapping[str, str]]:
+        """The forms of the rows of each store that can be compared, by task."""
+
+    def digests(self, sample: KeySample | None) -> Mapping[StoreOfTask, Sequence[RangeDigest]]:
+        """Returns the digests of all stores: of all rows that an audit compares, or of those in ``sample``."""
+
+    def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
+        """Returns the rows of one range: from ``begin`` up to but not including ``end``."""
+
+    def close(self) -> None:
+        """End the views. Idempotent."""
