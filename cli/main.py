@@ -16,6 +16,7 @@ from rich.text import Text
 from penstock.cli import (
     applications,
     archive,
+    audit,
     backfill,
     broker,
     deploy,
@@ -40,6 +41,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     topic.register,
     archive.register,
     backfill.register,
+    audit.register,
     ingest.register,
     reset.register,
     plan.register,

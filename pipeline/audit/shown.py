@@ -75,5 +75,3 @@ class _OneRow(CommittedStore):
     @override
     def figures(self) -> dict[str, float]:
         return {}
-
-

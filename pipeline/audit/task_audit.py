@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct, msgpack
+from typing_extensions import override
 
 from penstock.common.ids import TaskId
 from penstock.pipeline.audit.contracts import StoreOfTask
@@ -34,6 +35,7 @@ class TaskAudit(TaskEnd):
     live: Mapping[StoreOfTask, Sequence[RangeDigest]]
     sample: KeySample | None = None
 
+    @override
     def rows(self, task: TaskId, stores: TaskEndStores) -> Iterator[EndRow]:
         for store, (builder, committed) in stores.items():
             live = self.live.get((task, store))

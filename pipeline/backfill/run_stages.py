@@ -16,13 +16,13 @@ from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.row_files import StageFile
-from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter
+from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, RECORDS, FinishedTasks, RunTasks, StageWriter
 from penstock.pipeline.backfill.stage_input import ChangelogRows, HistoryInput
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource, every_record
-from penstock.pipeline.rows import REPARTITION
-from penstock.pipeline.task_hosts.contracts import StageInput
+from penstock.pipeline.rows import END, REPARTITION
+from penstock.pipeline.task_hosts.contracts import StageInput, TaskEnd
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.task_host import TaskHost
@@ -90,6 +90,8 @@ class StageRunner:
     run: Run
     meter: Meter
     allow_wall_clock: bool = False
+    at_end: TaskEnd | None = None
+    """Takes the stores at the ends of tasks: then neither changelogs nor results are kept."""
 
     def run_all(self) -> Results:
         """Returns the results of all stages, of those that were finished before, too."""
@@ -113,7 +115,8 @@ class StageRunner:
         self.meter.begin(named, work, rows)
         together = self._together(stage, done)
         if together and (given := self._input(stage, results)) is not None:
-            writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix)
+            kept = RECORDS if self.at_end is None else frozenset({REPARTITION, END})
+            writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix, kept)
             indexes = self.spark.range(0, len(together), 1, len(together))
             with causes_named(f"{name_of(stage)} failed over history", _KEPT):
                 indexes.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
@@ -135,10 +138,10 @@ class StageRunner:
         shared = self.config, self.plan.topics, self.plan.committed, topics
         if stage.inner_topics:
             return CycleHost(
-                stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock
+                stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end
             ).run
         (subtopology,) = stage.subtopologies
-        return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock).run
+        return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end).run
 
     def _input(self, stage: Stage, results: Results) -> StageInput | None:
         """Returns the input of ``stage``; None if there is no record, and so nothing to do."""

@@ -23,12 +23,12 @@ from penstock.common.errors import ObjectExistsError
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import StageFile, StageFileWriter, by_column
-from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
+from penstock.pipeline.rows import CHANGELOG, DROPPED, END, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
 
 FINISHED_SCHEMA = "first_task int"
 _FINISHED_ARROW = pa.schema([("first_task", pa.int32())])
-_RECORDS = (REPARTITION, SINK, CHANGELOG)
+RECORDS = frozenset({REPARTITION, SINK, CHANGELOG, END})
 _TELL_EACH_S = 2.0
 
 RunTasks = Callable[[Sequence[int], StageInput], Iterator[pa.RecordBatch]]
@@ -62,6 +62,8 @@ class StageWriter:
     together: Sequence[Sequence[int]]
     location: ObjectLocation
     prefix: str
+    kept: frozenset[str] = RECORDS
+    """The kinds of rows that are kept in files; other rows of ``RECORDS`` are of no use."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields one row for each index when all results of its tasks are in storage."""
@@ -86,9 +88,9 @@ class StageWriter:
     def _reports(self, tasks: list[int], given: StageInput, files: StageFileWriter) -> Iterator[pa.RecordBatch]:
         for batch in self.run_tasks(tasks, given):
             for kind, rows in by_column(batch, "kind"):
-                if kind in _RECORDS:
+                if kind in self.kept:
                     files.write(str(kind), rows)
-                else:
+                elif kind not in RECORDS:
                     yield rows
 
 

@@ -13,8 +13,9 @@ from penstock.common.errors import MissingTopicError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
-from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
+from penstock.pipeline.rows import CHANGELOG, END, OUTPUT_ARROW, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.changelogs import Put
+from penstock.pipeline.task_hosts.contracts import EndRow
 from penstock.tasks.contracts import RecordCollector, Send
 
 Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[Headers | None]]
@@ -116,6 +117,7 @@ class SparkCollector(RecordCollector):
         self._inner = inner
         self._sequence = 0
         self._rows: dict[str, _Rows] = {}
+        self._ends: dict[str, _Rows] = {}
 
     def __len__(self) -> int:
         return sum([len(rows.keys) for rows in self._rows.values()])
@@ -193,6 +195,17 @@ class SparkCollector(RecordCollector):
         """Returns one row that is a report, and no record of a topic."""
         row = [kind, self._writer, topic, partition, number, None, text.encode(), 0, None]
         return _batch([column] for column in row)
+
+    def put_end(self, row: EndRow) -> None:
+        """Add a row of the task's end to the rows for :meth:`drain`."""
+        rows = self._ends.get(row.store)
+        if rows is None:
+            rows = self._ends[row.store] = self._rows[f"end of {row.store}"] = _Rows(END, row.store)
+        rows.partitions.append(row.number)
+        rows.keys.append(row.key)
+        rows.values.append(row.row)
+        rows.timestamps.append(0)
+        rows.headers.append(None)
 
     def put_changelog(
         self, topic: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from penstock.common.ids import TaskId
 from penstock.common.records import RecordBatch
+from penstock.state.builders import AnyStoreBuilder
+from penstock.state.contracts import CommittedStore
 
 
 class RestoredRows(NamedTuple):
@@ -46,3 +49,24 @@ class StageInput(Protocol):
 
     def open(self, tasks: Sequence[int]) -> TaskInput:
         """Returns the input of the tasks of these numbers (their partitions)."""
+
+
+class EndRow(NamedTuple):
+    """A row that the end of a task yields about one of its stores. ``number``: what the row is about, as the end of the
+    task and its reader agree."""
+
+    store: str
+    number: int
+    key: bytes
+    row: bytes
+
+
+TaskEndStores = Mapping[str, tuple[AnyStoreBuilder, CommittedStore]]
+"""The stores of a task by name: their builders and their committed rows."""
+
+
+class TaskEnd(Protocol):
+    """Takes the stores of tasks at their ends, in place of the changelogs. Picklable."""
+
+    def rows(self, task: TaskId, stores: TaskEndStores) -> Iterator[EndRow]:
+        """Yields what is to be known of the stores of ``task``, after its last commit."""

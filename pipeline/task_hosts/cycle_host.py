@@ -13,7 +13,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput
+from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.stores import new_run_id, remove_left
 from penstock.pipeline.task_hosts.task_host import TaskRun, program_of
@@ -40,6 +40,7 @@ class CycleHost:
     committed: Mapping[TopicPartition, CommittedOffset]
     global_topics: GlobalTopics | None = None
     allow_wall_clock: bool = False
+    at_end: TaskEnd | None = None
     run_id: str = field(default_factory=new_run_id)
 
     def run(self, tasks: Sequence[int], given: StageInput) -> Iterator[pa.RecordBatch]:

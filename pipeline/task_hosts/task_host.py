@@ -17,7 +17,7 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.rows import DROPPED, OFFSET, READ
 from penstock.pipeline.task_hosts.changelogs import TaskChangelog, changelog_of, must_commit
 from penstock.pipeline.task_hosts.collector import InnerTopics, SparkCollector, TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput
+from penstock.pipeline.task_hosts.contracts import Chunk, EndRow, RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
 from penstock.state.write_buffer.memory_budget import MemoryBudget
@@ -43,6 +43,7 @@ class TaskHost:
     committed: Mapping[TopicPartition, CommittedOffset]
     global_topics: GlobalTopics | None = None
     allow_wall_clock: bool = False
+    at_end: TaskEnd | None = None
     run_id: str = field(default_factory=new_run_id)
 
     def run(self, tasks: Iterable[int], given: StageInput) -> Iterator[pa.RecordBatch]:
@@ -85,6 +86,10 @@ class Host(Protocol):
     @property
     def allow_wall_clock(self) -> bool:
         """False if a schedule of a punctuator by the wall clock, which is never called, is an error."""
+
+    @property
+    def at_end(self) -> TaskEnd | None:
+        """Takes the stores at the end of a task, in place of the changelogs; None: these are written."""
 
     @property
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
@@ -133,7 +138,9 @@ class TaskRun:
         )
         self._changelogs: dict[str, TaskChangelog] = {}
         """By store, from the first record on."""
-        self._topics = {name: each.topic for name, each in program.changelogs.items() if not each.is_source_topic}
+        self._at_end, self._id = host.at_end, task_id
+        logged = program.changelogs.items() if host.at_end is None else ()
+        self._topics = {name: each.topic for name, each in logged if not each.is_source_topic}
         # If the rows of a store expire, its changelog deletes them, too.
         self._expiring = {
             name
@@ -280,6 +287,9 @@ class TaskRun:
             for row in self._changelogs[store].rows():
                 self._collector.put_changelog(topic, *row)
                 yield from self._drain(_ROWS_PER_BATCH)
+        for end_row in self._end_rows():
+            self._collector.put_end(end_row)
+            yield from self._drain(_ROWS_PER_BATCH)
         yield from self._drain(1)
         for partition, offset in self._task.offsets().items():
             yield self._collector.report(OFFSET, *partition, offset.offset, offset.metadata)
@@ -288,6 +298,13 @@ class TaskRun:
         if dropped := self._task.metrics().dropped_records_total:
             yield self._collector.report(DROPPED, "", self.number, dropped)
         self.close()
+
+    def _end_rows(self) -> Iterable[EndRow]:
+        if self._at_end is None:
+            return ()
+        manager = self._state_manager
+        opened = {name: (builder, manager.store(name).context) for name, builder in manager.program.stores.items()}
+        return self._at_end.rows(self._id, {name: (it, context.committed) for name, (it, context) in opened.items()})
 
     def close(self) -> None:
         """Close the stores and remove them from the disk. Idempotent."""

@@ -77,6 +77,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     },
     "pipeline": {
         "archive": {"reading", "spark"},
+        "audit": {"backfill", "task_hosts", "reading", "spark"},
         "backfill": {"archive", "task_hosts", "reading", "spark"},
         "task_hosts": set(),
         "reading": set(),

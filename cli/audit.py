@@ -1,0 +1,208 @@
+"""``penstock audit``: compare a live application's stores with what Spark computes from the same records."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.backfill import Lines
+from penstock.cli.loading import load_application
+from penstock.cli.output import AsJson, console, print_json
+from penstock.common.errors import ConfigError, StreamsError
+from penstock.common.shown import counted
+
+if TYPE_CHECKING:
+    from penstock.kafka.clients import ConfluentClients
+    from penstock.pipeline.audit.audit import AuditReport, ShownDifference, TakeViews
+    from penstock.pipeline.audit.contracts import LiveStores
+    from penstock.pipeline.audit.plan import AuditPlan
+    from penstock.state.key_sample import KeySample
+
+DIFFERENCES, NOT_DONE = 1, 2
+"""Exit codes; 0 if nothing differs."""
+_INTERRUPTED = 130
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
+_MILLION = 1_000_000
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``audit`` on the root."""
+    app.command("audit")(_audit)
+
+
+def _audit(
+    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
+    sample: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Audit a part of the keys only, such as 1%")
+    ] = None,
+    differences: Annotated[int, typer.Option(min=0, help="Number of differences of each store that are shown")] = 10,
+    point_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="Time for the application to come to an audit point")
+    ] = 60.0,
+    master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
+        ),
+    ] = None,
+    allow_wall_clock: Annotated[
+        bool,
+        typer.Option("--allow-wall-clock", help="Accept punctuators by the wall clock, which Spark never calls"),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the stores of a running application again with Spark, and compare them with the live ones.
+
+    Exit code 0: nothing differs. 1: rows differ. 2: it could not be done.
+    """
+    try:
+        report = _report(target, _sample(sample), differences, point_timeout, master, work, allow_wall_clock)
+    except StreamsError as error:
+        Console(stderr=True).print(Text(f"The audit could not be done: {error}", style="red"), soft_wrap=True)
+        raise typer.Exit(NOT_DONE) from None
+    except Exception as error:  # unforeseen: the exit code must not say that rows differ
+        traceback.print_exc()
+        Console(stderr=True).print(Text(f"The audit could not be done: {error!r}", style="red"), soft_wrap=True)
+        raise typer.Exit(NOT_DONE) from None
+    except KeyboardInterrupt:
+        Console(stderr=True).print("The audit was interrupted, and has changed nothing", soft_wrap=True)
+        raise typer.Exit(_INTERRUPTED) from None
+    if as_json:
+        print_json(body(report))
+    else:
+        show(report, console())
+    if not report.is_clean:
+        raise typer.Exit(DIFFERENCES)
+
+
+def _report(
+    target: str,
+    sample: KeySample | None,
+    differences: int,
+    point_timeout: float,
+    master: str,
+    work: str | None,
+    allow_wall_clock: bool,
+) -> AuditReport:
+    try:
+        from penstock.objects.storage import ObjectLocation
+        from penstock.pipeline.audit.audit import AuditOptions, audit
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
+    application = load_application(target)
+    place = None if work is None else ObjectLocation(work, application.config.object_store_settings)
+    options = AuditOptions(sample, differences, None, place, allow_wall_clock)
+    take = views_of(application.application_id, point_timeout)
+    progress = Lines(partial(print, file=sys.stderr, flush=True), time.monotonic)
+    return audit(application.topology, application.config, take, master, progress, options)
+
+
+def views_of(application_id: str, within_s: float) -> TakeViews:
+    """Returns the function that takes the views of a running application, in ``within_s`` seconds."""
+    from penstock.cluster.client.live_views import take_live_views
+    from penstock.cluster.queries.audit_point import Wave
+
+    def take(plan: AuditPlan, clients: ConfluentClients) -> LiveStores:
+        waves = [Wave(wave.tasks, wave.reads, wave.intake) for wave in plan.waves]
+        return take_live_views(application_id, clients, waves, plan.sources, plan.builders, within_s)
+
+    return take
+
+
+def _sample(given: str | None) -> KeySample | None:
+    from penstock.state.key_sample import KeySample
+
+    if given is None:
+        return None
+    found = _SHARE.fullmatch(given)
+    per_million = round(float(found[1]) * _MILLION / 100) if found is not None else 0
+    if not 1 <= per_million <= _MILLION:
+        raise ConfigError(f"--sample {given!r}: give a share of the keys, such as 1%, from 0.0001% to 100%")
+    return KeySample(per_million)
+
+
+def show(report: AuditReport, to: Console) -> None:
+    """Print a report for people."""
+    table = Table(title=_title(report), title_justify="left", box=None)
+    for name in ("store", "computed", "live", "differ"):
+        table.add_column(name, justify="left" if name == "store" else "right")
+    for store in report.stores:
+        more = "" if not store.uncompared_ranges else " at least"
+        differ = Text(f"{store.different:,}{more}", style="red" if store.differs else "")
+        table.add_row(store.store, f"{store.expected:,}", f"{store.found:,}", differ)
+    to.print(table)
+    for difference in report.differences:
+        to.print(in_words(difference, report), markup=False, highlight=False, soft_wrap=True)
+    for name, why in sorted(report.not_compared.items()):
+        to.print(f"{name}: not compared: {why}", markup=False, highlight=False, soft_wrap=True)
+    if not report.is_clean:
+        to.print("docs/AUDIT.md says what else than a fault may differ", highlight=False)
+
+
+def _title(report: AuditReport) -> str:
+    records = sum(report.read.values())
+    part = "" if report.sample is None else f", {report.sample.per_million / 10_000:g}% of the keys"
+    verdict = "nothing differs" if report.is_clean else "rows differ"
+    return f"Audit: {verdict}; {records:,} records in {report.seconds:.1f} s{part}"
+
+
+def in_words(difference: ShownDifference, report: AuditReport) -> str:
+    """Returns the lines about one difference."""
+    lines = [f"{difference.store}, task {difference.task}, key {difference.key}"]
+    lines += [f"  expected  {difference.expected}", f"  found     {difference.found}"]
+    for each in difference.origins:
+        last = ", ".join(map(str, each.last))
+        before = "…, " if each.records > len(each.last) else ""
+        what = counted(each.records, "record")
+        lines.append(f"  from      {each.partition}: {what} of the key, at offsets {before}{last}")
+    if not difference.origins and difference.task in report.behind_repartition:
+        lines.append("  from      records that got this key on their way through a repartition topic")
+    return "\n".join(lines)
+
+
+def body(report: AuditReport) -> dict[str, Any]:
+    """Returns the report as an object of JSON."""
+    return {
+        "clean": report.is_clean,
+        "stores": [
+            {
+                "store": store.store,
+                "computed": store.expected,
+                "live": store.found,
+                "different": store.different,
+                "different-is-exact": not store.uncompared_ranges,
+            }
+            for store in report.stores
+        ],
+        "differences": [_difference(each) for each in report.differences],
+        "not-compared": dict(report.not_compared),
+        "offsets": {str(at): offset for at, offset in sorted(report.offsets.items())},
+        "records": dict(report.read),
+        "sample-per-million": None if report.sample is None else report.sample.per_million,
+        "seconds-on-hold": round(report.held_s, 3),
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _difference(each: ShownDifference) -> Mapping[str, Any]:
+    return {
+        "store": each.store,
+        "task": str(each.task),
+        "key": each.key,
+        "expected": each.expected,
+        "found": each.found,
+        "records": [
+            {"partition": str(it.partition), "count": it.records, "last-offsets": list(it.last)} for it in each.origins
+        ],
+    }

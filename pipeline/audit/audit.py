@@ -1,0 +1,244 @@
+"""``penstock audit``: compute an application's stores again with Spark, and compare them with the live ones."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import Row
+
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError
+from penstock.common.ids import TaskId, TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.kafka.internal_topics.known_topics import without_lost_topics
+from penstock.objects.storage import ObjectLocation
+from penstock.pipeline.audit.comparing import StoreComparison, compared, computed_stores
+from penstock.pipeline.audit.contracts import LiveStores
+from penstock.pipeline.audit.origins import KeyOffsets, offsets_of_keys, record_key
+from penstock.pipeline.audit.plan import AuditPlan, plan_audit
+from penstock.pipeline.audit.sampling import SampledHistory, refusal_of_sample
+from penstock.pipeline.audit.shown import RowsInWords
+from penstock.pipeline.audit.task_audit import TaskAudit
+from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
+from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
+from penstock.pipeline.backfill.resuming import program_hash
+from penstock.pipeline.backfill.run_stages import StageRunner
+from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
+from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.pipeline.reading.contracts import HistorySource
+from penstock.pipeline.reading.kafka_history import KafkaHistory
+from penstock.pipeline.rows import END
+from penstock.pipeline.spark.spark_progress import tasks_of
+from penstock.pipeline.spark.spark_session import spark_session
+from penstock.pipeline.task_hosts.contracts import EndRow
+from penstock.state.key_sample import KeySample
+from penstock.topology.physical.pattern_sources import with_matched_topics
+from penstock.topology.physical.topic_plan import plan_topics
+from penstock.topology.physical.topology import Topology
+
+TakeViews = Callable[[AuditPlan, ConfluentClients], LiveStores]
+"""Takes the views of a running application that a plan asks for."""
+
+
+@dataclass(frozen=True)
+class AuditOptions:
+    """``sample``: the keys that are audited, None is all. ``shown``: number of differences of a store that are shown.
+    ``history``: holds the source topics; None is Kafka. ``work``: the place of results between stages, which all
+    executors reach; None is a local folder."""
+
+    sample: KeySample | None = None
+    shown: int = 10
+    history: HistorySource | None = None
+    work: ObjectLocation | None = None
+    allow_wall_clock: bool = False
+
+
+@dataclass(frozen=True)
+class ShownDifference:
+    """A row that differs, for people: key, what Spark computed, and what the live store has. ``origins``: the records
+    of its key among those that its task reads from outside."""
+
+    store: str
+    task: TaskId
+    key: str
+    expected: str
+    found: str
+    origins: tuple[KeyOffsets, ...] = ()
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """The result of an audit: the comparison of each store, and the first differences.
+
+    ``offsets``: the input offsets up to which everything was computed. ``rows``: rows compared on each side.
+    ``not_compared``: other stores, and the reason.
+    """
+
+    stores: tuple[StoreComparison, ...]
+    differences: tuple[ShownDifference, ...]
+    offsets: Mapping[TopicPartition, int]
+    read: Mapping[str, int]
+    not_compared: Mapping[str, str]
+    held_s: float
+    seconds: float
+    sample: KeySample | None = None
+    behind_repartition: frozenset[TaskId] = field(default_factory=frozenset)
+
+    @property
+    def is_clean(self) -> bool:
+        """True if no row differs."""
+        return not any(store.differs for store in self.stores)
+
+
+def audit(
+    topology: Topology,
+    config: StreamsConfig,
+    take_views: TakeViews,
+    master: str = "local[*]",
+    progress: Progress = lambda now: None,
+    options: AuditOptions | None = None,
+) -> AuditReport:
+    """Compute the stores with Spark on ``master``, from the first record to the offsets of the views, and compare.
+
+    Changes nothing in Kafka or in the application. Raises StreamsError if that could not be done: ConfigError for a
+    topology whose results depend on more than its records, ApplicationStateError if the application does not run, or
+    comes to no audit point, or if records are gone that its stores stand for.
+    """
+    return _Audit(topology, config, options or AuditOptions(), progress).run(take_views, master)
+
+
+class _Audit:
+    def __init__(self, topology: Topology, config: StreamsConfig, options: AuditOptions, progress: Progress) -> None:
+        self._begun = time.monotonic()
+        self._config = config
+        self._options = options
+        self._progress = progress
+        self._clients = ConfluentClients.of(config)
+        self._kafka = KafkaHistory(self._clients)
+        self._history = options.history or self._kafka
+        admin = self._clients.admin()
+        existing = admin.topics()
+        self._topology = with_matched_topics(topology, config.application_id, existing)
+        planned = without_lost_topics(admin, config.application_id, partial(plan_topics, self._topology, config))
+        self._plan = plan_audit(self._topology, config, planned(existing), existing)
+
+    def run(self, take_views: TakeViews, master: str) -> AuditReport:
+        plan, sample = self._plan, self._options.sample
+        if sample is not None and (reason := refusal_of_sample(plan.programs, plan.counts.repartition)) is not None:
+            raise ConfigError(f"--sample: {reason}. Audit all keys")
+        self._progress(StepProgress("reading offsets from Kafka"))
+        plan.require_history(self._history.available(plan.from_outside), {})
+        self._progress(StepProgress("waiting for an audit point of the application"))
+        with closing(take_views(plan, self._clients)) as live:
+            plan.require_layouts(live.layouts)
+            plan.require_history(self._history.available(plan.from_outside), live.offsets)
+            self._progress(StepProgress("computing hashes of the live stores"))
+            digests = live.digests(sample)
+            results, rows = self._computed(master, live.offsets, TaskAudit(digests, sample))
+            self._progress(StepProgress("comparing rows"))
+            stores = compared(live, digests, computed_stores(rows), self._options.shown, sample)
+        self._progress(StepProgress("looking for the records of rows that differ"))
+        compared_ones = {store.store for store in stores}
+        others = {
+            name: "it is kept in memory, and has no rows"
+            for stores_of in plan.builders.values()
+            for name in stores_of.keys() - compared_ones
+        }
+        return AuditReport(
+            tuple(stores),
+            tuple(self._shown(stores, live.offsets)),
+            {at: offset for at, offset in live.offsets.items() if at in plan.from_outside},
+            results,
+            {**others, **plan.not_compared},
+            live.held_s,
+            time.monotonic() - self._begun,
+            sample,
+            frozenset(task for task, read in plan.sources.items() if read - plan.from_outside),
+        )
+
+    def _computed(
+        self, master: str, offsets: Mapping[TopicPartition, int], at_end: TaskAudit
+    ) -> tuple[Mapping[str, int], list[tuple[TaskId, EndRow]]]:
+        """Returns the numbers of records that were read, and what the ends of the tasks have yielded."""
+        plan = self._plan.at(offsets, self._kafka.available(self._plan.global_partitions))
+        history, sample = self._history, self._options.sample
+        if sample is not None:
+            history = SampledHistory(history, sample)
+        with self._work(master) as work:
+            manifest = RunManifest(
+                new_run_id(),
+                self._config.application_id,
+                program_hash(self._topology, plan),
+                {"audit": ""},
+                PlannedOffsets.of(plan),
+            )
+            run = Run.begin(work, manifest)
+            self._progress(StepProgress("starting Spark"))
+            with spark_session(master, self._config.application_id) as spark:
+                meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
+                with meter.watch:
+                    runner = StageRunner(
+                        plan,
+                        self._topology,
+                        self._config,
+                        self._clients,
+                        history,
+                        self._kafka,
+                        spark,
+                        run,
+                        meter,
+                        self._options.allow_wall_clock,
+                        at_end,
+                    )
+                    results = runner.run_all()
+                    meter.begin("collecting what differs")
+                    rows = list(_end_rows(results.rows(spark, END).frame().collect()))
+            read = results.read(plan.topics.repartition)
+            run.delete()
+        return read, rows
+
+    @contextmanager
+    def _work(self, master: str) -> Iterator[ObjectLocation]:
+        if self._options.work is not None:
+            yield self._options.work.below(f"{self._config.application_id}/audit-{new_run_id()}")
+            return
+        if not master.startswith("local"):
+            raise ConfigError(
+                f"--work: Spark runs on {master}, and its executors need a place that all of them reach: give the URL "
+                "of object storage, or a folder that is mounted on each machine"
+            )
+        root = self._config.state_dir / self._config.application_id
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="audit-", dir=root) as folder:
+            yield ObjectLocation(str(Path(folder)))
+
+    def _shown(self, stores: Sequence[StoreComparison], offsets: Mapping[TopicPartition, int]) -> list[ShownDifference]:
+        plan = self._plan
+        first = [(store.store, each) for store in stores for each in store.first]
+        ranges = {at: OffsetRange(0, offsets.get(at, 0)) for at in plan.from_outside}
+        keys: dict[TaskId, list[bytes]] = {}
+        for store, each in first:
+            builder = plan.programs[each.task.subtopology].stores[store]
+            keys.setdefault(each.task, []).append(record_key(builder, each.row.key))
+        sources = {task: {at: ranges[at] for at in plan.sources[task] & plan.from_outside} for task in keys}
+        found = offsets_of_keys(self._history, ranges, keys, sources)
+        shown = []
+        for store, each in first:
+            builder, row = plan.programs[each.task.subtopology].stores[store], each.row
+            words = RowsInWords(builder)
+            origins = tuple(found.get((each.task, record_key(builder, row.key)), ()))
+            expected, there = words.row(row.key, row.expected), words.row(row.key, row.found)
+            shown.append(ShownDifference(store, each.task, words.key(row.key), expected, there, origins))
+        return shown
+
+
+def _end_rows(rows: Sequence[Row]) -> Iterator[tuple[TaskId, EndRow]]:
+    for row in rows:
+        end = EndRow(row["topic"], row["partition"], bytes(row["key"]), bytes(row["value"]))
+        yield TaskId(row["task"] >> 16, row["task"] & 0xFFFF), end
