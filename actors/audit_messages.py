@@ -28,9 +28,9 @@ class HoldIntake:
 
 
 @dataclass(frozen=True)
-class TakeViews:
-    """Commit these tasks, and keep a view of the committed rows of each. A later one with the same ``point`` replaces
-    the views.
+class TakeImages:
+    """Commit these tasks, and keep an image of the committed rows of each. A later one with the same ``point`` replaces
+    the images.
 
     Done when the tasks have processed all records before the offsets in ``reach``, and all that were fetched of
     partitions on hold. Refused if that takes longer than ``within_s`` seconds.
@@ -45,16 +45,16 @@ class TakeViews:
 
 @dataclass(frozen=True)
 class EndHold:
-    """Fetch records again. Refused if the hold had ended before: then the views need not belong together."""
+    """Fetch records again. Refused if the hold had ended before: then the images need not belong together."""
 
     point: str
 
 
-AuditStep = HoldIntake | TakeViews | EndHold
+AuditStep = HoldIntake | TakeImages | EndHold
 
 
 @dataclass(frozen=True)
-class TaskView:
+class TaskImage:
     """The committed rows of one task at the audit point, in ``folder`` on its node, and the offsets up to which its
     sources are committed with them. ``layouts``: the form of the rows of each store that has rows."""
 
@@ -70,4 +70,4 @@ class AuditAnswer:
 
     refused: str | None = None
     node_id: str = ""
-    views: tuple[TaskView, ...] = field(default=())
+    images: tuple[TaskImage, ...] = field(default=())

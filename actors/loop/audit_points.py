@@ -1,4 +1,4 @@
-"""An actor's part of an audit point: intake on hold, and views of the tasks' rows right after a commit."""
+"""An actor's part of an audit point: intake on hold, and images of the tasks' rows right after a commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
-from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeViews, TaskView
+from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeImages, TaskImage
 from penstock.actors.clock import Clock
 from penstock.actors.loop.assignment import Assignment
 from penstock.actors.loop.hosted_tasks import HostedTasks
@@ -19,10 +19,10 @@ from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps
 from penstock.actors.task_host.hosted_task import HostedTask
-from penstock.actors.task_host.task_views import VIEWS, end_forgotten, take_view, view_folder
+from penstock.actors.task_host.task_images import IMAGES, end_forgotten, image_folder, take_image
 from penstock.common.log import logger
 
-_LOOK_AT_VIEWS_EACH_S = 60.0
+_LOOK_AT_IMAGES_EACH_S = 60.0
 
 
 @dataclass
@@ -34,9 +34,9 @@ class _Hold:
 
 @dataclass
 class _Wanted:
-    """Views that are to be taken once their tasks are there; refused after ``until_s``."""
+    """Images that are to be taken once their tasks are there; refused after ``until_s``."""
 
-    step: TakeViews
+    step: TakeImages
     done: Future[AuditAnswer]
     until_s: float
 
@@ -69,7 +69,7 @@ class AuditPoints:
                 case HoldIntake():
                     self._begin_hold(step)
                     done.set_result(self._answer(None))
-                case TakeViews():
+                case TakeImages():
                     self._wanted.append(_Wanted(step, done, self._clock.monotonic_s() + step.within_s))
                 case EndHold(point):
                     self._end_hold(point)
@@ -80,9 +80,9 @@ class AuditPoints:
             done.set_result(self._answer(str(error)))
 
     def step(self) -> list[Steps[None]]:
-        """Returns the jobs that are due: the commits and views of tasks that have come as far as was asked for."""
+        """Returns the jobs that are due: the commits and images of tasks that have come as far as was asked for."""
         self._end_hold_if_over()
-        self._end_forgotten_views()
+        self._end_forgotten_images()
         due: list[Steps[None]] = []
         for wanted in list(self._wanted):
             try:
@@ -95,16 +95,16 @@ class AuditPoints:
                 if missing is not None:
                     continue
                 self._taking = [other for other in self._taking if not other.done()] + [wanted.done]
-                due.append(self._commit_and_view(wanted))
+                due.append(self._commit_and_image(wanted))
             self._wanted.remove(wanted)
         return due
 
-    def _end_forgotten_views(self) -> None:
-        """Each minute, remove the views that no auditor needs any more, also those of actors that are gone."""
+    def _end_forgotten_images(self) -> None:
+        """Each minute, remove the images that no auditor needs any more, also those of actors that are gone."""
         now_s = self._clock.monotonic_s()
         if now_s >= self._look_s:
-            self._look_s = now_s + _LOOK_AT_VIEWS_EACH_S
-            if (self._root / VIEWS).exists():  # large files take their time
+            self._look_s = now_s + _LOOK_AT_IMAGES_EACH_S
+            if (self._root / IMAGES).exists():  # large files take their time
                 threading.Thread(target=end_forgotten, args=(self._root, time.time()), daemon=True).start()
 
     def close(self) -> None:
@@ -151,9 +151,9 @@ class AuditPoints:
                 f"the tasks have moved: this actor is at assignment {self._assignment.epoch}, not {epoch}"
             )
 
-    # ---- views ----
+    # ---- images ----
 
-    def _missing(self, step: TakeViews) -> str | None:
+    def _missing(self, step: TakeImages) -> str | None:
         """Returns what the tasks lack; None if nothing. Raises _RefusedError for what does not come by waiting."""
         self._require_epoch(step.epoch)
         for task in sorted(step.tasks):
@@ -173,46 +173,46 @@ class AuditPoints:
                     return f"task {task} has {hosted.task.queued(partition)} records of {partition} to process"
         return None
 
-    def _commit_and_view(self, wanted: _Wanted) -> Steps[None]:
-        """Commit the tasks and take their views. Records wait, so that the rows are those of that commit."""
+    def _commit_and_image(self, wanted: _Wanted) -> Steps[None]:
+        """Commit the tasks and take their images. Records wait, so that the rows are those of that commit."""
         step, done = wanted.step, wanted.done
         try:
             tasks = [self._tasks.by_id[task] for task in sorted(step.tasks) if task in self._tasks.by_id]
             yield from self._assignment.commit(tasks)
             if (missing := self._missing(step)) is not None:
                 raise _RefusedError(missing)
-            views: list[TaskView] = []
+            images: list[TaskImage] = []
             writes: list[Callable[[], None]] = []
             for hosted in tasks:
-                views.append(self._view(hosted, step.point, writes))
+                images.append(self._image(hosted, step.point, writes))
                 yield 0.0
         except Exception as error:
             _resolve(done, self._answer(str(error)))
             if not isinstance(error, _RefusedError):
                 raise  # the loop goes back to the last commit, or fails, as it does without an audit
             return
-        threading.Thread(target=self._write, args=(writes, done, views), name="audit-view", daemon=True).start()
+        threading.Thread(target=self._write, args=(writes, done, images), name="audit-image", daemon=True).start()
 
-    def _view(self, hosted: HostedTask, point: str, writes: list[Callable[[], None]]) -> TaskView:
-        folder = view_folder(self._root, point, hosted.id)
+    def _image(self, hosted: HostedTask, point: str, writes: list[Callable[[], None]]) -> TaskImage:
+        folder = image_folder(self._root, point, hosted.id)
         try:
-            layouts, write = take_view(hosted.state_manager, folder)
+            layouts, write = take_image(hosted.state_manager, folder)
         except Exception as error:  # the stores are as they were
-            raise _RefusedError(f"no view of task {hosted.id}: {error}") from error
+            raise _RefusedError(f"no image of task {hosted.id}: {error}") from error
         writes.append(write)
-        return TaskView(hosted.id, str(folder), layouts, dict(hosted.committed))
+        return TaskImage(hosted.id, str(folder), layouts, dict(hosted.committed))
 
-    def _write(self, writes: list[Callable[[], None]], done: Future[AuditAnswer], views: list[TaskView]) -> None:
+    def _write(self, writes: list[Callable[[], None]], done: Future[AuditAnswer], images: list[TaskImage]) -> None:
         try:
             for write in writes:
                 write()
         except OSError as error:
             _resolve(done, self._answer(f"the rows of stores in memory cannot be written: {error}"))
         else:
-            _resolve(done, self._answer(None, views))
+            _resolve(done, self._answer(None, images))
 
-    def _answer(self, refused: str | None, views: list[TaskView] | None = None) -> AuditAnswer:
-        return AuditAnswer(refused, self._node_id, tuple(views or ()))
+    def _answer(self, refused: str | None, images: list[TaskImage] | None = None) -> AuditAnswer:
+        return AuditAnswer(refused, self._node_id, tuple(images or ()))
 
 
 def _resolve(done: Future[AuditAnswer], answer: AuditAnswer) -> None:

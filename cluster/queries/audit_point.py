@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeViews, TaskView
+from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeImages, TaskImage
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId, TopicPartition
 
@@ -27,7 +27,7 @@ class AuditPointError(ApplicationStateError):
 
 @dataclass(frozen=True)
 class Wave:
-    """Tasks whose views are taken together: those of one sub-topology, or of some that write to each other.
+    """Tasks whose images are taken together: those of one sub-topology, or of some that write to each other.
 
     ``reads``: the partitions of repartition topics that they read. ``intake``: the partitions of source topics that
     they take no records of from then on; none if they write no repartition topic, because nobody waits for them.
@@ -48,26 +48,28 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class ViewOnNode:
-    """The view of a task, and the Ray node that has its folder."""
+class ImageOnNode:
+    """The image of a task, and the Ray node that has its folder."""
 
-    view: TaskView
+    image: TaskImage
     node_id: str
 
 
 @dataclass(frozen=True)
 class AuditPoint:
-    """The views of all tasks at one moment. ``held_s``: for how long some tasks took no records."""
+    """The images of all tasks at one moment. ``held_s``: for how long some tasks took no records."""
 
     name: str
-    views: Mapping[TaskId, ViewOnNode]
+    images: Mapping[TaskId, ImageOnNode]
     held_s: float
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
         """The committed input offsets of all tasks at this moment."""
         return {
-            partition: offset.offset for each in self.views.values() for partition, offset in each.view.offsets.items()
+            partition: offset.offset
+            for each in self.images.values()
+            for partition, offset in each.image.offsets.items()
         }
 
 
@@ -95,7 +97,7 @@ class PointTaker:
 
     def take(self, waves: Sequence[Wave]) -> AuditPoint:
         """Take the point. Raises AuditPointError with the reason if that is not possible; no hold stays then."""
-        views: dict[TaskId, ViewOnNode] = {}
+        images: dict[TaskId, ImageOnNode] = {}
         try:
             for wave in waves:
                 if missing := sorted(wave.tasks - self._placement.keys()):
@@ -104,14 +106,14 @@ class PointTaker:
                         "the application, too. Run the audit when all tasks are here"
                     )
                 self._hold(wave)
-                views |= self._views(wave)
+                images |= self._images(wave)
         except BaseException:
             self._release()  # whatever they answer: they do it by themselves, too
             raise
         held_s = self._clock_s() - self._held_since_s if self._held else 0.0
         for actor, answer in self._release().items():
             _require(actor, answer, "intake on hold to the end")
-        return AuditPoint(self._name, views, held_s)
+        return AuditPoint(self._name, images, held_s)
 
     def _hold(self, wave: Wave) -> None:
         steps: dict[str, AuditStep] = {}
@@ -127,25 +129,25 @@ class PointTaker:
             for actor, answer in self._ask(steps).items():
                 _require(actor, answer, "intake on hold")
 
-    def _views(self, wave: Wave) -> dict[TaskId, ViewOnNode]:
-        """Returns views at which nothing was written to what the wave reads since it was read to its end."""
+    def _images(self, wave: Wave) -> dict[TaskId, ImageOnNode]:
+        """Returns images at which nothing was written to what the wave reads since it was read to its end."""
         ends = self._ends(wave.reads) if wave.reads else {}
         while True:
             steps: dict[str, AuditStep] = {}
             for actor, tasks in self._by_actor(wave).items():
                 reach = {p: ends[p] for task in tasks for p in self._placement[task].sources if p in ends}
                 epoch = self._placement[tasks[0]].epoch
-                steps[actor] = TakeViews(self._name, epoch, frozenset(tasks), reach, self._left_s())
+                steps[actor] = TakeImages(self._name, epoch, frozenset(tasks), reach, self._left_s())
             answers = self._ask(steps)
             for actor, answer in answers.items():
-                _require(actor, answer, "views of its tasks")
+                _require(actor, answer, "images of its tasks")
             # The tasks of a cycle write to each other, also when they commit.
             before, ends = ends, self._ends(wave.reads) if wave.reads else {}
             if before == ends:
                 return {
-                    view.task_id: ViewOnNode(view, answer.node_id)
+                    image.task_id: ImageOnNode(image, answer.node_id)
                     for answer in answers.values()
-                    for view in answer.views
+                    for image in answer.images
                 }
             self._left_s()
 

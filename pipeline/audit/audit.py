@@ -42,8 +42,8 @@ from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
-TakeViews = Callable[[AuditPlan, ConfluentClients], LiveStores]
-"""Takes the views of a running application that a plan asks for."""
+TakeImages = Callable[[AuditPlan, ConfluentClients], LiveStores]
+"""Takes the images of a running application that a plan asks for."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,18 @@ class AuditReport:
 def audit(
     topology: Topology,
     config: StreamsConfig,
-    take_views: TakeViews,
+    take_images: TakeImages,
     master: str = "local[*]",
     progress: Progress = lambda now: None,
     options: AuditOptions | None = None,
 ) -> AuditReport:
-    """Compute the stores with Spark on ``master``, from the first record to the offsets of the views, and compare.
+    """Compute the stores with Spark on ``master``, from the first record to the offsets of the images, and compare.
 
     Changes nothing in Kafka or in the application. Raises StreamsError if that could not be done: ConfigError for a
     topology whose results depend on more than its records, ApplicationStateError if the application does not run, or
     comes to no audit point, or if records are gone that its stores stand for.
     """
-    return _Audit(topology, config, options or AuditOptions(), progress).run(take_views, master)
+    return _Audit(topology, config, options or AuditOptions(), progress).run(take_images, master)
 
 
 class _Audit:
@@ -128,14 +128,14 @@ class _Audit:
         planned = without_lost_topics(admin, config.application_id, partial(plan_topics, self._topology, config))
         self._plan = plan_audit(self._topology, config, planned(existing), existing)
 
-    def run(self, take_views: TakeViews, master: str) -> AuditReport:
+    def run(self, take_images: TakeImages, master: str) -> AuditReport:
         plan, sample = self._plan, self._options.sample
         if sample is not None and (reason := refusal_of_sample(plan.programs, plan.counts.repartition)) is not None:
             raise ConfigError(f"--sample: {reason}. Audit all keys")
         self._progress(StepProgress("reading offsets from Kafka"))
         plan.require_history(self._history.available(plan.from_outside), {})
         self._progress(StepProgress("waiting for an audit point of the application"))
-        with closing(take_views(plan, self._clients)) as live:
+        with closing(take_images(plan, self._clients)) as live:
             plan.require_layouts(live.layouts)
             plan.require_history(self._history.available(plan.from_outside), live.offsets)
             self._progress(StepProgress("computing hashes of the live stores"))

@@ -15,7 +15,7 @@ StoreOfTask = tuple[TaskId, str]
 
 class LiveStores(Protocol):
     """The stores of a live application at one moment, and the input offsets that they stand for. They stay as they are
-    until :meth:`close`. All methods raise StreamsError if the views cannot be read any more."""
+    until :meth:`close`. All methods raise StreamsError if the images cannot be read any more."""
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -36,4 +36,4 @@ class LiveStores(Protocol):
         """Returns the rows of one range: from ``begin`` up to but not including ``end``."""
 
     def close(self) -> None:
-        """End the views. Idempotent."""
+        """End the images. Idempotent."""

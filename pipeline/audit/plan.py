@@ -1,4 +1,4 @@
-"""Plans an audit before the application is asked for anything: what is recomputed, and the order of views."""
+"""Plans an audit before the application is asked for anything: what is recomputed, and the order of images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.topology.physical.topology import Topology
 
 @dataclass(frozen=True)
 class AuditWave:
-    """Tasks whose views are taken together: see :class:`~penstock.cluster.queries.audit_point.Wave`."""
+    """Tasks whose images are taken together: see :class:`~penstock.cluster.queries.audit_point.Wave`."""
 
     tasks: frozenset[TaskId]
     reads: frozenset[TopicPartition]
@@ -48,7 +48,7 @@ class AuditPlan:
 
     @property
     def waves(self) -> list[AuditWave]:
-        """The order in which views are taken: each task after those that write what it reads."""
+        """The order in which images are taken: each task after those that write what it reads."""
         waves = []
         for stage in self.shapes:
             subs = {sub.id for sub in stage.subtopologies}

@@ -1,4 +1,4 @@
-"""An audit point of a stream loop: its intake on hold, and views of the rows right after a commit."""
+"""An audit point of a stream loop: its intake on hold, and images of the rows right after a commit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeViews
+from penstock.actors.audit_messages import AuditAnswer, AuditStep, EndHold, HoldIntake, TakeImages
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.task_host.task_views import LEASE_S, VIEWS, keep, open_view
+from penstock.actors.task_host.task_images import IMAGES, LEASE_S, keep, open_image
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.tasks.program import TaskPrograms
 from tests.actors.rig import LONG, STRING, Rig, count_of, count_topology, settle
@@ -22,8 +22,8 @@ IN = TopicPartition("in", 0)
 HOLD = HoldIntake("p1", 1, frozenset({IN}), 30.0)
 
 
-def views(*, epoch: int = 1, reach: int = 0, within_s: float = 10.0, task: TaskId = TASK) -> TakeViews:
-    return TakeViews("p1", epoch, frozenset({task}), {IN: reach}, within_s)
+def images(*, epoch: int = 1, reach: int = 0, within_s: float = 10.0, task: TaskId = TASK) -> TakeImages:
+    return TakeImages("p1", epoch, frozenset({task}), {IN: reach}, within_s)
 
 
 def asked(loop: StreamLoop, step: AuditStep) -> AuditAnswer:
@@ -33,11 +33,11 @@ def asked(loop: StreamLoop, step: AuditStep) -> AuditAnswer:
 
 
 def rows_of(rig: Rig, answer: AuditAnswer, store: str = "counts") -> dict[bytes, bytes]:
-    """Returns the rows in the view of the only task, as another process reads them."""
+    """Returns the rows in the image of the only task, as another process reads them."""
     assert answer.refused is None
-    (view,) = answer.views
-    builders = TaskPrograms(rig.spec.topology, rig.spec.config).of(view.task_id.subtopology).stores
-    opened = open_view(Path(view.folder), builders)
+    (image,) = answer.images
+    builders = TaskPrograms(rig.spec.topology, rig.spec.config).of(image.task_id.subtopology).stores
+    opened = open_image(Path(image.folder), builders)
     found = dict(opened.store(store).scan(None, None))
     opened.close()
     return found
@@ -50,13 +50,13 @@ def test_a_view_has_the_rows_of_the_commit_whose_offsets_it_names(tmp_path: Path
     rig.write("in", ("a", "x", 1), ("b", "x", 2))
     settle(loop)
     assert rig.committed() is None
-    answer = asked(loop, views())
+    answer = asked(loop, images())
     rig.write("in", ("a", "x", 3), ("c", "x", 4))
     rig.commit(loop)
     assert rows_of(rig, answer).keys() == {b"a", b"b"}, "later commits change nothing in it"
-    (view,) = answer.views
-    assert view.offsets[IN].offset == 2
-    assert view.layouts == {"counts": "timestamped key-value"}
+    (image,) = answer.images
+    assert image.offsets[IN].offset == 2
+    assert image.layouts == {"counts": "timestamped key-value"}
     assert answer.node_id == "node"
     assert rig.committed() == 4
 
@@ -76,36 +76,36 @@ def test_on_hold_nothing_more_is_fetched_and_afterwards_everything(tmp_path: Pat
     assert count_of(loop, "a") == 3
 
 
-def test_records_that_were_fetched_before_the_hold_are_part_of_the_view(tmp_path: Path) -> None:
+def test_records_that_were_fetched_before_the_hold_are_part_of_the_image(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
     rig.write("in", *(("a", "x", 1) for _ in range(3_000)))
     while not count_of(loop, "a"):
         loop.step()
     loop.audit(HOLD)
-    answer = asked(loop, views())
-    (view,) = answer.views
+    answer = asked(loop, images())
+    (image,) = answer.images
     count = int.from_bytes(rows_of(rig, answer)[b"a"][8:], "big")
-    assert view.offsets[IN].offset == count, "rows and offsets belong together"
+    assert image.offsets[IN].offset == count, "rows and offsets belong together"
     assert count_of(loop, "a") == count, "nothing came after it"
 
 
 def test_a_view_waits_until_its_task_has_come_far_enough(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
-    done = loop.audit(views(reach=2))
+    done = loop.audit(images(reach=2))
     rig.write("in", ("a", "x", 1))
     settle(loop)
     assert not done.done()
     rig.write("in", ("a", "x", 2))
     settle(loop)
-    assert done.result(PATIENCE_S).views[0].offsets[IN].offset == 2
+    assert done.result(PATIENCE_S).images[0].offsets[IN].offset == 2
 
 
 def test_a_task_that_does_not_come_far_enough_in_time_is_named(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
-    done = loop.audit(views(reach=7, within_s=2.0))
+    done = loop.audit(images(reach=7, within_s=2.0))
     settle(loop)
     rig.clock.now_ms += 2_001
     settle(loop)
@@ -135,7 +135,7 @@ def test_a_hold_ends_with_the_assignment_and_the_point_is_void(tmp_path: Path) -
     settle(loop)
     assert count_of(loop, "a") == 1
     assert asked(loop, EndHold("p1")).refused is not None
-    refused = asked(loop, views()).refused
+    refused = asked(loop, images()).refused
     assert refused is not None
     assert "have moved" in refused
     assert "have moved" in (asked(loop, HOLD).refused or "")
@@ -166,13 +166,13 @@ def test_one_audit_at_a_time(tmp_path: Path) -> None:
 def test_a_view_of_a_task_that_is_not_here_is_refused(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
-    assert asked(loop, views(task=TaskId(0, 7))).refused == "task 0_7 is not here"
+    assert asked(loop, images(task=TaskId(0, 7))).refused == "task 0_7 is not here"
 
 
 def test_an_actor_that_ends_refuses_what_it_was_asked_for(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
-    done = loop.audit(views(reach=7, within_s=1000.0))
+    done = loop.audit(images(reach=7, within_s=1000.0))
     settle(loop)
     rig.stop(loop)
     assert done.result(PATIENCE_S).refused == "the actor has ended"
@@ -181,16 +181,16 @@ def test_an_actor_that_ends_refuses_what_it_was_asked_for(tmp_path: Path) -> Non
 def test_a_disk_that_takes_no_view_refuses_it_and_the_application_goes_on(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     loop = rig.running()
-    (tmp_path / "app" / VIEWS).write_text("in the way")
-    refused = asked(loop, views()).refused
+    (tmp_path / "app" / IMAGES).write_text("in the way")
+    refused = asked(loop, images()).refused
     assert refused is not None
-    assert refused.startswith("no view of task 0_0: ")
+    assert refused.startswith("no image of task 0_0: ")
     rig.write("in", ("a", "x", 1))
     rig.commit(loop)
     assert rig.counts() == [("a", 1)]
 
 
-def test_rows_of_stores_in_memory_are_part_of_the_view(tmp_path: Path) -> None:
+def test_rows_of_stores_in_memory_are_part_of_the_image(tmp_path: Path) -> None:
     builder = ps.StreamsBuilder()
     in_memory: Any = ps.Materialized.as_(ps.Stores.in_memory_key_value_store("counts"))
     builder.stream("in", ps.Consumed.with_(STRING, STRING)).group_by_key().count(in_memory).to_stream().to(
@@ -200,7 +200,7 @@ def test_rows_of_stores_in_memory_are_part_of_the_view(tmp_path: Path) -> None:
     loop = rig.running()
     rig.write("in", ("a", "x", 1), ("b", "x", 2))
     settle(loop)
-    answer = asked(loop, views())
+    answer = asked(loop, images())
     rig.write("in", ("a", "x", 3))
     rig.commit(loop)
     rows = rows_of(rig, answer)
@@ -210,8 +210,8 @@ def test_rows_of_stores_in_memory_are_part_of_the_view(tmp_path: Path) -> None:
 def test_views_that_no_auditor_needs_any_more_are_removed(tmp_path: Path) -> None:
     rig = Rig(tmp_path, count_topology())
     loop = rig.running()
-    asked(loop, views())
-    point = tmp_path / "app" / VIEWS / "p1"
+    asked(loop, images())
+    point = tmp_path / "app" / IMAGES / "p1"
     keep(point)
     rig.clock.now_ms += 61_000
     settle(loop)
@@ -220,4 +220,4 @@ def test_views_that_no_auditor_needs_any_more_are_removed(tmp_path: Path) -> Non
     os.utime(point / "needed", (old, old))
     rig.clock.now_ms += 61_000
     settle(loop)
-    eventually(lambda: not point.exists(), "the thread that removes the views is done")
+    eventually(lambda: not point.exists(), "the thread that removes the images is done")

@@ -13,7 +13,7 @@ import pytest
 import penstock as ps
 from penstock.actors.audit_messages import AuditAnswer, AuditStep, HoldIntake
 from penstock.actors.loop.stream_loop import StreamLoop
-from penstock.actors.task_host.task_views import open_view
+from penstock.actors.task_host.task_images import open_image
 from penstock.cluster.queries.audit_point import AuditPoint, AuditPointError, Placed, PointTaker, Wave
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
@@ -96,10 +96,10 @@ class World:
 
     def counts(self, point: AuditPoint) -> Counter[str]:
         found: Counter[str] = Counter()
-        for task, each in point.views.items():
+        for task, each in point.images.items():
             if task.subtopology == 1:
                 builders = TaskPrograms(self.rig.spec.topology, self.rig.spec.config).of(1).stores
-                opened = open_view(Path(each.view.folder), builders)
+                opened = open_image(Path(each.image.folder), builders)
                 for key, row in opened.store("counts").scan(None, None):
                     found[key.decode()] = int.from_bytes(row[8:], "big")
                 opened.close()
@@ -177,7 +177,7 @@ def test_an_application_that_is_behind_comes_to_no_point_in_time(tmp_path: Path)
     world.write(50)
     world.settle()
     with pytest.raises(
-        AuditPointError, match=r"stream/2 gives no views of its tasks: task 1_0 is at offset \d+ of app-"
+        AuditPointError, match=r"stream/2 gives no images of its tasks: task 1_0 is at offset \d+ of app-"
     ):
         world.taker(within_s=1.0).take(world.waves())
     world.loops["stream/2"].pause(False)

@@ -1,4 +1,4 @@
-"""Audits without Ray, Kafka and Spark: a real stream loop on a broker in memory, and stages that run in this process."""
+"""Audits without Ray, Kafka and Spark: a stream loop on a broker in memory, and stages that run in this process."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from penstock.actors.audit_messages import AuditAnswer, AuditStep
 from penstock.actors.loop.lease import Lease
 from penstock.actors.loop.stream_loop import StreamLoop
 from penstock.actors.spec import ApplicationSpec
-from penstock.actors.task_host.task_views import open_view
+from penstock.actors.task_host.task_images import open_image
 from penstock.cluster.queries.audit_point import AuditPoint, Placed, PointTaker, Wave
-from penstock.cluster.queries.view_reader import ViewReader
+from penstock.cluster.queries.image_reader import ImageReader
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
@@ -89,13 +89,13 @@ class Application:
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return self.clients.consumer().fetch_end_offsets(partitions)
 
-    def views(self, plan: AuditPlan, clients: Any, corrupted: Mapping[str, Corrupt]) -> Views:
+    def images(self, plan: AuditPlan, clients: Any, corrupted: Mapping[str, Corrupt]) -> Images:
         placement = {task: Placed("stream/1", 1, sources) for task, sources in plan.sources.items()}
         taker = PointTaker("p", placement, self.ask, self.ends, self.clock.monotonic_s, 60.0)
         point = taker.take([Wave(wave.tasks, wave.reads, wave.intake) for wave in plan.waves])
-        for task, each in point.views.items():
-            self._corrupt(task, Path(each.view.folder), each.view.layouts, corrupted)
-        return Views(point, plan)
+        for task, each in point.images.items():
+            self._corrupt(task, Path(each.image.folder), each.image.layouts, corrupted)
+        return Images(point, plan)
 
     def _corrupt(
         self, task: TaskId, folder: Path, layouts: Mapping[str, str], corrupted: Mapping[str, Corrupt]
@@ -104,7 +104,7 @@ class Application:
         wanted = {name: corrupted[name] for name in layouts if name in corrupted}
         if not wanted:
             return
-        stores = open_view(folder, {name: builders[name] for name in layouts})
+        stores = open_image(folder, {name: builders[name] for name in layouts})
         for name, corrupt in wanted.items():
             batch = stores.new_batch()
             for key, row in list(stores.store(name).scan(None, None)):
@@ -121,7 +121,7 @@ class Application:
         corrupted: Mapping[str, Corrupt] | None = None,
         options: AuditOptions | None = None,
     ) -> AuditReport:
-        """Returns the report of an audit. ``corrupted``: changes rows of a store's views by a function."""
+        """Returns the report of an audit. ``corrupted``: changes rows of a store's images by a function."""
 
         @contextmanager
         def inline(master: str, name: str) -> Iterator[InlineSpark]:
@@ -131,16 +131,16 @@ class Application:
         patched.setattr(module, "ConfluentClients", clients)
         patched.setattr(module, "spark_session", inline)
         patched.setattr(module, "tasks_of", lambda context: (0, 0))
-        take = partial(self.views, corrupted=corrupted or {})
+        take = partial(self.images, corrupted=corrupted or {})
         return audit(self.topology, self.config, take, "local[1]", options=options)
 
 
-class Views:
-    """The views of an audit point, read in this process."""
+class Images:
+    """The images of an audit point, read in this process."""
 
     def __init__(self, point: AuditPoint, plan: AuditPlan) -> None:
         self._point = point
-        self._reader = ViewReader([each.view for each in point.views.values()], plan.builders)
+        self._reader = ImageReader([each.image for each in point.images.values()], plan.builders)
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -152,7 +152,7 @@ class Views:
 
     @property
     def layouts(self) -> Mapping[TaskId, Mapping[str, str]]:
-        return {task: each.view.layouts for task, each in self._point.views.items()}
+        return {task: each.image.layouts for task, each in self._point.images.items()}
 
     def digests(self, sample: KeySample | None) -> Mapping[tuple[TaskId, str], Sequence[RangeDigest]]:
         return {

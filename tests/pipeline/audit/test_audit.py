@@ -16,7 +16,7 @@ STRING, LONG = ps.Serdes.string(), ps.Serdes.long()
 SECOND, MINUTE = 1_000, 60_000
 
 
-def consumed() -> ps.Consumed:
+def consumed() -> ps.Consumed[str, str]:
     return ps.Consumed.with_(STRING, STRING)
 
 

@@ -13,12 +13,12 @@ from ray import ObjectRef, cloudpickle
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from penstock.actors.audit_messages import AuditAnswer, AuditStep, TaskView
+from penstock.actors.audit_messages import AuditAnswer, AuditStep, TaskImage
 from penstock.cluster.application_metadata import ApplicationMetadata
 from penstock.cluster.client.actor_changes import ask_coordinator
 from penstock.cluster.client.operations_log import log_operation
 from penstock.cluster.queries.audit_point import AuditPoint, AuditPointError, Placed, PointTaker, Wave
-from penstock.cluster.queries.view_reader import Builders, ViewReader
+from penstock.cluster.queries.image_reader import Builders, ImageReader
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.status import ApplicationState, ApplicationStatus
@@ -36,17 +36,17 @@ _READ_S = 3600.0
 """Seconds that the reading of one store of one task may take."""
 
 
-class LiveViews:
-    """The views of all tasks at one audit point, read by one Ray actor on each node that has some."""
+class LiveImages:
+    """The images of all tasks at one audit point, read by one Ray actor on each node that has some."""
 
     def __init__(self, point: AuditPoint, builders: Builders) -> None:
         self._point = point
-        by_node: dict[str, list[TaskView]] = {}
-        for each in point.views.values():
-            if each.view.layouts:
-                by_node.setdefault(each.node_id, []).append(each.view)
+        by_node: dict[str, list[TaskImage]] = {}
+        for each in point.images.values():
+            if each.image.layouts:
+                by_node.setdefault(each.node_id, []).append(each.image)
         plain: bytes = cloudpickle.dumps(_without_serdes(builders))  # type: ignore[no-untyped-call]
-        self._readers = {node: _reader_on(node, tuple(views), plain) for node, views in by_node.items()}
+        self._readers = {node: _reader_on(node, tuple(images), plain) for node, images in by_node.items()}
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
@@ -61,24 +61,24 @@ class LiveViews:
     @property
     def layouts(self) -> Mapping[TaskId, Mapping[str, str]]:
         """The forms of the rows of each store that can be compared, by task."""
-        return {task: each.view.layouts for task, each in self._point.views.items()}
+        return {task: each.image.layouts for task, each in self._point.images.items()}
 
     def digests(self, sample: KeySample | None) -> dict[tuple[TaskId, str], list[RangeDigest]]:
         """Returns the digests of all stores, of all rows or of those in ``sample``. The nodes work at the same
         time."""
         asked: dict[tuple[TaskId, str], ObjectRef[Any]] = {}
-        for task, each in self._point.views.items():
-            for store in each.view.layouts:
+        for task, each in self._point.images.items():
+            for store in each.image.layouts:
                 asked[task, store] = self._readers[each.node_id].digests.remote(task, store, sample)
         return {which: _got(which, ref) for which, ref in asked.items()}
 
     def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
         """Returns the rows of one range."""
-        node = self._point.views[task].node_id
+        node = self._point.images[task].node_id
         return list(_got((task, store), self._readers[node].rows.remote(task, store, begin, end, sample)))
 
     def close(self) -> None:
-        """Remove the views from the disks, and end the readers."""
+        """Remove the images from the disks, and end the readers."""
         for reader in self._readers.values():
             try:
                 ray.get(reader.close.remote(), timeout=_ANSWER_S)
@@ -88,14 +88,14 @@ class LiveViews:
                 ray.kill(reader)
 
 
-def take_live_views(
+def take_live_images(
     application_id: str,
     clients: ConfluentClients,
     waves: Sequence[Wave],
     sources: Mapping[TaskId, frozenset[TopicPartition]],
     builders: Builders,
     within_s: float,
-) -> LiveViews:
+) -> LiveImages:
     """Take an audit point of a running application, in ``within_s`` seconds.
 
     Raises AuditPointError if that is not possible: then the application continues as if nothing had been asked. Raises
@@ -127,7 +127,7 @@ def take_live_views(
     finally:
         ends.close()
         log_operation(coordinator, f"audit point {name}", outcome)
-    return LiveViews(point, builders)
+    return LiveImages(point, builders)
 
 
 def _asking(actors: Mapping[str, Any]) -> Callable[[Mapping[str, AuditStep]], Mapping[str, AuditAnswer]]:
@@ -176,17 +176,17 @@ class _StableEnds:
         self._consumer.close()
 
 
-def _reader_on(node: str, views: tuple[TaskView, ...], builders: bytes) -> Any:
+def _reader_on(node: str, images: tuple[TaskImage, ...], builders: bytes) -> Any:
     there = NodeAffinitySchedulingStrategy(node, soft=False)
-    return ray.remote(_ViewReaderActor).options(num_cpus=0, scheduling_strategy=there).remote(views, builders)
+    return ray.remote(_ImageReaderActor).options(num_cpus=0, scheduling_strategy=there).remote(images, builders)
 
 
-class _ViewReaderActor:
-    """The Ray actor around a :class:`ViewReader`. It ends with the process that audits."""
+class _ImageReaderActor:
+    """The Ray actor around a :class:`ImageReader`. It ends with the process that audits."""
 
-    def __init__(self, views: tuple[TaskView, ...], builders: bytes) -> None:
-        ViewReader.give_way()
-        self._reader = ViewReader(views, cloudpickle.loads(builders))
+    def __init__(self, images: tuple[TaskImage, ...], builders: bytes) -> None:
+        ImageReader.give_way()
+        self._reader = ImageReader(images, cloudpickle.loads(builders))
 
     def digests(self, task: TaskId, store: str, sample: KeySample | None) -> list[RangeDigest]:
         return self._reader.digests(task, store, sample)

@@ -1,4 +1,4 @@
-"""Reads the views of an audit point on one node, in a process of its own: so that the stream actors need not."""
+"""Reads the images of an audit point on one node, in a process of its own: so that the stream actors need not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from penstock.actors.audit_messages import TaskView
-from penstock.actors.task_host.task_views import LEASE_S, end, keep, open_view
+from penstock.actors.audit_messages import TaskImage
+from penstock.actors.task_host.task_images import LEASE_S, end, keep, open_image
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
@@ -20,16 +20,16 @@ Builders = Mapping[int, Mapping[str, AnyStoreBuilder]]
 """The stores of each sub-topology, by name. They need no serdes."""
 
 
-class ViewReader:
-    """The views of the tasks of one node. As long as it lives, they stay; :meth:`close` removes them."""
+class ImageReader:
+    """The images of the tasks of one node. As long as it lives, they stay; :meth:`close` removes them."""
 
-    def __init__(self, views: Iterable[TaskView], builders: Builders) -> None:
-        self._views = {view.task_id: view for view in views}
-        self._points = {Path(view.folder).parent for view in self._views.values()}
+    def __init__(self, images: Iterable[TaskImage], builders: Builders) -> None:
+        self._images = {image.task_id: image for image in images}
+        self._points = {Path(image.folder).parent for image in self._images.values()}
         self._builders = builders
         self._open: dict[TaskId, TaskStores] = {}
         self._closed = threading.Event()
-        threading.Thread(target=self._keep, name="audit-views", daemon=True).start()
+        threading.Thread(target=self._keep, name="audit-images", daemon=True).start()
 
     @staticmethod
     def give_way() -> None:
@@ -49,7 +49,7 @@ class ViewReader:
         return list(rows if sample is None else sample.of_rows(rows))
 
     def close(self) -> None:
-        """Remove the views. Idempotent."""
+        """Remove the images. Idempotent."""
         self._closed.set()
         while self._open:
             self._open.popitem()[1].close()
@@ -59,9 +59,9 @@ class ViewReader:
     def _stores(self, task: TaskId) -> TaskStores:
         stores = self._open.get(task)
         if stores is None:
-            view = self._views[task]
+            image = self._images[task]
             builders = self._builders[task.subtopology]
-            stores = open_view(Path(view.folder), {name: builders[name] for name in view.layouts})
+            stores = open_image(Path(image.folder), {name: builders[name] for name in image.layouts})
             self._open[task] = stores
         return stores
 

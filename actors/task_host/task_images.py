@@ -1,8 +1,8 @@
-"""Views of the committed rows of tasks, for an audit: folders below the application's directory on a node.
+"""Images of the committed rows of tasks, for an audit: folders below the application's directory on a node.
 
-A view consists of hard links to the files of RocksDB, so taking it costs some ms and hardly any disk. It stays the same
-whatever becomes of the task and its actor, and any process of the node can open it. Rows of stores in memory are
-written to a file. The views of a point end when nobody has said for ``LEASE_S`` seconds that they are needed.
+An image consists of hard links to the files of RocksDB, so taking it costs some ms and hardly any disk. It stays the
+same whatever becomes of the task and its actor, and any process of the node can open it. Rows of stores in memory are
+written to a file. The images of a point end when nobody has said for ``LEASE_S`` seconds that they are needed.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.state_manager import StateManager
 
-VIEWS = "audit-views"
-"""The directory below the application's that has the views: one for each point, with one for each task."""
+IMAGES = "audit-images"
+"""The directory below the application's that has the images: one for each point, with one for each task."""
 LEASE_S = 120.0
 _LEASE = "needed"
 _IN_MEMORY = ".rows"
 _Rows = list[tuple[bytes, bytes]]
 
 
-def view_folder(root: Path, point: str, task: TaskId) -> Path:
-    """Returns the folder of the view of ``task``. ``root``: the application's directory on this node."""
-    return root / VIEWS / point / str(task)
+def image_folder(root: Path, point: str, task: TaskId) -> Path:
+    """Returns the folder of the image of ``task``. ``root``: the application's directory on this node."""
+    return root / IMAGES / point / str(task)
 
 
-def take_view(stores: StateManager, folder: Path) -> tuple[Mapping[str, str], Callable[[], None]]:
-    """Keep the committed rows of a task in ``folder``, of which an earlier view is replaced.
+def take_image(stores: StateManager, folder: Path) -> tuple[Mapping[str, str], Callable[[], None]]:
+    """Keep the committed rows of a task in ``folder``, of which an earlier image is replaced.
 
     Returns the layouts of its stores that have rows, and the function that writes the rows of stores in memory: in
     another thread. Raises StateStoreError, and OSError if the disk does not take it.
@@ -62,12 +62,12 @@ def take_view(stores: StateManager, folder: Path) -> tuple[Mapping[str, str], Ca
     return layouts, write
 
 
-def open_view(folder: Path, builders: Mapping[str, AnyStoreBuilder]) -> TaskStores:
-    """Open the stores of a view. Raises StateStoreError if it is not there, or cannot be read."""
+def open_image(folder: Path, builders: Mapping[str, AnyStoreBuilder]) -> TaskStores:
+    """Open the stores of an image. Raises StateStoreError if it is not there, or cannot be read."""
     if not folder.exists():
         raise StateStoreError(
-            f"the view {folder} is gone: views end when no audit has asked for them for {LEASE_S:.0f} s. Run the audit "
-            "again"
+            f"the image {folder} is gone: images end when no audit has asked for them for {LEASE_S:.0f} s. Run the "
+            "audit again"
         )
     stores = open_task_stores(folder, builders.values())
     for name in builders:
@@ -80,27 +80,27 @@ def open_view(folder: Path, builders: Mapping[str, AnyStoreBuilder]) -> TaskStor
     return stores
 
 
-def keep(views: Path) -> None:
-    """Say that the views of a point, in this folder, are needed: they stay for ``LEASE_S`` seconds."""
-    views.mkdir(parents=True, exist_ok=True)
-    write_whole(views / _LEASE, f"{time.time():.0f}\n")
+def keep(images: Path) -> None:
+    """Say that the images of a point, in this folder, are needed: they stay for ``LEASE_S`` seconds."""
+    images.mkdir(parents=True, exist_ok=True)
+    write_whole(images / _LEASE, f"{time.time():.0f}\n")
 
 
-def end(views: Path) -> None:
-    """Remove the views of a point. Idempotent."""
-    shutil.rmtree(views, ignore_errors=True)
+def end(images: Path) -> None:
+    """Remove the images of a point. Idempotent."""
+    shutil.rmtree(images, ignore_errors=True)
     try:
-        views.parent.rmdir()
-    except OSError:  # another point has views, or it is gone
+        images.parent.rmdir()
+    except OSError:  # another point has images, or it is gone
         return
 
 
 def end_forgotten(root: Path, now_s: float) -> None:
-    """Remove the views whose lease is over. ``now_s``: the time of the system's clock."""
-    for views in (root / VIEWS).glob("*"):
+    """Remove the images whose lease is over. ``now_s``: the time of the system's clock."""
+    for images in (root / IMAGES).glob("*"):
         try:
-            needed_s = (views / _LEASE).stat().st_mtime
+            needed_s = (images / _LEASE).stat().st_mtime
         except OSError:
-            needed_s = views.stat().st_mtime if views.exists() else now_s
+            needed_s = images.stat().st_mtime if images.exists() else now_s
         if now_s - needed_s > LEASE_S:
-            end(views)
+            end(images)

@@ -1,4 +1,4 @@
-"""The views of an audit point, as the process that reads them on a node sees them."""
+"""The images of an audit point, as the process that reads them on a node sees them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.actors.audit_messages import TaskView
-from penstock.actors.task_host.task_views import VIEWS, view_folder
-from penstock.cluster.queries.view_reader import ViewReader
+from penstock.actors.audit_messages import TaskImage
+from penstock.actors.task_host.task_images import IMAGES, image_folder
+from penstock.cluster.queries.image_reader import ImageReader
 from penstock.common.errors import StateStoreError
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
@@ -20,22 +20,22 @@ TASK = TaskId(0, 0)
 BUILDER: AnyStoreBuilder = KeyValueStoreBuilder("s")
 
 
-def view_with(root: Path, rows: dict[bytes, bytes]) -> TaskView:
+def image_with(root: Path, rows: dict[bytes, bytes]) -> TaskImage:
     stores = open_task_stores(root / "0_0", [BUILDER])
     batch = stores.new_batch()
     for _ in batch.put_all("s", dict(rows)):
         pass
     stores.write(batch, {"s": 7})
-    folder = view_folder(root, "p", TASK)
+    folder = image_folder(root, "p", TASK)
     folder.parent.mkdir(parents=True)
     stores.checkpoint(folder)
     stores.close()
-    return TaskView(TASK, str(folder), {"s": BUILDER.layout}, {})
+    return TaskImage(TASK, str(folder), {"s": BUILDER.layout}, {})
 
 
-def test_digests_and_rows_of_a_view(tmp_path: Path) -> None:
+def test_digests_and_rows_of_a_image(tmp_path: Path) -> None:
     rows = {f"k{number:05}".encode(): b"v" for number in range(ROWS_PER_RANGE + 10)}
-    reader = ViewReader([view_with(tmp_path, rows)], {0: {"s": BUILDER}})
+    reader = ImageReader([image_with(tmp_path, rows)], {0: {"s": BUILDER}})
     digests = reader.digests(TASK, "s", None)
     assert digests == digests_of(sorted(rows.items()))
     assert [each.rows for each in digests] == [ROWS_PER_RANGE, 10]
@@ -43,11 +43,11 @@ def test_digests_and_rows_of_a_view(tmp_path: Path) -> None:
     assert reader.rows(TASK, "s", b"", middle, None) == [row for row in sorted(rows.items()) if row[0] < middle]
     assert len(reader.rows(TASK, "s", middle, None, None)) == 10
     reader.close()
-    assert not (tmp_path / VIEWS).exists()
+    assert not (tmp_path / IMAGES).exists()
 
 
 def test_a_view_that_has_ended_is_reported(tmp_path: Path) -> None:
-    view = view_with(tmp_path, {b"a": b"1"})
-    ViewReader([view], {0: {"s": BUILDER}}).close()
-    with pytest.raises(StateStoreError, match="views end when no audit"):
-        ViewReader([view], {0: {"s": BUILDER}}).digests(TASK, "s", None)
+    image = image_with(tmp_path, {b"a": b"1"})
+    ImageReader([image], {0: {"s": BUILDER}}).close()
+    with pytest.raises(StateStoreError, match="images end when no audit"):
+        ImageReader([image], {0: {"s": BUILDER}}).digests(TASK, "s", None)

@@ -1,0 +1,98 @@
+"""An audit of an application that runs on Ray and Kafka, with Spark, while records come in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.actors.task_host.task_images import IMAGES
+from penstock.cli.audit import images_of
+from penstock.pipeline.audit import audit as module
+from penstock.pipeline.audit.audit import AuditReport, audit
+from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.program import TaskPrograms
+from tests.cluster.conftest import LONG, WordCount
+from tests.waiting import PATIENCE_S, eventually
+
+LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 100
+
+
+@pytest.fixture
+def one_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes audits use the session there is."""
+
+    @contextmanager
+    def session(master: str, name: str) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(module, "spark_session", session)
+
+
+def audited(it: WordCount) -> AuditReport:
+    app = it.app()
+    return audit(app.topology, app.config, images_of(it.application_id, 60.0), "local[2]")
+
+
+@contextmanager
+def records_keep_coming(it: WordCount) -> Iterator[None]:
+    ended = threading.Event()
+
+    def send() -> None:
+        while not ended.wait(0.05):
+            it.send(LINES[:30])
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.submission
+@pytest.mark.usefixtures("one_spark", "ray_cluster")
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2"])
+def test_an_application_that_works_is_clean_until_a_row_of_it_is_corrupted(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path, guarantee: str
+) -> None:
+    it = WordCount(broker, topic_name("audited"), tmp_path)
+    it.send(LINES)
+    entries = {"processing_guarantee": guarantee, "consumer_session_timeout_ms": 10_000}
+    app = it.app(**entries)
+    app.start()
+    app.wait_until_running(PATIENCE_S)
+    with records_keep_coming(it):
+        report = audited(it)
+    assert report.is_clean, report.differences
+    (counts,) = report.stores
+    assert counts.found == counts.expected > 0
+    assert report.held_s > 0, "the tasks before the repartition topic took no records for a moment"
+    eventually(it.complete, "the application has counted everything")
+    root = tmp_path / it.application_id
+    eventually(lambda: not (root / IMAGES).exists(), "the images are removed")
+    assert app.close()
+
+    builders = TaskPrograms(app.topology, app.config).of(1).stores.values()
+    wrong = b"\0\0\0\0\0\0\0\5" + LONG.serialize(1)
+    for folder in root.glob("1_*"):
+        if folder.is_dir():
+            stores = open_task_stores(folder, builders)
+            if stores.store("counts").get(b"fox") is not None:
+                batch = stores.new_batch()
+                batch.put("counts", b"fox", wrong)
+                stores.write(batch, {})
+            stores.close()
+    members = it.admin.group_members
+    eventually(lambda: not members(it.application_id), "the coordinator has left the group")
+    app = it.app(**entries)
+    app.start()
+    app.wait_until_running(PATIENCE_S)
+    report = audited(it)
+    assert app.close()
+    assert [(each.store, each.key, each.found) for each in report.differences] == [("counts", "'fox'", "1 at 5")]
