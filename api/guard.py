@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from penstock.api.operations_log import OperationsLog
 from penstock.api.limits import Places
+from penstock.api.operations_log import OperationsLog
 from penstock.api.origins import refusal_of_strangers
 from penstock.api.problems import ProblemError, documented, response
 from penstock.cluster.client.server_settings import Scope, ServerSettings, Token, token_of

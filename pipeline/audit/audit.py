@@ -177,10 +177,13 @@ class _Audit:
                 program_hash(self._topology, plan),
                 {"audit": ""},
                 PlannedOffsets.of(plan),
+                {},
             )
             run = Run.begin(work, manifest)
             self._progress(StepProgress("starting Spark"))
-            with spark_session(master, self._config.application_id) as spark:
+            with spark_session(
+                master, f"audit {self._config.application_id}", connector=False, program=self._topology
+            ) as spark:
                 meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
                 with meter.watch:
                     runner = StageRunner(

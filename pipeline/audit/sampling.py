@@ -66,6 +66,14 @@ class SampledHistory(HistorySource):
         return self.source.available(partitions)
 
     @override
+    def offsets_at(self, partitions: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
+        return self.source.offsets_at(partitions, time_ms)
+
+    @override
+    def require(self, ranges: Ranges) -> None:
+        self.source.require(ranges)
+
+    @override
     def open(self, ranges: Ranges) -> OpenHistory:
         return _OpenSample(self.source.open(ranges), self.sample)
 

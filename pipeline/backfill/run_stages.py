@@ -138,7 +138,11 @@ class StageRunner:
         shared = self.config, self.plan.topics, self.plan.committed, topics
         if stage.inner_topics:
             return CycleHost(
-                stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end
+                stage.subtopologies,
+                stage.inner_topics,
+                *shared,
+                allow_wall_clock=self.allow_wall_clock,
+                at_end=self.at_end,
             ).run
         (subtopology,) = stage.subtopologies
         return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end).run

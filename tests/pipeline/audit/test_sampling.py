@@ -78,7 +78,7 @@ def test_rows_that_depend_on_the_records_of_their_key_alone_can_be_sampled(build
                 lambda builder: (
                     builder.stream("in", consumed())
                     .group_by_key()
-                    .count(ps.Materialized.as_("counts").with_key_serde(LONG))
+                    .count(ps.Materialized.as_("counts").with_key_serde(LONG))  # type: ignore[arg-type]
                 )
             ),
             "may write keys in other bytes",
