@@ -1,4 +1,4 @@
-"""What cannot be audited is refused by name, and the application is left as it is."""
+"""Audits that are refused: what cannot be audited is refused by name, and the application is left as it is."""
 
 from __future__ import annotations
 
