@@ -75,6 +75,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
     },
     "pipeline": {
         "backfill": {"task_hosts", "reading", "spark"},
+        "ingest": {"spark"},
         "task_hosts": set(),
         "reading": set(),
         "spark": set(),
