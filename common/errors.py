@@ -67,6 +67,8 @@ contract handles it, so programs need not catch it::
     ├── ActorSilentError              it has not answered: the order is repeated later
     ├── ActorNameTakenError           Ray still has another of that name: the next has another number
     └── CommitRefusedError            Kafka will never take the offsets: the application fails
+    pipeline/ingest/contracts.py
+    └── FileError                     a file cannot be ingested: the other files are, then the ingest fails
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def test_an_application_and_the_command_line_need_no_extra() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("broker", "status"), ("backfill", "examples.word_count:app")])
+@pytest.mark.parametrize(
+    "arguments", [("broker", "status"), ("backfill", "examples.word_count:app"), ("ingest", ".", "-t", "t")]
+)
 def test_a_command_that_needs_an_extra_names_it(arguments: tuple[str, ...]) -> None:
     done = python("from penstock.cli.main import main; main()", *arguments)
     assert done.returncode == 1

@@ -82,10 +82,11 @@ class Rig:
     ) -> IngestReport:
         source = find_source(str(self.folder), {}, given)
         record_mapping = RecordMapping(TOPIC, self.partitions, **mapping)
-        return Ingest(id_, source, record_mapping, form, clients or self.clients, skips).run(self._lanes())
+        return Ingest(id_, source, record_mapping, form, clients or self.clients, skips).run(self.lanes())
 
     @contextmanager
-    def _lanes(self) -> Iterator[RunLanes]:
+    def lanes(self) -> Iterator[RunLanes]:
+        """Yields the function that runs the lanes."""
         yield self.run_lanes
 
     def run_lanes(self, job: IngestJob, lanes: Sequence[Lane]) -> list[LaneReport]:

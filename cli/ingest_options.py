@@ -1,0 +1,118 @@
+"""The options of ``penstock ingest``, and the objects that they name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.loading import search_current_folder_first
+from penstock.cli.topic_options import SerdeName, pair
+from penstock.common.errors import ConfigError
+from penstock.common.serdes import Serde
+
+if TYPE_CHECKING:
+    from penstock.pipeline.ingest.contracts import CsvForm, FileFormat
+
+FAIL, SKIP = "fail", "skip"
+
+Url = Annotated[str, typer.Argument(metavar="URL", help="A file or a folder: a path, file://, s3://, gs:// or az://")]
+Topic = Annotated[str, typer.Option("--topic", "-t", help="The topic that gets the records; it must exist")]
+KeyColumn = Annotated[str | None, typer.Option(help="The column of the keys; without it keys are null")]
+Key = Annotated[str, typer.Option("--key", metavar="SERDE", help="The serde of keys, or MODULE:SERDE")]
+ValueColumn = Annotated[
+    list[str] | None,
+    typer.Option(help="The column of the values. Several: an object with these fields; none: with all columns"),
+]
+Value = Annotated[
+    str | None,
+    typer.Option("--value", metavar="SERDE", help="The serde of values: string for one column, else json"),
+]
+TimestampColumn = Annotated[
+    str | None, typer.Option(help="The column of the timestamps; without it the time of writing")
+]
+HeaderColumn = Annotated[
+    list[str] | None, typer.Option("--header-column", metavar="NAME=COLUMN", help="A header, and its column")
+]
+PartitionColumn = Annotated[str | None, typer.Option(help="The column of the partitions")]
+PartitionerName = Annotated[
+    str | None, typer.Option(metavar="MODULE:FUNCTION", help="A partitioner instead of Kafka's murmur2")
+]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="parquet|csv|jsonl", help="Instead of the ends of the names")
+]
+CsvDelimiter = Annotated[str, typer.Option(help="The delimiter of CSV")]
+ColumnType = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN=TYPE", help="Type of a column of CSV: long, double, boolean, or text"),
+]
+OnError = Annotated[str, typer.Option(metavar="fail|skip", help="The reaction to a row that is no record")]
+IngestId = Annotated[
+    str | None, typer.Option("--id", help="The name of the ingest; by default made from topic and URL")
+]
+Master = Annotated[str, typer.Option(help="Spark's master URL")]
+
+
+def skips(on_error: str) -> bool:
+    """Returns True if rows that are no records are skipped."""
+    if on_error not in (FAIL, SKIP):
+        raise ConfigError(f"--on-error {on_error!r}: it is {FAIL} or {SKIP}")
+    return on_error == SKIP
+
+
+def format_of(text: str | None) -> FileFormat | None:
+    """Returns the format of that name. Raises ConfigError."""
+    from penstock.pipeline.ingest.contracts import FileFormat
+
+    if text is None:
+        return None
+    try:
+        return FileFormat(text)
+    except ValueError:
+        raise ConfigError(f"--format {text!r} is none of {', '.join(FileFormat)}") from None
+
+
+def csv_form(delimiter: str, types: list[str]) -> CsvForm:
+    """Returns the form of CSV. Raises ConfigError for a delimiter or types that cannot be one."""
+    from penstock.pipeline.ingest.contracts import CsvForm, CsvType
+
+    if len(delimiter) != 1:
+        raise ConfigError(f"--csv-delimiter {delimiter!r} is not one character")
+    found = {}
+    for text in types:
+        column, kind = pair("--column-type", text, "COLUMN=TYPE")
+        try:
+            found[column] = CsvType(kind)
+        except ValueError:
+            raise ConfigError(f"--column-type {text!r}: the types are {', '.join(CsvType)}") from None
+    return CsvForm(delimiter, found)
+
+
+def header(text: str) -> tuple[str, str]:
+    """Returns the name and the column of a header. Raises ConfigError."""
+    return pair("--header-column", text, "NAME=COLUMN")
+
+
+def serde_of(option: str, text: str) -> Serde[Any]:
+    """Returns the serde of a name, or the one that MODULE:SERDE names. Raises ConfigError."""
+    if text in list(SerdeName):
+        return SerdeName(text).serde
+    if ":" not in text:
+        raise ConfigError(f"{option} {text!r} is none of {', '.join(SerdeName)}, and no MODULE:SERDE")
+    found = loaded(option, text)
+    if not isinstance(found, Serde):
+        raise ConfigError(f"{option} {text} is a {type(found).__name__}, not a penstock.Serde")
+    return found
+
+
+def loaded(option: str, text: str) -> Any:
+    """Returns the object that MODULE:NAME names. Raises ConfigError, also for what the module raises."""
+    module, colon, name = text.partition(":")
+    if not module or not colon or not name:
+        raise ConfigError(f"{option} {text!r} is not MODULE:NAME")
+    search_current_folder_first()
+    try:
+        return getattr(importlib.import_module(module), name)
+    except Exception as error:  # importing runs the user's code
+        raise ConfigError(f"{option} {text} cannot be loaded: {type(error).__name__}: {error}") from error
