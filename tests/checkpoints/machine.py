@@ -352,7 +352,7 @@ class CheckpointMachine(RuleBasedStateMachine):
             shutil.rmtree(self.home, ignore_errors=True)
 
     def nothing_is_left_over(self) -> None:
-        """Objects that nothing needs are deleted in the end."""
+        """Objects that nobody needs are deleted in the end."""
         there = {info.name for info in self.objects.list()} - {"clock"} - self.damaged
         manifests = {name for name in there if parse_name(name)}
         assert len(manifests) <= KEPT + 1 + self.damages

@@ -63,7 +63,8 @@ Playing = Save | Restore | Deletion
 
 @dataclass(eq=False)
 class Seen:
-    """The manifests that the machine has seen. ``superseded_by``: those of later holders that were there before it."""
+    """Facts about manifests that the machine remembers. ``superseded_by``: those of later holders that were there
+    before it."""
 
     late: set[ManifestName] = field(default_factory=set)
     superseded_by: dict[ManifestName, set[ManifestName]] = field(default_factory=dict)

@@ -20,7 +20,7 @@ class Killed(BaseException):
 
 
 class Gate:
-    """The gate at which the process that runs now waits before each of its operations."""
+    """The gate at which a process waits before each of its operations."""
 
     def __init__(self) -> None:
         self.fault: Fault = ""

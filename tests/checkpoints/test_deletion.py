@@ -1,4 +1,4 @@
-"""The objects that may be deleted, as a function over a listing."""
+"""Objects that may be deleted, as a function over a listing."""
 
 from __future__ import annotations
 

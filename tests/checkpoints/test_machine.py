@@ -162,7 +162,7 @@ PLANTS: list[Plant] = [
 ]
 
 
-@pytest.mark.parametrize("plant", [*PLANTS[:2], *(pytest.param(plant, marks=pytest.mark.long) for plant in PLANTS[2:])])
+@pytest.mark.parametrize("plant", [*PLANTS[:3], *(pytest.param(plant, marks=pytest.mark.long) for plant in PLANTS[3:])])
 def test_the_machine_finds_a_planted_mistake(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     thorough = settings(
