@@ -56,9 +56,10 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_tasks_that_lose_their_disks_begin_with_checkpoints() -> None:
-    choice = Choice(config=(CHECKPOINTED,), faults=("kill_an_actor_and_lose_its_disk",))
-    played = [play(seed, choice) for seed in range(3)]
-    assert [result.violation for result in played] == [None] * 3
+    often = ("state.checkpoint.interval.ms", 1000)
+    choice = Choice(config=(CHECKPOINTED, often), faults=("kill_an_actor_and_lose_its_disk",))
+    played = [play(seed, choice) for seed in range(8)]
+    assert [result.violation for result in played] == [None] * 8
     assert any("files of checkpoints were downloaded" in line for result in played for line in result.trace)
 
 
