@@ -121,7 +121,7 @@ def backfill(
     it = _Backfill(topology, config, options or BackfillOptions())
     it.prepare(master, progress)
     progress(StepProgress("starting Spark"))
-    with spark_session(master, f"backfill {config.application_id}") as spark:
+    with spark_session(master, f"backfill {config.application_id}", connector=False) as spark:
         meter = Meter(partial(tasks_of, spark.sparkContext), progress)
         with meter.watch:
             return it.run(spark, meter, begun)

@@ -102,7 +102,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
             with spark_session("local[2]", "tests") as spark:
 
                 @contextmanager
-                def session(master: str, application_id: str) -> Iterator[Any]:
+                def session(master: str, name: str, *, connector: bool) -> Iterator[Any]:
                     yield spark
 
                 # One for all bunches.

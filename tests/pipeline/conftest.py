@@ -28,7 +28,7 @@ def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes ``backfill`` use the session there is, which saves each test the start of another."""
 
     @contextmanager
-    def session(master: str, application_id: str) -> Iterator[SparkSession]:
+    def session(master: str, name: str, *, connector: bool) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr("penstock.pipeline.backfill.backfill.spark_session", session)
