@@ -44,6 +44,11 @@ contract handles it, so programs need not catch it::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
+    checkpoints/errors.py             checkpoints in object storage; the application continues without them
+    ├── CheckpointDamagedError        a file or a manifest is damaged: an older one, or the changelog, has the state
+    ├── CheckpointFormatError         a newer penstock has written it
+    ├── CheckpointSupersededError     the task belongs to another actor: its writer ends
+    └── CheckpointLateError           an upload took too long: a later one takes its place
     kafka/internal_topics/known_topics.py
     └── LostTopicError                a restarted coordinator checks again, because a broker may list late
     actors/commits/guarantee.py

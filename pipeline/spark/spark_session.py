@@ -33,19 +33,20 @@ exec "{executable}" "$@"
 
 
 @contextmanager
-def spark_session(master: str, application_id: str) -> Iterator[SparkSession]:
-    """Yields a session of its own on ``master``; stops it at the end, and deletes its temporary files.
+def spark_session(master: str, name: str, *, connector: bool = True) -> Iterator[SparkSession]:
+    """Yields a session of its own on ``master``, with the Kafka connector unless it is not needed; stops it at the end,
+    and deletes its temporary files. ``name``: of the job, as Spark shows it.
 
     Raises LocalBrokerError if there is no Java, or if the connector cannot be fetched.
     """
-    jars = _connector_jars()
+    jars = _connector_jars() if connector else []
     os.environ["JAVA_HOME"] = str(_java_home(find_java()))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch:
         builder = (
             SparkSession.Builder()
             .master(master)
-            .appName(f"penstock backfill {application_id}")
+            .appName(f"penstock {name}")
             .config("spark.jars", ",".join(map(str, jars)))
             .config("spark.executorEnv.PYTHONPATH", os.pathsep.join(_import_path()))
             # The traceback of a user function is the cause of a task's error: the simplified form leaves causes out.

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
-from penstock.common.ids import TopicPartition
-from penstock.common.topics import NewTopic
-from penstock.kafka.clients import ConfluentClients
-from penstock.pipeline.offset_ranges import OffsetRange
-from penstock.pipeline.reading.history import KafkaReader, records_of
 from penstock.pipeline.reading.kafka_options import reader_options
-from tests.security.broker import SecuredBroker
 
 LOGIN = {"sasl.username": "alice", "sasl.password": 'a"b\\c'}
 
@@ -109,21 +100,3 @@ def test_a_key_in_a_form_that_java_does_not_read_is_refused_with_the_command_tha
     Path(pem["ssl.key.location"]).write_text("-----BEGIN RSA PRIVATE KEY-----")
     with pytest.raises(ConfigError, match="openssl pkcs8 -topk8"):
         options({"security.protocol": "SSL", **pem})
-
-
-@pytest.mark.parametrize("place", ["tls", "mutual"])
-@pytest.mark.long
-def test_history_is_read_from_a_broker_that_demands_it(
-    place: str, spark: SparkSession, secured: SecuredBroker, topic_name: Callable[[str], str]
-) -> None:
-    topic = topic_name("history")
-    config = StreamsConfig.of(getattr(secured, place).config())
-    clients = ConfluentClients.of(config)
-    clients.admin().create_topics([NewTopic(topic, 1)])
-    with closing(clients.producer()) as producer:
-        producer.send(topic, b"k", b"v", 1)
-        assert producer.flush(10)
-    reader = KafkaReader(config.bootstrap_servers, reader_options(config))
-    rows = records_of(spark, reader, {TopicPartition(topic, 0): OffsetRange(0, 1)})
-    assert rows is not None
-    assert [(bytes(row["key"]), bytes(row["value"])) for row in rows.collect()] == [(b"k", b"v")]
