@@ -18,7 +18,7 @@ from typing_extensions import override
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-from penstock.pipeline.archive.run import ArchiveStream
+from penstock.pipeline.archive.run import ArchiveRun
 from penstock.pipeline.spark.spark_session import spark_session
 from tests.pipeline.archive.archiving import clients_of
 
@@ -75,14 +75,11 @@ class _Killing:
 def main(broker: str, folder: str, topics: str, who: str, request: str, master: str) -> None:
     """Archive all that is there now, in small commits and files."""
     location = KillingLocation(folder, who=who, request=int(request), driver=os.getpid())
-    options = {"kafka.bootstrap.servers": broker}
-    task = ArchiveTask(
-        topics.split(","), location, clients_of(broker), options, records_per_commit=15_000, file_bytes=1
-    )
+    task = ArchiveTask(topics.split(","), location, clients_of(broker), records_per_commit=15_000, file_bytes=1)
     objects = location.open()
     check(task, objects)
-    with spark_session(master, "killed-archive") as spark:
-        ArchiveStream(task, open_run(task, objects), lambda batch: print(batch, flush=True)).run(spark)
+    with spark_session(master, "killed-archive", connector=False) as spark:
+        ArchiveRun(task, open_run(task, objects), lambda batch: print(batch, flush=True)).run(spark)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,17 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
+from penstock.common.errors import ObjectStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.objects.contracts import ObjectInfo, ObjectStore
 from penstock.objects.memory import MemoryObjects
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
-from penstock.pipeline.archive.batches import commit, ranges_until, writer_of
+from penstock.pipeline.archive.batches import commit, next_ranges, parts_of, writer_of
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, look, open_run
 from penstock.pipeline.archive.records import FILE_SCHEMA
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.testing.fake_clients import FakeClients
 
 TOPICS = ("lines", "others")
@@ -32,12 +32,14 @@ class KilledError(BaseException):
 
 
 class Deadly:
-    """Object storage whose caller is killed at its n-th request: before the request is done, or after it."""
+    """Object storage whose caller is killed at its n-th request: before the request is done, or after it. Or, with
+    ``gone``, whose requests fail from the n-th on."""
 
-    def __init__(self, objects: ObjectStore, at: int = -1, done: bool = False) -> None:
+    def __init__(self, objects: ObjectStore, at: int = -1, done: bool = False, gone: bool = False) -> None:
         self._objects = objects
         self._at = at
         self._done = done
+        self._gone = gone
         self.requests = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -47,6 +49,8 @@ class Deadly:
 
         def call(*given: Any) -> Any:
             self.requests += 1
+            if self._gone and self.requests >= self._at:
+                raise ObjectStoreError(f"cannot {name} in memory://: 503 Service Unavailable")
             if self.requests == self._at and not self._done:
                 raise KilledError
             at = self.requests
@@ -107,8 +111,8 @@ class Cluster:
         assert plain.flush(1)
 
     def archive(self, objects: ObjectStore, step: int = 7) -> None:
-        """Archive all that is there, ``step`` offsets of each partition at a time."""
-        task = ArchiveTask(TOPICS, Location("memory://", objects=objects), self.clients, {}, file_bytes=1)
+        """Archive all that is there, ``step`` offsets of each partition in a commit."""
+        task = ArchiveTask(TOPICS, Location("memory://", objects=objects), self.clients, file_bytes=1)
         check(task, objects)
         opened = open_run(task, objects)
         ends = {
@@ -116,17 +120,13 @@ class Cluster:
             for topic, its in look(self.clients, TOPICS).offsets.items()
             for number, offsets in its.items()
         }
-        while ranges := ranges_until(opened, {it: min(end, opened.begins[it] + step) for it, end in ends.items()}):
-            writer, written = writer_of(task, opened, ranges), list[tuple[str, bytes]]()
-            for partition, offsets in ranges.items():
-                for row in writer(self._batches(partition, offsets)):
+        while ranges := next_ranges(opened.begins, ends, 3 * step):
+            writer, written = writer_of(task, opened), list[tuple[str, bytes]]()
+            for part in parts_of(ranges, 2, least=3):
+                names = ("topic", "partition", "begin", "end")
+                for row in writer([pa.RecordBatch.from_pylist([dict(zip(names, part, strict=True))])]):
                     written += zip(row.column("topic").to_pylist(), row.column("file").to_pylist(), strict=True)
             commit(task, opened, ranges, written, 1.0)
-
-    def _batches(self, partition: TopicPartition, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-        rows = [row for row in self.rows(partition) if offsets.begin <= row["offset"] < offsets.end]
-        for begin in range(0, len(rows), 3):
-            yield pa.RecordBatch.from_pylist(rows[begin : begin + 3], schema=FILE_SCHEMA)
 
     def rows(self, partition: TopicPartition) -> list[dict[str, Any]]:
         """Returns what a reader of committed records finds in a partition."""
