@@ -88,6 +88,7 @@ def archive_topics(
     try:
         from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
         from penstock.pipeline.archive.run import ArchiveRun
+        from penstock.pipeline.archive.spark_tasks import SparkTasks
         from penstock.pipeline.spark.spark_session import spark_session
     except ModuleNotFoundError as error:
         raise _extra(error) from error
@@ -108,7 +109,9 @@ def archive_topics(
     try:
         with spark_session(master, "archive", connector=False) as spark:
             opened = open_run(task, objects)
-            ArchiveRun(task, opened, lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run(spark)
+            ArchiveRun(
+                task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)
+            ).run()
     except KeyboardInterrupt:
         text = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
         shown.print(text, soft_wrap=True, markup=False)

@@ -21,6 +21,7 @@ from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
+from penstock.pipeline.archive.spark_tasks import SparkTasks
 from penstock.pipeline.spark.spark_session import spark_session
 
 TOPIC, WARM = "records", "warm"
@@ -49,7 +50,7 @@ def ours(spark: SparkSession, clients: ConfluentClients, folder: Path, topic: st
     task = ArchiveTask([topic], ObjectLocation(str(folder)), clients)
     objects = task.location.open()
     check(task, objects)
-    ArchiveRun(task, open_run(task, objects), lambda batch: None).run(spark)
+    ArchiveRun(task, open_run(task, objects), SparkTasks(spark), lambda batch: None).run()
 
 
 def sparks(spark: SparkSession, clients: ConfluentClients, folder: Path, topic: str) -> None:

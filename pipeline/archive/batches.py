@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 
@@ -34,6 +35,17 @@ class Batch:
 
 Part = tuple[str, int, int, int]
 """Offsets that one task of Spark archives: topic, partition, begin, end."""
+
+
+class Tasks(Protocol):
+    """Plays the tasks that read and write."""
+
+    @property
+    def at_once(self) -> int:
+        """Number of tasks that can run at the same time."""
+
+    def play(self, writer: FileWriter, parts: Sequence[Part]) -> list[tuple[str, bytes]]:
+        """Have ``writer`` read and write each part, in a task of its own; returns its rows. Raises StreamsError."""
 
 
 def next_ranges(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Ranges:

@@ -8,16 +8,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pyspark.sql import SparkSession
-
 from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.pipeline.archive.batches import Batch, check_ids, commit, next_ranges, parts_of, writer_of
-from penstock.pipeline.archive.file_writer import WORK, WRITTEN
+from penstock.pipeline.archive.batches import Batch, Tasks, check_ids, commit, next_ranges, parts_of, writer_of
 from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, look
 from penstock.pipeline.archive.plan import check_lost, where_to_start
-from penstock.pipeline.offset_ranges import Ranges
-from penstock.pipeline.spark.causes import causes_named
 
 
 class ArchiveRun:
@@ -27,31 +22,33 @@ class ArchiveRun:
         self,
         task: ArchiveTask,
         opened: OpenRun,
+        tasks: Tasks,
         report: Callable[[Batch], None],
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._task = task
         self._opened = opened
+        self._tasks = tasks
         self._report = report
         self._wait = wait
 
-    def run(self, spark: SparkSession) -> None:
+    def run(self) -> None:
         """Archive until all is archived that was there at the beginning; continuously if the task has ``every_s``.
         Raises StreamsError: what is committed by then stays, and the next run continues there."""
         every = self._task.every_s
         while True:
             began = time.monotonic()
-            self._catch_up(spark)
+            self._catch_up()
             if every is None:
                 return
             self._wait(max(0.0, every - (time.monotonic() - began)))
 
-    def _catch_up(self, spark: SparkSession) -> None:
+    def _catch_up(self) -> None:
         ends = self._look()
         while ranges := next_ranges(self._opened.begins, ends, self._task.records_per_commit):
             began = time.monotonic()
             try:
-                written = self._written(spark, ranges)
+                written = self._tasks.play(writer_of(self._task, self._opened), parts_of(ranges, self._tasks.at_once))
             except StreamsError:
                 self._look()  # raises what is the cause, if that is known
                 raise
@@ -68,10 +65,3 @@ class ArchiveRun:
                 self._opened.begins.setdefault(TopicPartition(topic, number), offsets.begin)
                 ends[TopicPartition(topic, number)] = offsets.end
         return ends
-
-    def _written(self, spark: SparkSession, ranges: Ranges) -> list[tuple[str, bytes]]:
-        parts = parts_of(ranges, spark.sparkContext.defaultParallelism)
-        frame = spark.createDataFrame(spark.sparkContext.parallelize(parts, len(parts)), WORK)
-        with causes_named("archiving failed", "Run it again: it continues where it ended"):
-            rows = frame.mapInArrow(writer_of(self._task, self._opened), WRITTEN).collect()
-        return [(row["topic"], bytes(row["file"])) for row in rows]

@@ -22,6 +22,7 @@ from penstock.pipeline.archive.batches import Batch
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
+from penstock.pipeline.archive.spark_tasks import SparkTasks
 
 Row = tuple[int, int, bytes | None, bytes | None, int]
 """Partition, offset, key, value, timestamp (ms)."""
@@ -82,7 +83,7 @@ class Rig:
         assert self._spark is not None
         task, batches = self.task(*topics, **more), list[Batch]()
         check(task, self.objects)
-        ArchiveRun(task, open_run(task, self.objects), batches.append).run(self._spark)
+        ArchiveRun(task, open_run(task, self.objects), SparkTasks(self._spark), batches.append).run()
         return batches
 
     def archived(self, topic: str, topic_id: str | None = None) -> ArchivedTopic:

@@ -19,6 +19,7 @@ from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
+from penstock.pipeline.archive.spark_tasks import SparkTasks
 from penstock.pipeline.spark.spark_session import spark_session
 from tests.pipeline.archive.archiving import clients_of
 
@@ -79,7 +80,8 @@ def main(broker: str, folder: str, topics: str, who: str, request: str, master: 
     objects = location.open()
     check(task, objects)
     with spark_session(master, "killed-archive", connector=False) as spark:
-        ArchiveRun(task, open_run(task, objects), lambda batch: print(batch, flush=True)).run(spark)
+        opened = open_run(task, objects)
+        ArchiveRun(task, opened, SparkTasks(spark), lambda batch: print(batch, flush=True)).run()
 
 
 if __name__ == "__main__":

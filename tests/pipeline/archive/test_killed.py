@@ -124,6 +124,33 @@ def test_a_topic_that_is_created_again_in_the_middle_of_a_run_is_not_mixed_with_
     check_whole(cluster)
 
 
+def test_a_continuous_run_archives_what_comes_until_it_is_interrupted() -> None:
+    cluster, waits = Cluster(), list[float]()
+    cluster.send(3)
+
+    def wait(seconds: float) -> None:
+        check_whole(cluster)
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+        if len(waits) == 1:
+            cluster.send(2)
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster.archive(cluster.objects, every_s=30.0, wait=wait)
+    check_whole(cluster)
+    assert all(0 < seconds <= 30 for seconds in waits)
+
+
+def test_each_commit_is_reported() -> None:
+    cluster = Cluster()
+    cluster.send(6)
+    batches = cluster.archive(cluster.objects)
+    assert sum(batch.records for batch in batches) == sum(len(table) for table in cluster.expected().values())
+    assert len(batches) > 1
+    assert cluster.archive(cluster.objects) == []
+
+
 def test_a_run_beside_which_another_begins_ends_and_the_other_has_each_record_once() -> None:
     cluster = Cluster()
     cluster.send(6)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +19,12 @@ from penstock.objects.contracts import ObjectInfo, ObjectStore
 from penstock.objects.memory import MemoryObjects
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
-from penstock.pipeline.archive.batches import commit, next_ranges, parts_of, writer_of
+from penstock.pipeline.archive.batches import Batch, Part, Tasks
 from penstock.pipeline.archive.catalog import Archive
-from penstock.pipeline.archive.opening import ArchiveTask, check, look, open_run
+from penstock.pipeline.archive.file_writer import FileWriter
+from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.records import FILE_SCHEMA
+from penstock.pipeline.archive.run import ArchiveRun
 from penstock.testing.fake_clients import FakeClients
 
 TOPICS = ("lines", "others")
@@ -75,6 +78,21 @@ class Location(ObjectLocation):
         return found
 
 
+class TasksHere(Tasks):
+    """Plays tasks in this thread, one after the other."""
+
+    at_once = 2
+
+    @override
+    def play(self, writer: FileWriter, parts: Sequence[Part]) -> list[tuple[str, bytes]]:
+        found: list[tuple[str, bytes]] = []
+        for part in parts:
+            work = dict(zip(("topic", "partition", "begin", "end"), part, strict=True))
+            for made in writer([pa.RecordBatch.from_pylist([work])]):
+                found += zip(made.column("topic").to_pylist(), made.column("file").to_pylist(), strict=True)
+        return found
+
+
 @dataclass
 class Cluster:
     """Two topics of the fake broker, and an archive of them in memory, whose clock goes on with each request."""
@@ -110,23 +128,16 @@ class Cluster:
                 plain.send(partition.topic, None, b"%d" % self._sent, self._sent, [("h", b"1")], partition.partition)
         assert plain.flush(1)
 
-    def archive(self, objects: ObjectStore, step: int = 7) -> None:
-        """Archive all that is there, ``step`` offsets of each partition in a commit."""
-        task = ArchiveTask(TOPICS, Location("memory://", objects=objects), self.clients, file_bytes=1)
+    def archive(
+        self, objects: ObjectStore, step: int = 7, wait: Callable[[float], None] = time.sleep, **more: Any
+    ) -> list[Batch]:
+        """Archive all that is there, ``step`` offsets of each partition in a commit; returns what was reported."""
+        batches: list[Batch] = []
+        location = Location("memory://", objects=objects)
+        task = ArchiveTask(TOPICS, location, self.clients, file_bytes=1, records_per_commit=3 * step, **more)
         check(task, objects)
-        opened = open_run(task, objects)
-        ends = {
-            TopicPartition(topic, number): offsets.end
-            for topic, its in look(self.clients, TOPICS).offsets.items()
-            for number, offsets in its.items()
-        }
-        while ranges := next_ranges(opened.begins, ends, 3 * step):
-            writer, written = writer_of(task, opened), list[tuple[str, bytes]]()
-            for part in parts_of(ranges, 2, least=3):
-                names = ("topic", "partition", "begin", "end")
-                for row in writer([pa.RecordBatch.from_pylist([dict(zip(names, part, strict=True))])]):
-                    written += zip(row.column("topic").to_pylist(), row.column("file").to_pylist(), strict=True)
-            commit(task, opened, ranges, written, 1.0)
+        ArchiveRun(task, open_run(task, objects), TasksHere(), batches.append, wait).run()
+        return batches
 
     def rows(self, partition: TopicPartition) -> list[dict[str, Any]]:
         """Returns what a reader of committed records finds in a partition."""
