@@ -87,8 +87,8 @@ def archive_topics(
         raise ConfigError(f"--every {every}: a time in seconds, more than 0")
     try:
         from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-        from penstock.pipeline.archive.run import ArchiveStream
-        from penstock.pipeline.reading.kafka_options import reader_options
+        from penstock.pipeline.archive.run import ArchiveRun
+        from penstock.pipeline.archive.spark_tasks import SparkTasks
         from penstock.pipeline.spark.spark_session import spark_session
     except ModuleNotFoundError as error:
         raise _extra(error) from error
@@ -99,7 +99,6 @@ def archive_topics(
         names,
         _location(to, command_config),
         _clients(config),
-        {**reader_options(config), "kafka.bootstrap.servers": config.bootstrap_servers},
         None if once else every,
         accept_loss,
         {} if decoding is None else dict.fromkeys(names, decoding),
@@ -108,9 +107,11 @@ def archive_topics(
     check(task, objects)
     shown = Console(stderr=True)
     try:
-        with spark_session(master, "archive") as spark:
+        with spark_session(master, "archive", connector=False) as spark:
             opened = open_run(task, objects)
-            ArchiveStream(task, opened, lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run(spark)
+            ArchiveRun(
+                task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)
+            ).run()
     except KeyboardInterrupt:
         text = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
         shown.print(text, soft_wrap=True, markup=False)
@@ -119,7 +120,7 @@ def archive_topics(
 
 def batch_line(batch: Batch) -> str:
     """Returns one line that shows people what was committed."""
-    refused = f", {counted(batch.undecodable, 'key or value')} not decoded" if batch.undecodable else ""
+    refused = f", {batch.undecodable:,} keys or values not decoded" if batch.undecodable else ""
     rate = f"{batch.records / batch.seconds:,.0f} a second" if batch.seconds else ""
     size = f"{batch.bytes / 1e6:,.1f} MB"
     return f"{counted(batch.records, 'record')} archived in {counted(batch.files, 'file')} of {size}, {rate}{refused}"

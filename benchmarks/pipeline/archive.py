@@ -20,7 +20,8 @@ from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-from penstock.pipeline.archive.run import ArchiveStream
+from penstock.pipeline.archive.run import ArchiveRun
+from penstock.pipeline.archive.spark_tasks import SparkTasks
 from penstock.pipeline.spark.spark_session import spark_session
 
 TOPIC, WARM = "records", "warm"
@@ -46,11 +47,10 @@ def fill(clients: ConfluentClients, topic: str, records: int) -> None:
 
 def ours(spark: SparkSession, clients: ConfluentClients, folder: Path, topic: str) -> None:
     """Archive the topic."""
-    options = {"kafka.bootstrap.servers": clients.bootstrap_servers}
-    task = ArchiveTask([topic], ObjectLocation(str(folder)), clients, options)
+    task = ArchiveTask([topic], ObjectLocation(str(folder)), clients)
     objects = task.location.open()
     check(task, objects)
-    ArchiveStream(task, open_run(task, objects), lambda batch: None).run(spark)
+    ArchiveRun(task, open_run(task, objects), SparkTasks(spark), lambda batch: None).run()
 
 
 def sparks(spark: SparkSession, clients: ConfluentClients, folder: Path, topic: str) -> None:

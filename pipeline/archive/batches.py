@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +17,9 @@ from penstock.pipeline.archive.file_writer import FileWriter
 from penstock.pipeline.archive.manifest import ArchivedFile, Span
 from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, now_ms
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
+
+PART_OFFSETS = 100_000
+"""Number of offsets of a partition that are not worth to be split among tasks."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +33,47 @@ class Batch:
     seconds: float
 
 
-def ranges_until(opened: OpenRun, ends: Mapping[TopicPartition, int]) -> Ranges:
-    """Returns the offsets of a batch that reads up to ``ends``, without partitions that have nothing new."""
-    # A partition that was added meanwhile is archived from its first offset.
-    ranges = {it: OffsetRange(opened.begins.get(it, 0), end) for it, end in ends.items()}
-    return {it: offsets for it, offsets in ranges.items() if offsets}
+Part = tuple[str, int, int, int]
+"""Offsets that one task of Spark archives: topic, partition, begin, end."""
 
 
-def writer_of(task: ArchiveTask, opened: OpenRun, ranges: Ranges) -> FileWriter:
+class Tasks(Protocol):
+    """Plays the tasks that read and write."""
+
+    @property
+    def at_once(self) -> int:
+        """Number of tasks that can run at the same time."""
+
+    def play(self, writer: FileWriter, parts: Sequence[Part]) -> list[tuple[str, bytes]]:
+        """Have ``writer`` read and write each part, in a task of its own; returns its rows. Raises StreamsError."""
+
+
+def next_ranges(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Ranges:
+    """Returns the offsets of the next batch on the way to ``ends``: at most ``most``, of each partition the same share
+    of what it has. Partitions that have nothing new are left out."""
+    waiting = {at: end - begins[at] for at, end in ends.items() if end > begins[at]}
+    share = min(1.0, most / max(1, sum(waiting.values())))
+    return {at: OffsetRange(begins[at], begins[at] + math.ceil(count * share)) for at, count in waiting.items()}
+
+
+def parts_of(ranges: Ranges, tasks: int, least: int = PART_OFFSETS) -> list[Part]:
+    """Returns the offsets of each task of a batch. None has more than the share of one of ``tasks``, or ``least``, so
+    that one partition with all offsets keeps them all busy, too. Each part begins a file."""
+    most = max(least, math.ceil(sum(it.end - it.begin for it in ranges.values()) / max(1, tasks)))
+    parts: list[Part] = []
+    for at, offsets in sorted(ranges.items()):
+        count = math.ceil((offsets.end - offsets.begin) / most)
+        edges = [offsets.begin + (offsets.end - offsets.begin) * index // count for index in range(count + 1)]
+        parts += [(at.topic, at.partition, begin, end) for begin, end in pairwise(edges)]
+    return parts
+
+
+def writer_of(task: ArchiveTask, opened: OpenRun) -> FileWriter:
     """Returns the function that writes the files of a batch in the executors."""
     return FileWriter(
         task.location,
+        task.clients,
         {topic: log.archived.folder for topic, log in opened.logs.items()},
-        ranges,
         opened.taken,
         opened.run[:8],
         task.decoding,

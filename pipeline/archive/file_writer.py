@@ -1,55 +1,57 @@
-"""Writes the files of an archive, in Spark's executors: each Spark task has the records of one partition."""
+"""Writes the files of an archive, in Spark's workers: each reads offsets of one partition, by penstock's consumer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 
-from penstock.common.errors import ArchiveError
 from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import KafkaClients
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.decoding import Decoding
 from penstock.pipeline.archive.file_builder import FileBuilder
 from penstock.pipeline.archive.manifest import ArchivedFile
-from penstock.pipeline.archive.records import FILE_SCHEMA
-from penstock.pipeline.offset_ranges import OffsetRange, Ranges
+from penstock.pipeline.archive.records import arrow_of
+from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 FILE_BYTES = 64 << 20
 """The size at which a file is closed. A task holds one file in memory."""
+WORK = "topic string, partition int, begin long, end long"
+"""The columns of the rows that a task takes: offsets of a partition."""
 WRITTEN = "topic string, file binary"
 """The columns of the rows that a task returns: one for each file."""
 
 
 @dataclass(frozen=True)
 class FileWriter:
-    """Writes the files of one batch: the same value for all of its tasks. ``ranges``: the offsets of the batch."""
+    """Writes the files of one batch: the same value for all of its tasks."""
 
     location: ObjectLocation
+    clients: KafkaClients
     folders: Mapping[str, str]
-    ranges: Ranges
     taken: frozenset[str]
     mark: str
     decoding: Mapping[str, Decoding]
     file_bytes: int = FILE_BYTES
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the records of one Spark task; yields a row for each file."""
-        filled = (batch for batch in batches if batch.num_rows)
-        first = next(filled, None)
-        if first is None:
-            return
-        partition = _partition_of(first)
+    def __call__(self, work: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read and write the offsets of one Spark task; yields a row for each file."""
         objects = self.location.open()
-        for file in _Lane(self, objects, partition, self.ranges[partition]).write(first, filled):
-            yield pa.RecordBatch.from_pydict({"topic": [partition.topic], "file": [msgspec.json.encode(file)]})
+        for batch in work:
+            for row in batch.to_pylist():
+                at, offsets = TopicPartition(row["topic"], row["partition"]), OffsetRange(row["begin"], row["end"])
+                for file in _Lane(self, objects, at, offsets).files():
+                    yield pa.RecordBatch.from_pydict({"topic": [at.topic], "file": [msgspec.json.encode(file)]})
 
 
 class _Lane:
-    """Writes the files of one partition."""
+    """Writes the files of some offsets of one partition."""
 
     def __init__(
         self, writer: FileWriter, objects: ObjectStore, partition: TopicPartition, offsets: OffsetRange
@@ -59,30 +61,22 @@ class _Lane:
         self._partition = partition
         self._offsets = offsets
         self._decoder = writer.decoding.get(partition.topic, Decoding()).bound(partition.topic)
-        self._schema = self._decoder.schema
-        self._file = FileBuilder(self._schema)
+        self._file = FileBuilder(self._decoder.schema)
         self._begin = offsets.begin
         self._undecodable = 0
 
-    def write(self, first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterator[ArchivedFile]:
+    def files(self) -> Iterator[ArchivedFile]:
         """Yields each file when it is stored."""
-        self._add(first)
-        for batch in others:
-            if self._file.bytes >= self._writer.file_bytes:
-                yield self._store(self._file.last_offset + 1)
-            self._add(batch)
-        yield self._store(self._offsets.end)
-
-    def _add(self, batch: pa.RecordBatch) -> None:
-        # Spark gives each task one range of one partition as long as minPartitions is not set.
-        if _partition_of(batch) != self._partition:
-            raise ArchiveError(f"records of {_partition_of(batch)} came among those of {self._partition}: report this")
-        records = pa.RecordBatch.from_arrays(
-            [batch.column(field.name).cast(field.type) for field in FILE_SCHEMA], schema=FILE_SCHEMA
-        )
-        decoded, refused = self._decoder.with_columns(records)
-        self._undecodable += refused
-        self._file.add(decoded)
+        reader = KafkaReader(self._writer.clients.restore_consumer(), {self._partition: self._offsets})
+        with closing(reader):
+            for batch in reader.batches(self._partition):
+                if self._file.rows and self._file.bytes >= self._writer.file_bytes:
+                    yield self._store(self._file.last_offset + 1)
+                decoded, refused = self._decoder.with_columns(arrow_of(batch))
+                self._undecodable += refused
+                self._file.add(decoded)
+        if self._file.rows:
+            yield self._store(self._offsets.end)
 
     def _store(self, end: int) -> ArchivedFile:
         stored = self._file.store(
@@ -95,9 +89,5 @@ class _Lane:
             taken=self._writer.taken,
             mark=self._writer.mark,
         )
-        self._file, self._begin, self._undecodable = FileBuilder(self._schema), end, 0
+        self._file, self._begin, self._undecodable = FileBuilder(self._decoder.schema), end, 0
         return stored
-
-
-def _partition_of(batch: pa.RecordBatch) -> TopicPartition:
-    return TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())

@@ -6,24 +6,21 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
 from penstock.objects.contracts import ObjectStore
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.plan import Offsets
-from penstock.pipeline.archive.records import ContentDigest, read_file
+from penstock.pipeline.archive.records import ContentDigest, arrow_of, read_file
 from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 ABORTED = "aborted"
 MARKER = "marker"
 COMPACTED = "compacted or marker"
 DELETED = "unknown: Kafka has deleted this part since"
 _SHOWN = 3
-_POLL_S = 0.1
-_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class KafkaComparison:
             return 0, []
         digest = ContentDigest()
         for batch in self._read(self.committed, file.partition, there):
-            digest.update(_arrow(batch))
+            digest.update(arrow_of(batch))
         if there == file.offsets and digest.hexdigest() == file.content_digest:
             return file.rows, []
         return self._compare_each(objects, file, there)
@@ -88,32 +85,6 @@ class KafkaComparison:
         return same, texts + ([f"{where}: {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
 
     def _read(self, clients: KafkaClients, partition: int, offsets: OffsetRange) -> Iterator[RecordBatch]:
-        if not offsets:
-            return
         here = TopicPartition(self.topic, partition)
-        with closing(clients.consumer()) as consumer:
-            consumer.assign({here: offsets.begin})
-            while consumer.position(here) < offsets.end:
-                for batch in consumer.poll(_RECORDS, _POLL_S):
-                    yield _within(batch, offsets)
-                if consumer.lost_positions():  # retention has passed meanwhile
-                    consumer.seek(here, consumer.fetch_beginning_offsets([here])[here])
-
-
-def _within(batch: RecordBatch, offsets: OffsetRange) -> RecordBatch:
-    count = sum(offset < offsets.end for offset in batch.offsets)
-    if count == len(batch):
-        return batch
-    return RecordBatch(
-        batch.partition, batch.keys[:count], batch.values[:count], batch.timestamps[:count], batch.offsets[:count]
-    )
-
-
-def _arrow(batch: RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict(
-        {
-            "offset": pa.array(batch.offsets, pa.int64()),
-            "key": pa.array(batch.keys, pa.binary()),
-            "value": pa.array(batch.values, pa.binary()),
-        }
-    )
+        with closing(KafkaReader(clients.restore_consumer(), {here: offsets})) as reader:
+            yield from reader.batches(here)

@@ -33,15 +33,14 @@ RECORDS_PER_COMMIT = 5_000_000
 class ArchiveTask:
     """The topics that a run archives, their Kafka, and the archive.
 
-    ``clients`` must read committed records only. ``reader_options``: the address of Kafka and the security settings,
-    for Spark's reader. ``every_s``: the time from one batch to the next; None ends the run when it has all records that
-    were there when it began. ``accept_loss``: continue behind records that Kafka has deleted.
+    ``clients`` must read committed records only. ``every_s``: the time after which the run looks for new records; None
+    ends it when it has all records that were there when it began. ``accept_loss``: continue behind records that Kafka
+    has deleted.
     """
 
     topics: Sequence[str]
     location: ObjectLocation
     clients: KafkaClients
-    reader_options: Mapping[str, str] = field(repr=False)
     every_s: float | None = None
     accept_loss: bool = False
     decoding: Mapping[str, Decoding] = field(default_factory=dict)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.common.errors import ArchiveError, ObjectMissingError
+from penstock.common.records import RecordBatch
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.digests import digest_of
 
@@ -30,6 +31,25 @@ _DIGEST_BYTES = 16
 
 
 _DAMAGED = "Restore it from a copy of the archive; if Kafka still has the records, archive the topic to another URL"
+
+
+def arrow_of(batch: RecordBatch) -> pa.RecordBatch:
+    """Returns records of Kafka with the columns of :data:`FILE_SCHEMA`."""
+    count = len(batch)
+    same = pa.array([0] * count, pa.int32())
+    headers = pa.nulls(count, HEADERS) if batch.headers is None else pa.array(batch.headers, HEADERS)
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(batch.keys, pa.binary()),
+            pa.array(batch.values, pa.binary()),
+            pa.array([batch.partition.topic]).take(same),
+            pa.array([batch.partition.partition], pa.int32()).take(same),
+            pa.array(batch.offsets, pa.int64()),
+            pa.array(batch.timestamps, pa.int64()).cast(FILE_SCHEMA.field("timestamp").type),
+            headers,
+        ],
+        schema=FILE_SCHEMA,
+    )
 
 
 def read_file(objects: ObjectStore, name: str, digest: str) -> pq.ParquetFile:

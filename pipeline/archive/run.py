@@ -1,121 +1,67 @@
-"""``penstock archive``: Spark's stream of topics becomes files, and one manifest for each batch and topic.
+"""``penstock archive``: Spark's workers read topics and write files; the driver commits a manifest a batch and topic.
 
-Only the archive's manifests say what is archived. Spark's own checkpoint is new in each run, and is deleted with it.
+Spark schedules and repeats the tasks. The records do not pass through its JVM (docs/decisions/0034).
 """
 
 from __future__ import annotations
 
-import json
-import tempfile
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-from penstock.common.errors import ArchiveError, MissingTopicError
+from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
-from penstock.pipeline.archive.batches import Batch, check_ids, commit, ranges_until, writer_of
-from penstock.pipeline.archive.file_writer import WRITTEN
+from penstock.pipeline.archive.batches import Batch, Tasks, check_ids, commit, next_ranges, parts_of, writer_of
 from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, look
 from penstock.pipeline.archive.plan import check_lost, where_to_start
 
-_LOOK_EACH_S = 1
-_SESSION = {"spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20), "spark.sql.session.timeZone": "UTC"}
-_READER = {
-    "kafka.isolation.level": "read_committed",
-    # All that is read is there already, so nothing is gained by waiting for more.
-    "kafka.fetch.max.wait.ms": "10",
-    "kafka.max.poll.records": "5000",
-    "includeHeaders": "true",
-    "failOnDataLoss": "true",
-    "groupIdPrefix": "penstock-archive",
-}
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
+class ArchiveRun:
+    """The batches of one run. ``report`` is called after each; ``wait`` waits for a number of seconds."""
 
-class ArchiveStream:
-    """The stream of one run. ``report`` is called after each batch, in another thread."""
-
-    def __init__(self, task: ArchiveTask, opened: OpenRun, report: Callable[[Batch], None]) -> None:
+    def __init__(
+        self,
+        task: ArchiveTask,
+        opened: OpenRun,
+        tasks: Tasks,
+        report: Callable[[Batch], None],
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._task = task
         self._opened = opened
+        self._tasks = tasks
         self._report = report
-        self._error: BaseException | None = None
+        self._wait = wait
 
-    def run(self, spark: SparkSession) -> None:
-        """Archive until the end, or until Ctrl-C. Raises StreamsError."""
-        for key, value in _SESSION.items():
-            spark.conf.set(key, value)
+    def run(self) -> None:
+        """Archive until all is archived that was there at the beginning; continuously if the task has ``every_s``.
+        Raises StreamsError: what is committed by then stays, and the next run continues there."""
         every = self._task.every_s
-        with tempfile.TemporaryDirectory(prefix="penstock-archive-") as folder:
-            checkpoint = Path(folder)
-            writing = (
-                self._source(spark)
-                .writeStream.foreachBatch(lambda rows, number: self._take(rows, _ends_of(checkpoint, number)))
-                .option("checkpointLocation", checkpoint.as_uri())
-            )
-            timed = writing.trigger(availableNow=True) if every is None else _each(writing, every)
-            query = timed.start()
+        while True:
+            began = time.monotonic()
+            self._catch_up()
+            if every is None:
+                return
+            self._wait(max(0.0, every - (time.monotonic() - began)))
+
+    def _catch_up(self) -> None:
+        ends = self._look()
+        while ranges := next_ranges(self._opened.begins, ends, self._task.records_per_commit):
+            began = time.monotonic()
             try:
-                while not query.awaitTermination(_LOOK_EACH_S):  # Ctrl-C reaches Python between two calls
-                    continue
-            except PySparkException as error:
-                raise self._cause(error) from error
-            finally:
-                query.stop()
-
-    def _source(self, spark: SparkSession) -> DataFrame:
-        starts: dict[str, dict[str, int]] = {}
-        for partition, offset in self._opened.begins.items():
-            starts.setdefault(partition.topic, {})[str(partition.partition)] = offset
-        return (
-            spark.readStream.format("kafka")
-            .options(**_READER, **self._task.reader_options)
-            .option("subscribe", ",".join(self._task.topics))
-            .option("startingOffsets", json.dumps(starts))
-            .option("maxOffsetsPerTrigger", str(self._task.records_per_commit))
-            .load()
-            .select(*_COLUMNS)
-        )
-
-    def _take(self, rows: DataFrame, ends: Mapping[TopicPartition, int]) -> None:
-        """Archive one batch: Spark calls it in a thread of its own."""
-        try:
-            self._archive(rows, ends)
-        except BaseException as error:
-            self._error = error  # Spark keeps the text alone
-            raise
-
-    def _archive(self, rows: DataFrame, ends: Mapping[TopicPartition, int]) -> None:
-        began, ranges = time.monotonic(), ranges_until(self._opened, ends)
-        if ranges:
-            found = rows.mapInArrow(writer_of(self._task, self._opened, ranges), WRITTEN).collect()
-            written = [(row["topic"], bytes(row["file"])) for row in found]
+                written = self._tasks.play(writer_of(self._task, self._opened), parts_of(ranges, self._tasks.at_once))
+            except StreamsError:
+                self._look()  # raises what is the cause, if that is known
+                raise
             self._report(commit(self._task, self._opened, ranges, written, time.monotonic() - began))
 
-    def _cause(self, error: PySparkException) -> BaseException:
-        """Returns the reason for which the stream has ended, in penstock's words if it is known."""
-        if self._error is not None and not isinstance(self._error, PySparkException):
-            return self._error
-        try:
-            now = look(self._task.clients, self._task.topics)
-            check_ids(self._opened, now.ids)
-            for topic, log in self._opened.logs.items():
-                check_lost(topic, where_to_start(log.archived, now.offsets[topic]).lost, accepted=False)
-        except (ArchiveError, MissingTopicError) as known:
-            return known
-        return self._error or error
-
-
-def _each(writing: DataStreamWriter, seconds: float) -> DataStreamWriter:
-    return writing.trigger(processingTime=f"{round(seconds * 1000)} milliseconds")
-
-
-def _ends_of(checkpoint: Path, number: int) -> dict[TopicPartition, int]:
-    """Returns the offsets up to which a batch reads, as Spark has planned them: the batch may have no record there."""
-    _, _, offsets = (checkpoint / "offsets" / str(number)).read_text().split("\n", 2)
-    ends: dict[str, dict[str, int]] = json.loads(offsets)
-    return {TopicPartition(topic, int(it)): end for topic, its in ends.items() for it, end in its.items()}
+    def _look(self) -> dict[TopicPartition, int]:
+        """Returns the ends of all partitions now. Raises StreamsError if a topic cannot be continued."""
+        now, ends = look(self._task.clients, self._task.topics), dict[TopicPartition, int]()
+        check_ids(self._opened, now.ids)
+        for topic, log in self._opened.logs.items():
+            check_lost(topic, where_to_start(log.archived, now.offsets[topic]).lost, accepted=False)
+            for number, offsets in now.offsets[topic].items():
+                # A partition that was added meanwhile is archived from its first offset.
+                self._opened.begins.setdefault(TopicPartition(topic, number), offsets.begin)
+                ends[TopicPartition(topic, number)] = offsets.end
+        return ends

@@ -18,10 +18,10 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin, RecordProducer
-from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.contracts import HandOver
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.rows import WRITTEN_ARROW, WRITTEN_SCHEMA, headers_of
+from penstock.pipeline.spark.causes import causes_named
 
 _FLUSH_TIMEOUT_S = 300.0
 

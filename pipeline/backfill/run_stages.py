@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.kafka.clients import ConfluentClients
-from penstock.pipeline.backfill.causes import causes_named
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.row_files import StageFile
@@ -22,6 +21,7 @@ from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource, every_record
 from penstock.pipeline.rows import END, REPARTITION
+from penstock.pipeline.spark.causes import causes_named
 from penstock.pipeline.task_hosts.contracts import StageInput, TaskEnd
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics

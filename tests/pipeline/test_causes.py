@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from penstock.common.errors import StreamsError
-from penstock.pipeline.backfill.causes import causes_named
+from penstock.pipeline.spark.causes import causes_named
 
 OF_PYTHON = """An exception was thrown from the Python worker.
 Traceback (most recent call last):

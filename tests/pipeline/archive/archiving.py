@@ -21,7 +21,8 @@ from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.batches import Batch
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-from penstock.pipeline.archive.run import ArchiveStream
+from penstock.pipeline.archive.run import ArchiveRun
+from penstock.pipeline.archive.spark_tasks import SparkTasks
 
 Row = tuple[int, int, bytes | None, bytes | None, int]
 """Partition, offset, key, value, timestamp (ms)."""
@@ -75,14 +76,14 @@ class Rig:
         return producer
 
     def task(self, *topics: str, **more: Any) -> ArchiveTask:
-        return ArchiveTask(topics, self.location, self.clients, {"kafka.bootstrap.servers": self.broker}, **more)
+        return ArchiveTask(topics, self.location, self.clients, **more)
 
     def archive(self, *topics: str, **more: Any) -> list[Batch]:
         """Archive all that is there now; returns what was reported."""
         assert self._spark is not None
         task, batches = self.task(*topics, **more), list[Batch]()
         check(task, self.objects)
-        ArchiveStream(task, open_run(task, self.objects), batches.append).run(self._spark)
+        ArchiveRun(task, open_run(task, self.objects), SparkTasks(self._spark), batches.append).run()
         return batches
 
     def archived(self, topic: str, topic_id: str | None = None) -> ArchivedTopic:

@@ -1,4 +1,4 @@
-"""The deletion of objects: what no manifest names at once, what readers may still want after a day."""
+"""Deleted objects: what no manifest names at once, what readers may still want after a day."""
 
 from __future__ import annotations
 

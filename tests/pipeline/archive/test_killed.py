@@ -10,7 +10,8 @@ from functools import cache
 
 import pytest
 
-from penstock.common.errors import ArchiveError
+from penstock.common.errors import ArchiveError, MissingTopicError, ObjectStoreError
+from penstock.common.topics import NewTopic
 from penstock.pipeline.archive.topic_log import ArchiveTakenOverError
 from penstock.pipeline.archive.verification import verify
 from tests.pipeline.archive.without_spark import TOPICS, Cluster, Deadly, KilledError
@@ -72,6 +73,82 @@ def test_runs_that_are_killed_again_and_again_leave_each_record_once(seed: int) 
         check_whole(cluster)
     cluster.archive(cluster.objects)
     check_whole(cluster)
+
+
+def test_storage_that_goes_away_ends_the_run_and_the_next_run_continues() -> None:
+    for at in range(3, requests_of_a_run(), 5):
+        cluster = Cluster()
+        cluster.send(6)
+        with pytest.raises(ObjectStoreError, match="503 Service Unavailable"):
+            cluster.archive(Deadly(cluster.objects, at, gone=True))
+        cluster.archive(cluster.objects)
+        check_whole(cluster)
+
+
+def test_storage_without_conditional_writes_is_refused_before_any_work() -> None:
+    cluster = Cluster()
+    cluster.send(3)
+    cluster.objects.create = cluster.objects.put  # type: ignore[method-assign]
+    with pytest.raises(ObjectStoreError, match=r"overwrites an object although .* Use storage with conditional writes"):
+        cluster.archive(cluster.objects)
+    assert cluster.listing() == []
+
+
+def test_a_topic_that_does_not_exist_is_named_before_any_work() -> None:
+    cluster = Cluster()
+    cluster.clients.admin().delete_topics(["others"])
+    with pytest.raises(MissingTopicError, match="topic 'others' does not exist: create it, or leave it out"):
+        cluster.archive(cluster.objects)
+    assert cluster.listing() == []
+
+
+def test_a_topic_that_is_created_again_in_the_middle_of_a_run_is_not_mixed_with_the_one_before() -> None:
+    cluster = Cluster()
+    cluster.send(6)
+    create, again = cluster.objects.create, list[bool]()
+
+    def created_again(name: str, content: bytes) -> None:
+        create(name, content)
+        if name.startswith("others/0/") and not again:
+            again.append(True)
+            cluster.clients.admin().delete_topics(["others"])
+            cluster.clients.admin().create_topics([NewTopic("others", 1)])
+
+    cluster.objects.create = created_again  # type: ignore[method-assign]
+    with pytest.raises(ArchiveError, match=r"topic others was deleted while it was archived\. If it was created again"):
+        cluster.archive(cluster.objects)
+    assert cluster.archived("others").all_files() == []
+    cluster.send(2)
+    cluster.archive(cluster.objects)
+    assert cluster.archived("others").folder == "others~2"
+    check_whole(cluster)
+
+
+def test_a_continuous_run_archives_what_comes_until_it_is_interrupted() -> None:
+    cluster, waits = Cluster(), list[float]()
+    cluster.send(3)
+
+    def wait(seconds: float) -> None:
+        check_whole(cluster)
+        waits.append(seconds)
+        if len(waits) == 3:
+            raise KeyboardInterrupt
+        if len(waits) == 1:
+            cluster.send(2)
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster.archive(cluster.objects, every_s=30.0, wait=wait)
+    check_whole(cluster)
+    assert all(0 < seconds <= 30 for seconds in waits)
+
+
+def test_each_commit_is_reported() -> None:
+    cluster = Cluster()
+    cluster.send(6)
+    batches = cluster.archive(cluster.objects)
+    assert sum(batch.records for batch in batches) == sum(len(table) for table in cluster.expected().values())
+    assert len(batches) > 1
+    assert cluster.archive(cluster.objects) == []
 
 
 def test_a_run_beside_which_another_begins_ends_and_the_other_has_each_record_once() -> None:

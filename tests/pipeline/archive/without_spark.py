@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,17 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
+from penstock.common.errors import ObjectStoreError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.objects.contracts import ObjectInfo, ObjectStore
 from penstock.objects.memory import MemoryObjects
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
-from penstock.pipeline.archive.batches import commit, ranges_until, writer_of
+from penstock.pipeline.archive.batches import Batch, Part, Tasks
 from penstock.pipeline.archive.catalog import Archive
-from penstock.pipeline.archive.opening import ArchiveTask, check, look, open_run
+from penstock.pipeline.archive.file_writer import FileWriter
+from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.records import FILE_SCHEMA
-from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.pipeline.archive.run import ArchiveRun
 from penstock.testing.fake_clients import FakeClients
 
 TOPICS = ("lines", "others")
@@ -32,12 +35,14 @@ class KilledError(BaseException):
 
 
 class Deadly:
-    """Object storage whose caller is killed at its n-th request: before the request is done, or after it."""
+    """Object storage whose caller is killed at its n-th request: before the request is done, or after it. Or, with
+    ``gone``, whose requests fail from the n-th on."""
 
-    def __init__(self, objects: ObjectStore, at: int = -1, done: bool = False) -> None:
+    def __init__(self, objects: ObjectStore, at: int = -1, done: bool = False, gone: bool = False) -> None:
         self._objects = objects
         self._at = at
         self._done = done
+        self._gone = gone
         self.requests = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -47,6 +52,8 @@ class Deadly:
 
         def call(*given: Any) -> Any:
             self.requests += 1
+            if self._gone and self.requests >= self._at:
+                raise ObjectStoreError(f"cannot {name} in memory://: 503 Service Unavailable")
             if self.requests == self._at and not self._done:
                 raise KilledError
             at = self.requests
@@ -68,6 +75,21 @@ class Location(ObjectLocation):
     @override
     def open(self) -> ObjectStore:
         found: ObjectStore = self.objects
+        return found
+
+
+class TasksHere(Tasks):
+    """Plays tasks in this thread, one after the other."""
+
+    at_once = 2
+
+    @override
+    def play(self, writer: FileWriter, parts: Sequence[Part]) -> list[tuple[str, bytes]]:
+        found: list[tuple[str, bytes]] = []
+        for part in parts:
+            work = dict(zip(("topic", "partition", "begin", "end"), part, strict=True))
+            for made in writer([pa.RecordBatch.from_pylist([work])]):
+                found += zip(made.column("topic").to_pylist(), made.column("file").to_pylist(), strict=True)
         return found
 
 
@@ -106,27 +128,16 @@ class Cluster:
                 plain.send(partition.topic, None, b"%d" % self._sent, self._sent, [("h", b"1")], partition.partition)
         assert plain.flush(1)
 
-    def archive(self, objects: ObjectStore, step: int = 7) -> None:
-        """Archive all that is there, ``step`` offsets of each partition at a time."""
-        task = ArchiveTask(TOPICS, Location("memory://", objects=objects), self.clients, {}, file_bytes=1)
+    def archive(
+        self, objects: ObjectStore, step: int = 7, wait: Callable[[float], None] = time.sleep, **more: Any
+    ) -> list[Batch]:
+        """Archive all that is there, ``step`` offsets of each partition in a commit; returns what was reported."""
+        batches: list[Batch] = []
+        location = Location("memory://", objects=objects)
+        task = ArchiveTask(TOPICS, location, self.clients, file_bytes=1, records_per_commit=3 * step, **more)
         check(task, objects)
-        opened = open_run(task, objects)
-        ends = {
-            TopicPartition(topic, number): offsets.end
-            for topic, its in look(self.clients, TOPICS).offsets.items()
-            for number, offsets in its.items()
-        }
-        while ranges := ranges_until(opened, {it: min(end, opened.begins[it] + step) for it, end in ends.items()}):
-            writer, written = writer_of(task, opened, ranges), list[tuple[str, bytes]]()
-            for partition, offsets in ranges.items():
-                for row in writer(self._batches(partition, offsets)):
-                    written += zip(row.column("topic").to_pylist(), row.column("file").to_pylist(), strict=True)
-            commit(task, opened, ranges, written, 1.0)
-
-    def _batches(self, partition: TopicPartition, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-        rows = [row for row in self.rows(partition) if offsets.begin <= row["offset"] < offsets.end]
-        for begin in range(0, len(rows), 3):
-            yield pa.RecordBatch.from_pylist(rows[begin : begin + 3], schema=FILE_SCHEMA)
+        ArchiveRun(task, open_run(task, objects), TasksHere(), batches.append, wait).run()
+        return batches
 
     def rows(self, partition: TopicPartition) -> list[dict[str, Any]]:
         """Returns what a reader of committed records finds in a partition."""
