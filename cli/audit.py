@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -48,6 +48,10 @@ def _audit(
     point_timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="Time for the application to come to an audit point")
     ] = 60.0,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="An archive: read up to its last offset, and Kafka from there on"),
+    ] = None,
     master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
     work: Annotated[
         str | None,
@@ -66,7 +70,8 @@ def _audit(
     Exit code 0: nothing differs. 3: rows differ. 1: it could not be done.
     """
     try:
-        report = _report(target, _sample(sample), differences, point_timeout, master, work, allow_wall_clock)
+        given = _Given(target, differences, point_timeout, source, master, work, allow_wall_clock)
+        report = _report(given, _sample(sample))
     except KeyboardInterrupt:
         Console(stderr=True).print("The audit was interrupted, and has changed nothing", soft_wrap=True)
         raise typer.Exit(_INTERRUPTED) from None
@@ -78,26 +83,31 @@ def _audit(
         raise typer.Exit(DIFFERENCES)
 
 
-def _report(
-    target: str,
-    sample: KeySample | None,
-    differences: int,
-    point_timeout: float,
-    master: str,
-    work: str | None,
-    allow_wall_clock: bool,
-) -> AuditReport:
+class _Given(NamedTuple):
+    """What the command was given."""
+
+    target: str
+    differences: int
+    point_timeout: float
+    source: str | None
+    master: str
+    work: str | None
+    allow_wall_clock: bool
+
+
+def _report(given: _Given, sample: KeySample | None) -> AuditReport:
     try:
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.audit.audit import AuditOptions, audit
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
-    application = load_application(target)
-    place = None if work is None else ObjectLocation(work, application.config.object_store_settings)
-    options = AuditOptions(sample, differences, None, place, allow_wall_clock)
-    take = images_of(application.application_id, point_timeout)
+    application = load_application(given.target)
+    settings = application.config.object_store_settings
+    archive, work = (None if url is None else ObjectLocation(url, settings) for url in (given.source, given.work))
+    options = AuditOptions(sample, given.differences, archive, work, given.allow_wall_clock)
+    take = images_of(application.application_id, given.point_timeout)
     progress = Lines(partial(print, file=sys.stderr, flush=True), time.monotonic)
-    return audit(application.topology, application.config, take, master, progress, options)
+    return audit(application.topology, application.config, take, given.master, progress, options)
 
 
 def images_of(application_id: str, within_s: float) -> TakeImages:

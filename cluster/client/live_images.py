@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import ray
@@ -24,6 +24,7 @@ from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.status import ApplicationState, ApplicationStatus
 from penstock.common.errors import StateStoreError
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.serdes import Serde
 from penstock.kafka.clients import ConfluentClients
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.key_sample import KeySample
@@ -216,4 +217,7 @@ def _without_serdes(builders: Builders) -> Builders:
 
 
 def _plain(builder: AnyStoreBuilder) -> AnyStoreBuilder:
-    return replace(builder, key_serde=None, value_serde=None)
+    serdes: dict[str, Any] = {
+        each.name: None for each in fields(builder) if isinstance(getattr(builder, each.name), Serde)
+    }
+    return replace(builder, **serdes)

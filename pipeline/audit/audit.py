@@ -25,12 +25,12 @@ from penstock.pipeline.audit.plan import AuditPlan, plan_audit
 from penstock.pipeline.audit.sampling import SampledHistory, refusal_of_sample
 from penstock.pipeline.audit.shown import RowsInWords
 from penstock.pipeline.audit.task_audit import TaskAudit
+from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import program_hash
 from penstock.pipeline.backfill.run_stages import StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
-from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.rows import END
@@ -49,12 +49,12 @@ TakeImages = Callable[[AuditPlan, ConfluentClients], LiveStores]
 @dataclass(frozen=True)
 class AuditOptions:
     """``sample``: the keys that are audited, None is all. ``shown``: number of differences of a store that are shown.
-    ``history``: holds the source topics; None is Kafka. ``work``: the place of results between stages, which all
+    ``archive``: has the records that Kafka has no more. ``work``: the place of results between stages, which all
     executors reach; None is a local folder."""
 
     sample: KeySample | None = None
     shown: int = 10
-    history: HistorySource | None = None
+    archive: ObjectLocation | None = None
     work: ObjectLocation | None = None
     allow_wall_clock: bool = False
 
@@ -121,9 +121,12 @@ class _Audit:
         self._progress = progress
         self._clients = ConfluentClients.of(config)
         self._kafka = KafkaHistory(self._clients)
-        self._history = options.history or self._kafka
         admin = self._clients.admin()
         existing = admin.topics()
+        self._history: HistorySource = self._kafka
+        if options.archive is not None:
+            archive = ArchiveHistory(options.archive, admin.topic_ids(existing))
+            self._history = ArchiveAndKafka(archive, self._kafka, alone=False)
         self._topology = with_matched_topics(topology, config.application_id, existing)
         planned = without_lost_topics(admin, config.application_id, partial(plan_topics, self._topology, config))
         self._plan = plan_audit(self._topology, config, planned(existing), existing)
@@ -138,6 +141,7 @@ class _Audit:
         with closing(take_images(plan, self._clients)) as live:
             plan.require_layouts(live.layouts)
             plan.require_history(self._history.available(plan.from_outside), live.offsets)
+            self._history.require(plan.ranges(live.offsets))
             self._progress(StepProgress("computing hashes of the live stores"))
             digests = live.digests(sample)
             results, rows = self._computed(master, live.offsets, TaskAudit(digests, sample))
@@ -224,7 +228,7 @@ class _Audit:
     def _shown(self, stores: Sequence[StoreComparison], offsets: Mapping[TopicPartition, int]) -> list[ShownDifference]:
         plan = self._plan
         first = [(store.store, each) for store in stores for each in store.first]
-        ranges = {at: OffsetRange(0, offsets.get(at, 0)) for at in plan.from_outside}
+        ranges = plan.ranges(offsets)
         keys: dict[TaskId, list[bytes]] = {}
         for store, each in first:
             builder = plan.programs[each.task.subtopology].stores[store]

@@ -92,12 +92,14 @@ class AuditPlan:
                     f"has committed {end}: the topic was made again, or the source lacks its end"
                 )
 
+    def ranges(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
+        """Returns the records of all source topics up to ``offsets``."""
+        return {at: OffsetRange(0, offsets.get(at, 0)) for at in self.from_outside}
+
     def at(self, offsets: Mapping[TopicPartition, int], global_records: Ranges) -> BackfillPlan:
         """Returns the plan of the recomputation up to ``offsets``: from the first record, with empty stores."""
-        stages = tuple(
-            replace(stage, records={at: OffsetRange(0, offsets.get(at, 0)) for at in self._read_by(stage)})
-            for stage in self.shapes
-        )
+        ranges = self.ranges(offsets)
+        stages = tuple(replace(stage, records={at: ranges[at] for at in self._read_by(stage)}) for stage in self.shapes)
         return BackfillPlan(stages, self.counts, {}, {}, "", global_records)
 
     def _read_by(self, stage: Stage) -> list[TopicPartition]:

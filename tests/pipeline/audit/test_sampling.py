@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from penstock.tasks.program import TaskProgram
 from tests.pipeline.audit.rig import Application
 from tests.pipeline.audit.test_audit import LONG, STRING, consumed, keyed, windows, word_count
 
+OTHER_BYTES: Any = ps.Materialized.as_("counts").with_key_serde(ps.Serdes.integer())
 CONFIG = StreamsConfig.of({"application.id": "app"})
 Build = Callable[[ps.StreamsBuilder], object]
 
@@ -74,13 +76,7 @@ def test_rows_that_depend_on_the_records_of_their_key_alone_can_be_sampled(build
             "depends on stream time",
         ),
         (
-            built(
-                lambda builder: (
-                    builder.stream("in", consumed())
-                    .group_by_key()
-                    .count(ps.Materialized.as_("counts").with_key_serde(LONG))  # type: ignore[arg-type]
-                )
-            ),
+            built(lambda builder: builder.stream("in", consumed()).group_by_key().count(OTHER_BYTES)),
             "may write keys in other bytes",
         ),
     ],
