@@ -84,7 +84,7 @@ def _audit(
 
 
 class _Given(NamedTuple):
-    """What the command was given."""
+    """Shows what the command was given."""
 
     target: str
     differences: int
