@@ -84,7 +84,7 @@ def _audit(
 
 
 class _Given(NamedTuple):
-    """Shows what the command was given."""
+    """Arguments and options of the command."""
 
     target: str
     differences: int
