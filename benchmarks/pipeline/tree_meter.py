@@ -15,8 +15,8 @@ _SAMPLE_EVERY_S = 0.2
 
 @dataclass(frozen=True)
 class TreeUsage:
-    """CPU seconds and the peak of resident memory (bytes): of all processes together, and by command. Shared pages count
-    in each process."""
+    """CPU seconds and the peak of resident memory (bytes): of all processes together, and by command. Shared pages
+    count in each process."""
 
     cpu_s: float
     cpu_of: dict[str, float]
