@@ -51,7 +51,7 @@ def sample(records: int, users: int) -> dict[int, int]:
     return last
 
 
-class _Sample:
+class Sample:
     """A hook that keeps what a side reports of its store."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Recovery:
 
     def fill(self, side: Side) -> None:
         """Write the changelog of ``side``, and make its other topics."""
-        application_id = _application_id(side)
+        application_id = application_id_of(side)
         topic = f"{application_id}-{COUNT_STORE}-changelog"
         settings = {INPUT: {}, f"{application_id}-output": {}, topic: {"cleanup.policy": "compact"}}
         self._admin.create_topics([NewTopic(name, PARTITIONS, 1, configs) for name, configs in settings.items()])
@@ -108,7 +108,7 @@ class Recovery:
     def restore(self, side: Side, state: Path) -> tuple[Run, list[str]]:
         """Run once from nothing. Returns the run, and how the store is wrong, if it is."""
         shutil.rmtree(state, ignore_errors=True)
-        application_id, hook = _application_id(side), _Sample()
+        application_id, hook = application_id_of(side), Sample()
         with self._console.status(f"{side.name}: {RESTORE}"):
             run = run_side(
                 side, RESTORE, self._dataset, application_id, f"{application_id}-output", self._admin,
@@ -117,7 +117,7 @@ class Recovery:
         return run, hook.differences(side.name, self._expected)
 
 
-def _application_id(side: Side) -> str:
+def application_id_of(side: Side) -> str:
     return f"bench-{RESTORE}-{side.name.split()[0].lower()}"
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
@@ -20,9 +21,9 @@ from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock.pipeline.backfill.backfill import BackfillReport
-    from penstock.pipeline.spark.spark_progress import Progress
+    from penstock.pipeline.backfill.progress import Progress, StepProgress
 
-_LATEST = "latest"
+_BOUND = "TOPIC:PARTITION:OFFSET,…, a JSON file with such offsets, or a time (ms, or ISO 8601 with its zone)"
 _INTERRUPTED = 130
 _LINE_EACH_S = 10.0
 
@@ -34,31 +35,98 @@ def register(app: typer.Typer) -> None:
 
 def _backfill(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
-    until: Annotated[str, typer.Option(help="End of the history: latest, the present end of every topic")] = _LATEST,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="BOUND",
+            help=f"Beginning of the history: earliest, {_BOUND}. By default the committed offsets",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOUND",
+            help=f"End of the history: latest, {_BOUND}. By default latest; of a dry run the committed offsets",
+        ),
+    ] = None,
     master: MasterOption = None,
     conf: ConfOption = None,
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="kafka|URL",
+            help="Kafka (the default), or an archive, alone; --source URL --source kafka reads the archive up to its "
+            "last offset, and Kafka from there",
+        ),
+    ] = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            metavar="kafka|URL|none",
+            help="Receiver of results and state: the application, Parquet files at a URL or in a folder, or none",
+        ),
+    ] = "kafka",
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Compute the state again and compare it with the changelogs; change nothing"),
+    ] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and do nothing")] = False,
+    allow_wall_clock: Annotated[
+        bool,
+        typer.Option("--allow-wall-clock", help="Accept punctuators by the wall clock, which a backfill never calls"),
+    ] = False,
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
-    if until != _LATEST:
-        raise ConfigError(f"--until {until!r}: only 'latest' is known")
-    application = load_application(target)
     console = Console()
     try:
-        from penstock.pipeline.backfill.backfill import backfill
+        from penstock.objects.storage import ObjectLocation
+        from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill
+        from penstock.pipeline.backfill.backfill import explain as explain_backfill
+        from penstock.pipeline.backfill.bounds import bounds_of
+        from penstock.pipeline.backfill.compare import in_words
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
+    place = None if work is None else ObjectLocation(work)
+    bounds = bounds_of(begin, until, recompute=dry_run)
+    to = output if output in (KAFKA, NONE) else ObjectLocation(output)
+    archive, kafka_too = _sources(source or [KAFKA])
+    archived = None if archive is None else ObjectLocation(archive)
+    options = BackfillOptions(bounds, place, resume, allow_wall_clock, to, archived, kafka_too)
+    application = load_application(target)
+    if explain:
+        for line in explain_backfill(application.topology, application.config, options):
+            typer.echo(line)
+        return
     try:
         with _progress(console) as progress:
-            report = backfill(application.topology, application.config, spark_place(master, conf), progress)
+            report = backfill(application.topology, application.config, spark_place(master, conf), progress, options)
     except KeyboardInterrupt:
         Console(stderr=True).print(
-            f"The backfill of {application.application_id} was interrupted. Run it again: state and offsets come "
-            "out the same; results that it had written are written again",
+            f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues "
+            "from what is finished. State and offsets come out the same; results that it had written are written again",
             soft_wrap=True,
             markup=False,
         )
         raise typer.Exit(_INTERRUPTED) from None
     console.print(summary(report))
+    for line in in_words(report.compared, report.not_compared):
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _sources(given: list[str]) -> tuple[str | None, bool]:
+    """Returns the URL of the archive, if there is one, and True if Kafka is read, too."""
+    archives = [each for each in given if each != "kafka"]
+    if len(archives) > 1:
+        raise ConfigError(f"--source: history comes from one archive, not from {' and '.join(archives)}")
+    return (archives[0] if archives else None), "kafka" in given
 
 
 @contextmanager
@@ -67,10 +135,27 @@ def _progress(console: Console) -> Iterator[Progress]:
     if not console.is_terminal:
         yield Lines(partial(print, flush=True), time.monotonic)
         return
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[numbers]}"),
+    )
     with Bars(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        shown = bars.add_task("", total=None)
-        yield lambda step, done, total: bars.update(shown, description=step, completed=done, total=total or None)
+        shown = bars.add_task("", total=None, numbers="")
+
+        def show(now: StepProgress) -> None:
+            numbers = in_numbers(now) if now.total else ""
+            bars.update(shown, description=now.step, completed=now.done, total=now.total or None, numbers=numbers)
+
+        yield show
+
+
+def in_numbers(now: StepProgress) -> str:
+    """Returns the numbers of a step's progress in words."""
+    rate = "" if now.per_second is None else f", {now.per_second:,.0f} {now.unit}/s"
+    left = "" if now.left_s is None else f", {timedelta(seconds=round(now.left_s))} left"
+    return f"{now.done:,} of {now.total:,} {now.unit}{rate}{left}"
 
 
 class Lines:
@@ -82,30 +167,35 @@ class Lines:
         self._step = ""
         self._at = 0.0
 
-    def __call__(self, step: str, done: int, total: int) -> None:
-        """Take a report: see :data:`~penstock.pipeline.spark.spark_progress.Progress`."""
-        now = self._clock()
-        if step != self._step:
-            self._write(step)
-        elif total and now - self._at >= _LINE_EACH_S:
-            self._write(f"{step}: {done} of {total} tasks of Spark done")
+    def __call__(self, now: StepProgress) -> None:
+        """Take a report: see :data:`~penstock.pipeline.backfill.progress.Progress`."""
+        at = self._clock()
+        if now.step != self._step:
+            self._write(now.step)
+        elif now.total and at - self._at >= _LINE_EACH_S:
+            self._write(f"{now.step}: {in_numbers(now)}")
         else:
             return
-        self._step, self._at = step, now
+        self._step, self._at = now.step, at
 
 
 def summary(report: BackfillReport) -> Table:
     """Returns a table that shows people what a backfill did."""
     stages = "1 stage" if report.stages == 1 else f"{report.stages} stages"
-    table = Table(title=f"Backfill: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
+    title = {"none": "Backfill without output", "dry-run": "Dry run"}.get(report.kind, "Backfill")
+    table = Table(title=f"{title}: {stages} in {report.seconds:.1f} s", title_justify="left", box=None)
     table.add_column("")
     table.add_column("topic")
     table.add_column("records", justify="right")
-    for what, counts in (("read", report.read), ("written", report.written), ("state", report.changelog_rows)):
+    is_written = report.kind in ("kafka", "files")
+    results = "written" if is_written else "results"
+    for what, counts in (("read", report.read), (results, report.written), ("state", report.changelog_rows)):
         for topic, count in sorted(counts.items()):
             table.add_row(what, topic, f"{count:,}")
     if report.dropped:
         table.add_row("dropped", "", f"{report.dropped:,}")
+    for note in report.notes:
+        table.add_row("note", note, "")
     for partition, offset in sorted(report.committed.items()):
-        table.add_row("committed", str(partition), f"{offset:,}")
+        table.add_row("committed" if report.kind == "kafka" else "up to", str(partition), f"{offset:,}")
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,9 +36,20 @@ CommandConfig = Annotated[
         "--command-config",
         envvar="PENSTOCK_COMMAND_CONFIG",
         metavar="FILE",
-        help="A properties file with security.protocol, sasl.* and ssl.*",
+        help="A properties file with security.protocol, sasl.* and ssl.*, and object.store.* for object storage",
     ),
 ]
+
+
+_OBJECT_STORE = "object.store."
+
+
+@dataclass(frozen=True)
+class CommandSettings:
+    """The entries of a ``--command-config``: of Kafka's clients, and, without their prefix, of object storage."""
+
+    kafka: Entries
+    object_store: Entries
 
 
 def clients_at(bootstrap_servers: str, command_config: Path | None, group: str = "") -> ConfluentClients:
@@ -45,9 +57,19 @@ def clients_at(bootstrap_servers: str, command_config: Path | None, group: str =
     from penstock.kafka.client_settings import check_client_settings
     from penstock.kafka.clients import ConfluentClients
 
-    entries = Entries() if command_config is None else _read(command_config)
+    entries = command_settings(command_config).kafka
     check_client_settings("", entries)
     return ConfluentClients(bootstrap_servers, group, entries, entries, entries)
+
+
+def command_settings(command_config: Path | None) -> CommandSettings:
+    """Returns the entries of the file, or none. Raises ConfigError for a file that cannot be read, or its entries."""
+    entries = Entries() if command_config is None else _read(command_config)
+    storage = {key: value for key, value in entries.items() if key.startswith(_OBJECT_STORE)}
+    return CommandSettings(
+        Entries({key: value for key, value in entries.items() if key not in storage}),
+        Entries({key.removeprefix(_OBJECT_STORE): value for key, value in storage.items()}),
+    )
 
 
 def _read(file: Path) -> Entries:
@@ -63,10 +85,10 @@ def _read(file: Path) -> Entries:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key:
             raise ConfigError(f"--command-config: {file}, line {number} is not KEY=VALUE")
-        if not is_security_key(key):
+        if not is_security_key(key) and not key.startswith(_OBJECT_STORE):
             raise ConfigError(
-                f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.* or ssl.*; where Kafka "
-                "answers is set by --bootstrap-servers"
+                f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.*, ssl.* or "
+                f"{_OBJECT_STORE}*; where Kafka answers is set by --bootstrap-servers"
             )
         found[key] = value
     return found

@@ -106,7 +106,7 @@ def _count_history(console: Console, clients: ConfluentClients, app: KafkaStream
     with closing(clients.producer()) as producer, console.status("") as shown:
         sent = load(producer, "lines", lambda lines: shown.update(f"{lines:,} lines written"), lambda: False, files)
         console.print(f"{sent:,} lines are history; Spark counts them")
-        report = backfill(app.topology, app.config, progress=lambda step, done, total: shown.update(step))
+        report = backfill(app.topology, app.config, progress=lambda now: shown.update(now.step))
     console.print(summary(report))
 
 

@@ -13,7 +13,21 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli import applications, backfill, broker, deploy, describe, plan, query, reset, run, scale, topic
+from penstock.cli import (
+    applications,
+    archive,
+    backfill,
+    broker,
+    deploy,
+    describe,
+    ingest,
+    plan,
+    query,
+    reset,
+    run,
+    scale,
+    topic,
+)
 from penstock.common.errors import StreamsError
 from penstock.common.version import version
 
@@ -24,7 +38,9 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     query.register,
     describe.register,
     topic.register,
+    archive.register,
     backfill.register,
+    ingest.register,
     reset.register,
     plan.register,
     deploy.register,

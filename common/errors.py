@@ -28,6 +28,8 @@
     ├── ObjectStoreError              object storage refuses or does not answer: fix its URL, credentials or space
     │   ├── ObjectMissingError        it has no object of that name
     │   └── ObjectExistsError         it has an object of that name already, which was to be created
+    ├── ArchiveError                  an archive is damaged, or not the one it should be: the message names it
+    │   └── ArchiveGapError           it lacks some of the offsets: archive them, or ask for others
     ├── ApplicationStateError         the application is not in a state that allows the call
     ├── PositionError                 a position names topics that the store is not kept from: give those it names
     └── TaskNotReadyError             a task restores or moves: ask again
@@ -42,12 +44,20 @@ contract handles it, so programs need not catch it::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
+    checkpoints/errors.py             checkpoints in object storage; the application continues without them
+    ├── CheckpointDamagedError        a file or a manifest is damaged: an older one, or the changelog, has the state
+    ├── CheckpointFormatError         a newer penstock has written it
+    ├── CheckpointSupersededError     the task belongs to another actor: its writer ends
+    └── CheckpointLateError           an upload took too long: a later one takes its place
     kafka/internal_topics/known_topics.py
     └── LostTopicError                a restarted coordinator checks again, because a broker may list late
     actors/commits/guarantee.py
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
     cluster/client/control.py
     └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
+    pipeline/archive/
+    ├── ArchiveTakenOverError         an ArchiveError: another run archives the topic to this place, and this one ends
+    └── MissingManifestError          an ArchiveError: a manifest is missing, or a reader looks again
     cluster/environment.py            what the coordinator gets instead of an answer
     ├── ActorLostError                the actor's process is gone: another takes its place
     ├── ActorEndedError               its loop has ended; the reason is reported elsewhere
@@ -243,6 +253,14 @@ class ObjectMissingError(ObjectStoreError):
 
 class ObjectExistsError(ObjectStoreError):
     """An object that was to be created only if absent exists already: another writer has created it."""
+
+
+class ArchiveError(StreamsError):
+    """An archive cannot be read or continued: the message names the object, or the topic, and what to do."""
+
+
+class ArchiveGapError(ArchiveError):
+    """An archive lacks some of the offsets that were asked for."""
 
 
 class ApplicationStateError(StreamsError):

@@ -14,6 +14,7 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    TopicCollection,
 )
 from confluent_kafka import TopicPartition as Tpo
 from confluent_kafka.admin import AdminClient
@@ -33,6 +34,7 @@ from penstock.kafka.group_members import Member, members_of
 from penstock.kafka.leaders import LEADERS_OUTDATED, checked_offset, of_the_controller, of_the_leaders
 from penstock.kafka.refused_connections import RefusedConnections
 from penstock.kafka.settings import (
+    MISSING_TOPIC,
     REQUEST_TIMEOUT_S,
     RETRIABLE,
     UNREACHABLE,
@@ -242,6 +244,21 @@ class ConfluentAdmin(Admin):
                         raise
                     continue
                 found[resource.name] = {name: entry.value for name, entry in entries.items()}
+        return found
+
+    @override
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        asked, found = list(topics), {}
+        if not asked:
+            return {}
+        with broker_errors("ask for the ids of topics", self._address):
+            answers = self._client.describe_topics(TopicCollection(asked), request_timeout=REQUEST_TIMEOUT_S)
+            for name, answer in answers.items():
+                try:
+                    found[name] = str(bounded_result(answer).topic_id)
+                except KafkaException as error:
+                    if code_of(error) not in (*MISSING_TOPIC, KafkaError.TOPIC_AUTHORIZATION_FAILED):
+                        raise
         return found
 
     @override

@@ -258,6 +258,10 @@ class Admin(Protocol):
         """Returns the settings of each topic, by their names in Kafka; a topic whose settings this client may not see
         is left out."""
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Returns the id of each topic, as text: a topic that is deleted and created again has another. A topic that
+        does not exist, or that this client may not see, is left out."""
+
     def broker_configs(self) -> dict[str, str]:
         """Returns the settings of one broker, by their names in Kafka; empty if this client may not see them."""
 

@@ -31,6 +31,10 @@ class ObjectStore(Protocol):
     def read(self, name: str) -> bytes:
         """Returns the content of an object. Raises ObjectMissingError if there is none of that name."""
 
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        """Returns the bytes from ``begin`` up to, but not including, ``end`` of an object, or up to its end. ``begin``
+        must be less than the object's size. Raises ObjectMissingError if there is none of that name."""
+
     def create(self, name: str, content: bytes) -> None:
         """Write an object that must not exist yet. Raises ObjectExistsError if it does: of several writers at once,
         exactly one succeeds."""

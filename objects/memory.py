@@ -31,6 +31,10 @@ class MemoryObjects:
             raise ObjectMissingError(f"there is no object {name!r} in {self.url}")
         return found[0]
 
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        """Returns the bytes from ``begin`` up to ``end`` of an object."""
+        return self.read(name)[begin:end]
+
     def create(self, name: str, content: bytes) -> None:
         """Write an object that must not exist yet."""
         with self._lock:

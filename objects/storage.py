@@ -95,6 +95,10 @@ class _ObstoreObjects:
         with self._errors("read", name):
             return bytes(obstore.get(self._store, name).bytes())
 
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        with self._errors("read", name):
+            return bytes(obstore.get_range(self._store, name, start=begin, end=end))
+
     def create(self, name: str, content: bytes) -> None:
         with self._errors("create", name):
             obstore.put(self._store, name, content, mode="create")

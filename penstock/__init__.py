@@ -14,6 +14,8 @@ import penstock.common.interrupted  # noqa: F401  # before all that takes its ti
 # isort: split
 from penstock.common.errors import (
     ApplicationStateError,
+    ArchiveError,
+    ArchiveGapError,
     BrokerUnreachableError,
     BufferFullError,
     ConfigError,
@@ -152,6 +154,8 @@ __all__ = [
     "ApplicationState",
     "ApplicationStateError",
     "ApplicationStatus",
+    "ArchiveError",
+    "ArchiveGapError",
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",

@@ -1,13 +1,10 @@
-"""The two forms of rows that pass between Spark and a task: its input and its output."""
+"""The rows that tasks yield on Spark."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from penstock.common.records import Header, Headers
-
-RESTORE, PROCESS = 0, 1
-"""Phases of a task: its stores are restored, then its records are processed."""
 
 SINK, REPARTITION, CHANGELOG = "sink", "repartition", "changelog"
 """Kinds of rows that are records of a topic."""
@@ -16,13 +13,6 @@ OFFSET, READ, DROPPED = "offset", "read", "dropped"
 ``value`` the metadata), how many records it read, and how many it dropped (``sequence`` is the number)."""
 
 _HEADERS = "headers array<struct<key: string, value: binary>>"
-INPUT_SCHEMA = (
-    "task int, phase int, topic string, source int, sequence long, key binary, value binary, timestamp long, "
-    + _HEADERS
-)
-"""``source`` and ``sequence`` order the rows that a task has of one topic: 0 and the offset, or, in a repartition
-topic, the task that wrote the row and its index among that task's rows. In the phase RESTORE ``topic`` is the store's
-name, and ``source`` 1 marks rows of an unfinished backfill."""
 OUTPUT_SCHEMA = (
     "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
     + _HEADERS
@@ -31,16 +21,6 @@ OUTPUT_SCHEMA = (
 
 _ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORD = [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _ARROW_HEADERS)]
-INPUT_ARROW = pa.schema(
-    [
-        ("task", pa.int32()),
-        ("phase", pa.int32()),
-        ("topic", pa.string()),
-        ("source", pa.int32()),
-        ("sequence", pa.int64()),
-        *_RECORD,
-    ]
-)
 OUTPUT_ARROW = pa.schema(
     [
         ("kind", pa.string()),

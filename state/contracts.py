@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from penstock.common.errors import StateStoreError, UnknownStateStoreError
@@ -21,6 +22,10 @@ Log = Callable[[bytes, bytes | None, int], None]
 
 LogWithHeaders = Callable[[bytes, "bytes | None", int, "Headers | None"], None]
 """Writes (key, value or None, timestamp, headers or None) to the store's changelog, like :data:`Log`."""
+
+
+ChangelogRow = tuple[bytes, bytes, int, "Headers | None"]
+"""Key, value, timestamp and headers of a record of a changelog that is no deletion."""
 
 
 def _no_headers() -> Headers | None:
@@ -91,6 +96,15 @@ class BulkLoad(CommitBatch, Protocol):
         """
 
 
+@dataclass(frozen=True)
+class StoreInFolder:
+    """One store of a checkpoint. ``layout``: the form of its rows (:attr:`StoreBuilder.layout`). ``changelog_offset``:
+    the next changelog offset to restore from; None if nothing was ever written."""
+
+    layout: str
+    changelog_offset: int | None
+
+
 class TaskStores(Protocol):
     """All stores of one task: one database, one atomic write per commit, changelog offsets in the same write."""
 
@@ -112,6 +126,22 @@ class TaskStores(Protocol):
     def wipe(self, store: str) -> None:
         """Delete every row of ``store`` and its offset, because rows are corrupt, or the changelog no longer has the
         offset. After a crash half-way the store is wiped when it is opened again."""
+
+    def flush(self) -> None:
+        """Write to files what is only in memory and in the log, so that a :meth:`checkpoint` right after it is short.
+
+        Lets other threads run. It may run in another thread beside every call except :meth:`wipe` and :meth:`close`:
+        these must wait for its end.
+        """
+
+    def checkpoint(self, folder: Path) -> Mapping[str, StoreInFolder]:
+        """Put all rows on disk, as of the last write, into ``folder``, which must not exist; no later call changes
+        them. ``open_task_stores`` opens the folder. Returns the stores that are in it.
+
+        Files are hard links, so ``folder`` must be on the file system of the stores. Rows that are not flushed are
+        written first, during which no other thread runs. Stores in memory have no checkpoint: if there is nothing on
+        disk, no folder is made.
+        """
 
     def close(self) -> None:
         """Release files and locks. Every later call, and every scan not yet exhausted, raises StateStoreError."""
@@ -257,6 +287,12 @@ class StateStore(ABC):
         """Returns the changelog's record for the committed state of ``key``, a key of the changelog, as value (None: no
         record) and timestamp (0 if rows have none, ``SENT_NOW`` if its records have none)."""
         return self.context.committed.get(key), 0
+
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        """Returns all records that an empty changelog must get for the committed state, in the order of the rows. None:
+        the rows do not tell the timestamps of its records, or what restores them. Then its records must be kept as they
+        come. Headers are left out if only records have them (:attr:`StoreBuilder.logs_headers`). By default None."""
+        return None
 
     def changelog_history(self, key: bytes) -> Sequence[tuple[bytes | None, int]] | None:
         """Returns all records that the changelog must have for the committed state of ``key``, by time, as (value,

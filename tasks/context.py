@@ -58,6 +58,7 @@ class TaskContext:
     ``emit_interval_ms``: least wall-clock time between two looks of an operator for windows that have closed.
     ``idle``: the operators whose time advances while no records come; None if there are none.
     ``keeps_places``: False if offsets of records do not outlive the host, as in the test driver.
+    ``refuses_wall_clock``: True if the host has no wall clock that could call a punctuator.
     ``is_latest``: False while a versioned table forwards an update that is older than the latest of its key.
     """
 
@@ -76,6 +77,7 @@ class TaskContext:
         "is_latest",
         "keeps_places",
         "partition",
+        "refuses_wall_clock",
         "remembered",
         "stream_time",
         "task_id",
@@ -90,6 +92,7 @@ class TaskContext:
         self.headers: Headers | None = None
         self.is_latest = True
         self.keeps_places = True
+        self.refuses_wall_clock = False
         self.timestamp = -1
         self.stream_time = -1
         self.wall_ms = 0

@@ -114,6 +114,8 @@ class FakeBroker:
         self.error: StreamsError | None = None
         self._topics: dict[str, list[FakeLog]] = {}
         self._configs: dict[str, dict[str, str]] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._created = 0
         self._groups: dict[str, FakeGroup] = {}
         self._keyless = 0
         self._producers: dict[str, tuple[int, FakeTransaction | None]] = {}
@@ -145,6 +147,12 @@ class FakeBroker:
             self._answering()
             return dict(self._configs[topic])
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Returns the ids of those of ``topics`` that there are."""
+        with self.changed:
+            self._answering()
+            return {name: self._topic_ids[name] for name in topics if name in self._topic_ids}
+
     def create_topic(self, topic: NewTopic) -> None:
         """Create, unless it is there."""
         with self.changed:
@@ -152,6 +160,8 @@ class FakeBroker:
             if topic.name not in self._topics:
                 self._topics[topic.name] = [FakeLog() for _ in range(topic.partitions)]
                 self._configs[topic.name] = dict(topic.config)
+                self._created += 1
+                self._topic_ids[topic.name] = f"topic-{self._created}"
                 self.changed.notify_all()
 
     def delete_topic(self, name: str) -> None:
@@ -160,6 +170,7 @@ class FakeBroker:
             self._answering()
             self._topics.pop(name, None)
             self._configs.pop(name, None)
+            self._topic_ids.pop(name, None)
 
     def log(self, partition: TopicPartition) -> FakeLog:
         """The log of ``partition``. Raises MissingTopicError. Hold ``changed`` while looking into it."""

@@ -219,6 +219,10 @@ class FakeAdmin(Admin):
         return {name: {"cleanup.policy": "delete", **self._broker.topic_config(name)} for name in topics}
 
     @override
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return self._broker.topic_ids(topics)
+
+    @override
     def broker_configs(self) -> dict[str, str]:
         self._broker.topics()
         return {}

@@ -6,12 +6,13 @@ penstock's own kinds of stores are proven by their tests; programs without their
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 from typing_extensions import override
 
 from penstock.common.errors import RuleBrokenError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, TaskStores
+from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StoreInFolder, TaskStores
 
 _SEE = "(docs/STORES.md, What the engine asks of it)"
 
@@ -62,6 +63,14 @@ class TrackedTaskStores(TaskStores):
     @override
     def bulk_load(self, store: str) -> None:
         """Nothing is restored here."""
+
+    @override
+    def flush(self) -> None:
+        self._inner.flush()
+
+    @override
+    def checkpoint(self, folder: Path) -> Mapping[str, StoreInFolder]:
+        return self._inner.checkpoint(folder)
 
     @override
     def changelog_offset(self, store: str) -> int | None:

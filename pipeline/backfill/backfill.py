@@ -2,50 +2,91 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 
-from pyspark import StorageLevel
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as sql
+from pyspark.sql import SparkSession
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import StreamsError
+from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
-from penstock.kafka.backfill_note import withdraw_note, write_note
+from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import Admin
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.kafka.internal_topics.known_topics import without_lost_topics
-from penstock.pipeline.backfill.hand_over import write_records
-from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill, refuse_if_running
-from penstock.pipeline.reading.history import KafkaReader, in_cycle_order, in_task_order, records_of, shuffled, state_of
+from penstock.objects.storage import ObjectLocation, require_conditional_writes
+from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
+from penstock.pipeline.backfill.bounds import WHOLE, Bounds
+from penstock.pipeline.backfill.compare import Comparison, compare, stores_to_compare
+from penstock.pipeline.backfill.contracts import HandOver
+from penstock.pipeline.backfill.explain import explained
+from penstock.pipeline.backfill.hand_over import KafkaHandOver
+from penstock.pipeline.backfill.offsets_now import History
+from penstock.pipeline.backfill.outputs import NoOutput, ParquetOutput, refuse_if_written
+from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_running
+from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
+from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
+from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
+from penstock.pipeline.backfill.run_stages import Results, StageRunner
+from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
+from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.inline_certificates import with_inline_certificates
-from penstock.pipeline.reading.kafka_options import reader_options, token_url
-from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_SCHEMA, READ, SINK
+from penstock.pipeline.reading.kafka_history import KafkaHistory
+from penstock.pipeline.rows import CHANGELOG, SINK
 from penstock.pipeline.spark.place import SparkPlace
-from penstock.pipeline.spark.spark_progress import Progress, SparkProgress, tasks_of
-from penstock.pipeline.spark.spark_session import require_spark, spark_session
-from penstock.pipeline.task_hosts.cycle_host import CycleHost
-from penstock.pipeline.task_hosts.global_topics import GlobalTopics
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.spark.spark_progress import tasks_of
+from penstock.pipeline.spark.spark_session import master_of, require_spark, spark_session
 from penstock.topology.physical.pattern_sources import with_matched_topics
-from penstock.topology.physical.topic_plan import plan_topics
+from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 from penstock.topology.physical.topology import Topology
 
-# The last line of a Python traceback.
-_CAUSE = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
+KAFKA, NONE, DRY_RUN = "kafka", "none", "dry-run"
+
+
+@dataclass(frozen=True)
+class BackfillOptions:
+    """The options of a backfill.
+
+    ``work``: the place of the results of its stages; None is a local folder. ``resume``: continue an unfinished
+    backfill, if there is one. ``allow_wall_clock``: punctuators by the wall clock may be scheduled; none is called.
+    ``output``: ``KAFKA`` hands over to the application, ``NONE`` hands nothing over, and a location gets results and
+    state as Parquet files. ``archive``: history is read from there; ``kafka_too``: from its last offset on from Kafka.
+    ``bounds.recompute``: a dry run, which computes the state again and compares it.
+    """
+
+    bounds: Bounds = WHOLE
+    work: ObjectLocation | None = None
+    resume: bool = False
+    allow_wall_clock: bool = False
+    output: ObjectLocation | str = KAFKA
+    archive: ObjectLocation | None = None
+    kafka_too: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The name of what the backfill does with its results. Each kind has its own work."""
+        if self.bounds.recompute:
+            return DRY_RUN
+        return self.output if isinstance(self.output, str) else "files"
+
+    def in_words(self) -> dict[str, str]:
+        """Returns the options that decide what a backfill computes."""
+        output = {} if isinstance(self.output, str) else {"output": self.output.url}
+        archive = {} if self.archive is None else {"source": f"{self.archive.url}{',kafka' * self.kafka_too}"}
+        return {**self.bounds.in_words(), **output, **archive}
 
 
 @dataclass(frozen=True)
 class BackfillReport:
-    """The result of a backfill. Counts are by topic."""
+    """The result of a backfill. Counts are by topic. ``notes``: sentences that people should read.
+
+    ``compared``: of a dry run, the changelogs; ``not_compared``: stores whose changelogs were left out. ``kind``: see
+    :class:`BackfillOptions`.
+    """
 
     read: Mapping[str, int]
     dropped: int
@@ -54,174 +95,207 @@ class BackfillReport:
     committed: Mapping[TopicPartition, int]
     stages: int
     seconds: float
+    notes: tuple[str, ...] = ()
+    kind: str = KAFKA
+    compared: tuple[Comparison, ...] = ()
+    not_compared: tuple[str, ...] = ()
 
 
 def backfill(
     topology: Topology,
     config: StreamsConfig,
     place: SparkPlace | str | None = None,
-    progress: Progress = lambda step, done, total: None,
+    progress: Progress = lambda now: None,
+    options: BackfillOptions | None = None,
 ) -> BackfillReport:
-    """Process with Spark, at a place or master URL, all records that the source topics have now from the committed
-    offsets on.
+    """Process with Spark, at a place or master URL, the records of the source topics between the bounds: by default all
+    that they have now, from the committed offsets on.
 
     Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
-    is called at the beginning of each step, and each second if Spark has advanced. Raises ApplicationStateError
+    is called at the beginning of each step, and each second if there is progress. Raises ApplicationStateError
     (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
-    ConfigError for a security setting that Spark's reader does not have, and StreamsError with the cause when a task
-    fails.
+    ConfigError for options and security settings that cannot be, ObjectStoreError, and StreamsError with the cause when
+    a task fails.
     """
     begun = time.monotonic()
-    require_spark()
+    require_spark(connector=False)
     config = with_inline_certificates(config)
-    clients = ConfluentClients.of(config)
-    reader = KafkaReader(config.bootstrap_servers, reader_options(config), clients.reads_committed)
-    admin = clients.admin()
-    existing = admin.topics()
-    refuse_if_running(config, admin)
-    progress("reading offsets from Kafka", 0, 0)
-    topology = with_matched_topics(topology, config.application_id, existing)
-    topics = ensure_topics(
-        admin, without_lost_topics(admin, config.application_id, partial(plan_topics, topology, config))
-    )
-    with closing(clients.consumer()) as consumer:
-        plan = plan_backfill(topology, config, topics, admin, consumer)
-    progress("starting Spark", 0, 0)
-    with (
-        spark_session(
-            place, f"backfill {config.application_id}", token_url=token_url(config), program=topology
-        ) as spark,
-        SparkProgress(partial(tasks_of, spark.sparkContext), progress) as steps,
-    ):
-        return _Backfill(plan, topology, config, clients, admin, reader, spark, steps.begin).run(begun)
+    it = _Backfill(topology, config, options or BackfillOptions())
+    it.prepare(master_of(place), progress)
+    progress(StepProgress("starting Spark"))
+    with spark_session(place, f"backfill {config.application_id}", connector=False, program=topology) as spark:
+        meter = Meter(partial(tasks_of, spark.sparkContext), progress)
+        with meter.watch:
+            return it.run(spark, meter, begun)
+
+
+def explain(topology: Topology, config: StreamsConfig, options: BackfillOptions | None = None) -> list[str]:
+    """Returns the lines that explain what :func:`backfill` would do now. Changes nothing, and starts no Spark; raises
+    what the backfill would raise before it starts Spark."""
+    it = _Backfill(topology, config, options or BackfillOptions())
+    return list(explained(it.look(), it.place_of))
 
 
 class _Backfill:
-    def __init__(
-        self,
-        plan: BackfillPlan,
-        topology: Topology,
-        config: StreamsConfig,
-        clients: ConfluentClients,
-        admin: Admin,
-        reader: KafkaReader,
-        spark: SparkSession,
-        progress: Callable[[str], None],
-    ) -> None:
-        self._plan = plan
-        self._global_subtopologies = topology.global_subtopologies
+    """One call of :func:`backfill`: what is known before Spark starts, and the end."""
+
+    _plan: BackfillPlan
+    _run: Run
+
+    def __init__(self, topology: Topology, config: StreamsConfig, options: BackfillOptions) -> None:
+        if options.resume and options.bounds.recompute:
+            raise ConfigError("--resume: a dry run begins again each time; give one of --resume and --dry-run")
         self._config = config
-        self._clients = clients
-        self._admin = admin
-        self._spark = spark
-        self._progress = progress
-        self._reader = reader
-        self._results: list[tuple[frozenset[str], DataFrame]] = []
-        self._read: Counter[str] = Counter()
-        self._dropped = 0
-        self._metadata: dict[TopicPartition, str] = {}
+        self._options = options
+        self._clients = ConfluentClients.of(config)
+        self._kafka = KafkaHistory(self._clients)
+        self._admin: Admin = self._clients.admin()
+        refuse_if_running(config, self._admin)
+        topics = self._admin.topics()
+        self._topology = with_matched_topics(topology, config.application_id, topics)
+        self._history: HistorySource = self._kafka
+        if options.archive is not None:
+            archive = ArchiveHistory(options.archive, self._admin.topic_ids(topics))
+            self._history = ArchiveAndKafka(archive, self._kafka, alone=not options.kafka_too)
 
-    def run(self, begun: float) -> BackfillReport:
-        for number, stage in enumerate(self._plan.stages, 1):
-            self._progress(f"stage {number} of {len(self._plan.stages)}: {_named(stage)}{_size(stage)}")
-            self._run_stage(stage)
-        for row in self._rows(OFFSET, READ, DROPPED).collect():
-            self._take_report(row)
-        # Processing may have taken hours.
-        refuse_if_running(self._config, self._admin)
-        changelogs = self._changelog_ends()
-        write_note(self._admin, self._config.application_id, changelogs, self._plan.fingerprint)
-        self._progress("writing results")
-        written = self._write(SINK)
-        self._progress("writing state")
-        changelog_rows = self._write(CHANGELOG)
-        self._progress("committing offsets")
-        offsets = self._plan.offsets(self._metadata)
-        self._admin.commit(self._config.application_id, offsets)
-        withdraw_note(self._admin, self._config.application_id, changelogs)
-        committed = {partition: offset.offset for partition, offset in offsets.items()}
-        seconds = time.monotonic() - begun
-        stages = len(self._plan.stages)
-        return BackfillReport(self._read, self._dropped, written, changelog_rows, committed, stages, seconds)
+    def place_of(self, partition: TopicPartition) -> str:
+        """Returns the place that the records of a source partition are read from, in words."""
+        if not isinstance(self._history, ArchiveAndKafka):
+            return "Kafka"
+        url = self._history.archive.location.open().url
+        if self._history.alone:
+            return f"the archive {url}"
+        return f"the archive {url}, up to its last offset, and from there on Kafka"
 
-    def _run_stage(self, stage: Stage) -> None:
-        inputs = [frame for frame in self._inputs(stage) if frame is not None]
-        if not inputs:
+    def look(self) -> BackfillPlan:
+        """Returns the plan of a run that would begin now; changes nothing."""
+        return self._planned(self._plan_topics()(self._admin.topics()))
+
+    def prepare(self, master: str, progress: Progress) -> None:
+        """Create internal topics, and begin a run; or find an unfinished one."""
+        progress(StepProgress("reading offsets from Kafka"))
+        options = self._options
+        work = _work(self._config, options, master)
+        require_conditional_writes(work.open())
+        if not isinstance(options.output, str):
+            require_conditional_writes(options.output.open())
+            refuse_if_written(options.output)
+        topics = self._topics()
+        found = self._unfinished(work, topics) if options.resume else None
+        if found is not None:
+            self._run, self._plan = found
             return
-        topics = GlobalTopics(self._global_subtopologies, self._plan.global_records, self._clients)
-        host: TaskHost | CycleHost
-        shared = self._config, self._plan.topics, self._plan.committed, topics
-        if stage.inner_topics:
-            host, ordered = CycleHost(stage.subtopologies, stage.inner_topics, *shared), in_cycle_order(inputs)
-        else:
-            (subtopology,) = stage.subtopologies
-            host, ordered = TaskHost(subtopology, *shared), in_task_order(self._spark, inputs, stage.tasks)
-        with _causes(f"{_named(stage)} failed over history"):
-            # Kept on disk without its lineage: user functions must not run twice for one result.
-            results = ordered.mapInArrow(host.run, OUTPUT_SCHEMA).localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
-        self._results.append((stage.shuffles, results))
+        self._plan = plan = self._planned(topics)
+        for note in plan.notes:
+            logger(__name__).warning(note)
+        program, offsets = program_hash(self._topology, plan), PlannedOffsets.of(plan)
+        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets)
+        self._run = Run.begin(work, manifest)
 
-    def _inputs(self, stage: Stage) -> list[DataFrame | None]:
-        inputs = [records_of(self._spark, self._reader, stage.records)]
-        for shuffles, results in self._results:
-            if topics := stage.repartition_topics & shuffles:
-                inputs.append(shuffled(results, sorted(topics)))
-        if not any(frame is not None for frame in inputs):
-            return []
-        for store, ranges in stage.changelogs.items():
-            inputs.append(state_of(self._spark, self._reader, store, ranges, unfinished=False))
-        for store, ranges in stage.unfinished.items():
-            inputs.append(state_of(self._spark, self._reader, store, ranges, unfinished=True))
-        return inputs
+    def _topics(self) -> TopicPlan:
+        if self._options.kind == KAFKA:
+            return ensure_topics(self._admin, self._plan_topics())
+        return self._plan_topics()(self._admin.topics())
 
-    def _take_report(self, row: Row) -> None:
-        if row["kind"] == OFFSET:
-            self._metadata[TopicPartition(row["topic"], row["partition"])] = row["value"].decode()
-        elif row["kind"] == DROPPED:
-            self._dropped += row["sequence"]
-        elif row["topic"] not in self._plan.topics.repartition:
-            self._read[row["topic"]] += row["sequence"]
+    def _planned(self, topics: TopicPlan) -> BackfillPlan:
+        with closing(self._clients.consumer()) as consumer:
+            source = self._history
+            history = History(source.available, source.offsets_at, self._options.kafka_too)
+            bounds = self._options.bounds
+            plan = plan_backfill(self._topology, self._config, topics, self._admin, consumer, history, bounds)
+        # A gap of an archive is named now, and not after hours of work.
+        for stage in plan.stages:
+            source.require(stage.records)
+            for store, ranges in stage.changelogs.items():
+                if not stage.unfinished[store]:  # a source topic restores it
+                    source.require(ranges)
+        source.require(plan.global_records)
+        return plan
 
-    def _changelog_ends(self) -> dict[TopicPartition, int]:
-        """Returns the end offset of each changelog, before any rows of an unfinished backfill."""
-        return {
-            partition: offsets.end
-            for stage in self._plan.stages
-            for ranges, unfinished in ((stage.changelogs[store], stage.unfinished[store]) for store in stage.changelogs)
-            for partition, offsets in ranges.items()
-            if partition in unfinished
-        }
+    def _plan_topics(self) -> Callable[[Mapping[str, int]], TopicPlan]:
+        config = self._config
+        return without_lost_topics(self._admin, config.application_id, partial(plan_topics, self._topology, config))
 
-    def _write(self, kind: str) -> dict[str, int]:
-        with _causes("the backfill cannot write to Kafka; run it again"):
-            return dict(write_records(self._rows(kind), self._clients))
+    def _unfinished(self, work: ObjectLocation, topics: TopicPlan) -> tuple[Run, BackfillPlan] | None:
+        run = Run.unfinished(work)
+        if run is None:
+            return None
+        options = self._options.in_words()
+        with closing(self._clients.consumer()) as consumer:
+            plan = plan_of_unfinished(run, options, self._topology, self._config, topics, self._admin, consumer)
+        return None if plan is None else (run, plan)
 
-    def _rows(self, *kinds: str) -> DataFrame:
-        """Returns the rows of ``kinds`` of all stages, for a single job: every core has work, and none has more than
-        one producer."""
-        rows = [results.where(sql.col("kind").isin(*kinds)) for _, results in self._results]
-        together = reduce(DataFrame.unionByName, rows, self._spark.createDataFrame([], OUTPUT_SCHEMA))
-        return together.coalesce(self._spark.sparkContext.defaultParallelism)
+    def run(self, spark: SparkSession, meter: Meter, begun: float) -> BackfillReport:
+        """Run the stages, hand over what they have computed, and delete their work."""
+        runner = StageRunner(
+            self._plan,
+            self._topology,
+            self._config,
+            self._clients,
+            self._history,
+            self._kafka,
+            spark,
+            self._run,
+            meter,
+            self._options.allow_wall_clock,
+        )
+        results = runner.run_all()
+        to = self._hand_over()
+        if self._options.kind == KAFKA:
+            # Processing may have taken hours.
+            refuse_if_running(self._config, self._admin)
+        self._run.refuse_if_superseded()
+        self._run.begin_hand_over()
+        to.note()
+        meter.begin("writing results")
+        written = to.results(results.rows(spark, SINK))
+        meter.begin("writing state")
+        changelog_rows = to.state(results.rows(spark, CHANGELOG))
+        meter.begin("committing offsets")
+        offsets = self._plan.offsets(results.metadata())
+        to.offsets(offsets)
+        to.withdraw()
+        compared, left_out = self._compared(spark, meter, results)
+        self._run.delete()
+        return BackfillReport(
+            results.read(self._plan.topics.repartition),
+            sum(tasks.dropped for tasks in results.finished()),
+            written,
+            changelog_rows,
+            {partition: offset.offset for partition, offset in offsets.items()},
+            len(self._plan.stages),
+            time.monotonic() - begun,
+            self._plan.notes,
+            self._options.kind,
+            tuple(compared),
+            tuple(left_out),
+        )
+
+    def _hand_over(self) -> HandOver:
+        output, plan = self._options.output, self._plan
+        if isinstance(output, ObjectLocation) and not self._options.bounds.recompute:
+            return ParquetOutput(self._config.application_id, output)
+        if self._options.kind == KAFKA:
+            return KafkaHandOver(self._config, self._clients, self._admin, plan.changelog_ends, plan.fingerprint)
+        return NoOutput()
+
+    def _compared(self, spark: SparkSession, meter: Meter, results: Results) -> tuple[list[Comparison], list[str]]:
+        if not self._options.bounds.recompute:
+            return [], []
+        meter.begin("comparing state")
+        stores, left_out = stores_to_compare(self._topology, self._config)
+        there = {at: offsets for at, offsets in self._plan.changelogs_now.items() if at.topic in stores}
+        return compare(spark, self._kafka, there, results.rows(spark, CHANGELOG), stores), left_out
 
 
-def _size(stage: Stage) -> str:
-    offsets = sum(each.end - each.begin for each in stage.records.values())
-    return f", {offsets:,} records of source topics" if offsets else ""
-
-
-def _named(stage: Stage) -> str:
-    """Returns the name of ``stage`` for messages."""
-    *others, last = (str(sub.id) for sub in stage.subtopologies)
-    return f"sub-topologies {', '.join(others)} and {last}" if others else f"sub-topology {last}"
-
-
-@contextmanager
-def _causes(what: str) -> Iterator[None]:
-    """Turn Spark's report of an exception in a worker into one sentence that names what was raised there."""
-    try:
-        yield
-    except PySparkException as error:
-        found = _CAUSE.findall(str(error))
-        cause = found[-1] if found else str(error).partition("\n")[0]
-        raise StreamsError(f"{what}: {cause}") from error
+def _work(config: StreamsConfig, options: BackfillOptions, master: str) -> ObjectLocation:
+    """Returns the place for the results of stages."""
+    if options.work is not None:
+        return options.work.below(config.application_id).below(options.kind)
+    if not master.startswith("local"):
+        raise ConfigError(
+            f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "
+            "the stages: give the URL of object storage, or a folder that is mounted on each machine"
+        )
+    return ObjectLocation(str(config.state_dir / config.application_id / "backfill" / options.kind))

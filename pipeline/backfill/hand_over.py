@@ -10,11 +10,17 @@ from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from typing_extensions import override
 
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import StreamsError
+from penstock.common.ids import CommittedOffset, TopicPartition
+from penstock.kafka.backfill_note import withdraw_note, write_note
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import RecordProducer
+from penstock.kafka.contracts import Admin, RecordProducer
+from penstock.pipeline.backfill.causes import causes_named
+from penstock.pipeline.backfill.contracts import HandOver
+from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.rows import WRITTEN_ARROW, WRITTEN_SCHEMA, headers_of
 
 _FLUSH_TIMEOUT_S = 300.0
@@ -50,12 +56,43 @@ def _send(producer: RecordProducer, batch: pa.RecordBatch) -> list[str]:
     return columns[0]
 
 
-def write_records(rows: DataFrame, clients: KafkaClients) -> Mapping[str, int]:
-    """Write ``rows``; returns their number by topic. Rows of one partition of the frame keep their order.
+@dataclass(frozen=True)
+class KafkaHandOver(HandOver):
+    """Writes results to their topics, state to the changelogs, and the offsets last, to the application's group.
 
-    If it fails, any of them may have been written.
+    ``changelog_ends``: the end of each changelog before any rows of an unfinished backfill. They are noted first, so
+    that a later attempt restores only what is before them. ``started_from``: the fingerprint of the committed offsets.
     """
-    written: Counter[str] = Counter()
-    for row in rows.mapInArrow(RecordWriter(clients).run, WRITTEN_SCHEMA).collect():
-        written[row["topic"]] += row["written"]
-    return written
+
+    config: StreamsConfig
+    clients: KafkaClients
+    admin: Admin
+    changelog_ends: Mapping[TopicPartition, int]
+    started_from: str
+
+    @override
+    def note(self) -> None:
+        write_note(self.admin, self.config.application_id, self.changelog_ends, self.started_from)
+
+    @override
+    def results(self, rows: StageRows) -> Mapping[str, int]:
+        return self._write(rows)
+
+    @override
+    def state(self, rows: StageRows) -> Mapping[str, int]:
+        return self._write(rows)
+
+    @override
+    def offsets(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self.admin.commit(self.config.application_id, offsets)
+
+    @override
+    def withdraw(self) -> None:
+        withdraw_note(self.admin, self.config.application_id, self.changelog_ends)
+
+    def _write(self, rows: StageRows) -> Mapping[str, int]:
+        written: Counter[str] = Counter()
+        with causes_named("the backfill cannot write to Kafka; run it again with --resume"):
+            for row in rows.consumed(RecordWriter(self.clients).run, WRITTEN_SCHEMA):
+                written[row["topic"]] += row["written"]
+        return dict(written)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, BrokerUnreachableError
+from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import CommittedOffset, TopicPartition
-from penstock.common.log import logger
 from penstock.common.shown import counted
-from penstock.kafka.backfill_note import fingerprint, read_note
 from penstock.kafka.contracts import Admin, RecordConsumer
+from penstock.pipeline.backfill.bounds import WHOLE, Bounds
+from penstock.pipeline.backfill.offsets_now import History, OffsetsNow
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
+from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import Subtopology, Topology, internal_topic
-
-_PATIENCE_S = 120.0
-_LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,21 @@ class BackfillPlan:
     """Fingerprint of the committed offsets from which this plan starts."""
     global_records: Ranges
     """All records in the topics of global stores: read before the first record, as when the application starts."""
+    notes: tuple[str, ...] = ()
+    """Sentences that people should read before the backfill begins."""
+    changelogs_now: Ranges = field(default_factory=dict)
+    """The rows with which recomputed state is compared."""
+
+    @property
+    def changelog_ends(self) -> dict[TopicPartition, int]:
+        """The end offset of each changelog, before any rows of an unfinished backfill."""
+        return {
+            partition: offsets.end
+            for stage in self.stages
+            for ranges, unfinished in ((stage.changelogs[store], stage.unfinished[store]) for store in stage.changelogs)
+            for partition, offsets in ranges.items()
+            if partition in unfinished
+        }
 
     def offsets(self, metadata: Mapping[TopicPartition, str]) -> dict[TopicPartition, CommittedOffset]:
         """Returns the offsets to commit when all stages are done. The tasks know their partitions' times, ``metadata``.
@@ -71,22 +84,39 @@ class BackfillPlan:
 
 
 def plan_backfill(
-    topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
+    topology: Topology,
+    config: StreamsConfig,
+    topics: TopicPlan,
+    admin: Admin,
+    consumer: RecordConsumer,
+    history: History | None = None,
+    bounds: Bounds = WHOLE,
 ) -> BackfillPlan:
-    """Plan a backfill by the offsets that Kafka reports. Raises ApplicationStateError if the application is running, or
-    has left records in a repartition topic, or if there is state but no committed offset that shows how old it is."""
+    """Plan a backfill by the offsets that Kafka reports. ``history``: None is what Kafka has, without times.
+
+    Raises ApplicationStateError if the application is running, or has left records in a repartition topic, or if there
+    is state but no committed offset that shows how old it is, or if ``bounds`` would count records twice; ConfigError
+    for bounds that cannot be.
+    """
     refuse_if_running(config, admin)
-    reader = _Reader(topology, config, topics, admin, consumer)
-    _refuse_unprocessed(topics, reader)
-    stages = tuple(map(reader.stage, in_order(topology)))
+    history = history or History(partial(kafka_ranges, consumer), _without_times)
+    now = OffsetsNow(topology, config, topics, admin, consumer, history, bounds)
+    _refuse_unprocessed(topics, now)
+    planner = _Planner(config, topics, now)
     return BackfillPlan(
-        stages,
-        reader.counts,
-        reader.committed,
-        {partition: reader.ends[partition] for partition in reader.sources},
-        reader.fingerprint,
-        reader.global_records(),
+        tuple(map(planner.stage, stage_shapes(topology, config, topics, now.counts))),
+        now.counts,
+        now.committed,
+        {partition: now.until(partition) for partition in now.sources},
+        now.fingerprint,
+        now.global_records(),
+        tuple(now.notes),
+        now.changelogs_now,
     )
+
+
+def _without_times(partitions: Iterable[TopicPartition], time_ms: int) -> Mapping[TopicPartition, int]:
+    raise ConfigError("this source of history cannot look up times: give offsets")
 
 
 def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
@@ -100,95 +130,65 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
         )
 
 
-class _Reader:
-    """The answers of Kafka that a plan needs, each asked for once."""
+def stage_shapes(topology: Topology, config: StreamsConfig, topics: TopicPlan, counts: TopicCounts) -> list[Stage]:
+    """Returns the stages of a topology in the order in which they run, without any offsets."""
+    tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
 
-    def __init__(
-        self, topology: Topology, config: StreamsConfig, topics: TopicPlan, admin: Admin, consumer: RecordConsumer
-    ) -> None:
+    def prefixed(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(internal_topic(config.application_id, name) for name in names)
+
+    def shape(planned: StageSubtopologies) -> Stage:
+        mine = [tasks[sub.id] for sub in planned.subtopologies]
+        read = frozenset(topic for each in mine for topic in each.topics) & counts.repartition
+        most = max(each.tasks for each in mine)
+        return Stage(planned.subtopologies, most, {}, read, prefixed(planned.written), prefixed(planned.inner), {}, {})
+
+    return [shape(planned) for planned in in_order(topology)]
+
+
+class _Planner:
+    """Gives the stages of a plan their offsets."""
+
+    def __init__(self, config: StreamsConfig, topics: TopicPlan, now: OffsetsNow) -> None:
         self._config = config
-        self._consumer = consumer
+        self._now = now
+        self._counts = now.counts
         self._tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
-        existing = admin.topics()
-        repartition = frozenset(internal_topic(config.application_id, name) for name in topology.repartition_topics)
-        self.counts = TopicCounts(existing, repartition, frozenset(t.name for t in topics.internal) - repartition)
-        self.sources = sorted({p for partitions in topics.tasks.partitions.values() for p in partitions})
-        self.changelogs = sorted(
-            TopicPartition(topic, number) for topic in self.counts.changelogs for number in range(existing[topic])
-        )
-        self._global = [
-            TopicPartition(topic, number) for topic in topology.global_topics for number in range(existing[topic])
-        ]
-        everything = {*self.sources, *self.changelogs, *self._global}
-        self.begins = consumer.fetch_beginning_offsets(everything)
-        # If only committed records are read, these are before the first transaction that is open.
-        self.ends = consumer.fetch_end_offsets(everything)
-        self.committed = admin.committed(config.application_id)
-        self.fingerprint = fingerprint(self.sources, self.committed)
-        self._noted = read_note(admin, config.application_id, self.fingerprint)
 
-    def global_records(self) -> Ranges:
-        """Returns the ranges of all records in the topics of global stores."""
-        return {partition: OffsetRange(self.begins[partition], self.ends[partition]) for partition in self._global}
-
-    def position(self, partition: TopicPartition) -> int:
-        """Returns the offset at which the application would continue."""
-        begin = self.begins[partition]
-        committed = self.committed.get(partition)
-        if committed is None:
-            return begin
-        if committed.offset < begin:
-            logger(__name__).warning(
-                "records were removed before they were processed",
-                partition=str(partition),
-                committed=committed.offset,
-                earliest=begin,
-            )
-        return max(begin, committed.offset)
-
-    def stage(self, planned: StageSubtopologies) -> Stage:
-        """Returns the stage of ``planned``, with the offsets and topics that it reads, writes and restores."""
-        mine = [self._tasks[sub.id] for sub in planned.subtopologies]
+    def stage(self, shape: Stage) -> Stage:
+        """Returns the stage with the offsets that it reads and restores."""
+        mine = [self._tasks[sub.id] for sub in shape.subtopologies]
         counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
         read = [
             TopicPartition(topic, number)
             for topic, count in counts.items()
-            if topic not in self.counts.repartition
+            if topic not in self._counts.repartition
             for number in range(count)
         ]
         changelogs: dict[str, Ranges] = {}
         unfinished: dict[str, Ranges] = {}
-        for sub, tasks in zip(planned.subtopologies, mine, strict=True):
+        for sub, tasks in zip(shape.subtopologies, mine, strict=True):
             for store, changelog in TaskProgram.of([sub], self._config).changelogs.items():
                 changelogs[store], unfinished[store] = self._history(changelog, tasks)
-        return Stage(
-            planned.subtopologies,
-            max(tasks.tasks for tasks in mine),
-            {partition: OffsetRange(self.position(partition), self.ends[partition]) for partition in read},
-            frozenset(counts) & self.counts.repartition,
-            self._prefixed(planned.written),
-            self._prefixed(planned.inner),
-            changelogs,
-            unfinished,
-        )
-
-    def _prefixed(self, topics: Iterable[str]) -> frozenset[str]:
-        return frozenset(internal_topic(self._config.application_id, topic) for topic in topics)
+        records = {partition: self._now.records(partition) for partition in read}
+        return replace(shape, records=records, changelogs=changelogs, unfinished=unfinished)
 
     def _history(self, changelog: Changelog, tasks: SubtopologyTasks) -> tuple[Ranges, Ranges]:
         state: dict[TopicPartition, OffsetRange] = {}
         unfinished: dict[TopicPartition, OffsetRange] = {}
-        topic = changelog.topic
-        for number in range(self.counts.partitions[topic]):
+        topic, now = changelog.topic, self._now
+        for number in range(self._counts.partitions[topic]):
             partition = TopicPartition(topic, number)
-            begin = self.begins[partition]
+            begin, end = now.range(partition).begin, now.range(partition).end
             if changelog.is_source_topic:
                 # The input topic itself restores the table: what is not processed yet is no state.
-                state[partition] = OffsetRange(begin, self.position(partition))
+                state[partition] = OffsetRange(begin, now.position(partition))
                 continue
-            end = self.ends[partition]
-            noted = self._noted.get(partition)
-            if noted is None and not self._ever_committed(tasks, number) and self.has_records(partition, begin):
+            if now.recompute:
+                state[partition] = unfinished[partition] = OffsetRange(begin, begin)
+                continue
+            noted = now.noted(partition)
+            if noted is None and not self._ever_committed(tasks, number) and now.has_records(partition, begin, end):
                 raise ApplicationStateError(
                     f"changelog {topic!r} holds rows, but application {self._config.application_id!r} has committed "
                     "no offset that shows their age: run the application until it commits, or delete the topic"
@@ -198,34 +198,16 @@ class _Reader:
             unfinished[partition] = OffsetRange(split, end)
         return state, unfinished
 
-    def has_records(self, partition: TopicPartition, begin: int) -> bool:
-        """Returns True if there are records from ``begin`` on. Offsets alone do not show that: the last transactions
-        may have left only markers, and records that were aborted."""
-        self._consumer.assign({partition: begin})
-        deadline = time.monotonic() + _PATIENCE_S
-        try:
-            while self._consumer.position(partition) < self.ends[partition]:
-                if self._consumer.poll(1, _LOOK_S):
-                    return True
-                if time.monotonic() > deadline:
-                    raise BrokerUnreachableError(
-                        f"partition {partition.partition} of {partition.topic!r} cannot be read: nothing has come for "
-                        f"{_PATIENCE_S:.0f} s"
-                    )
-        finally:
-            self._consumer.assign({})
-        return False
-
     def _ever_committed(self, tasks: SubtopologyTasks, number: int) -> bool:
-        return any(TopicPartition(topic, number) in self.committed for topic in tasks.topics)
+        return any(TopicPartition(topic, number) in self._now.committed for topic in tasks.topics)
 
 
-def _refuse_unprocessed(topics: TopicPlan, reader: _Reader) -> None:
-    for partition in reader.sources:
-        position = reader.position(partition)
-        if partition.topic in topics.tasks.repartition_topics and reader.has_records(partition, position):
+def _refuse_unprocessed(topics: TopicPlan, now: OffsetsNow) -> None:
+    for partition in now.sources:
+        position, end = now.position(partition), now.range(partition).end
+        if partition.topic in topics.tasks.repartition_topics and now.has_records(partition, position, end):
             raise ApplicationStateError(
                 f"repartition topic {partition.topic!r}, partition {partition.partition}, holds up to "
-                f"{reader.ends[partition] - position} records that the application has not processed yet: start it, "
+                f"{end - position} records that the application has not processed yet: start it, "
                 "let it catch up, stop it, and run the backfill again"
             )

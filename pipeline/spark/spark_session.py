@@ -81,17 +81,29 @@ def spark_session(
                 spark.stop()
 
 
+def master_of(place: SparkPlace | str | None) -> str:
+    """Returns the master URL at which a session for ``place`` runs."""
+    at = place if isinstance(place, SparkPlace) else SparkPlace(place)
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return str(running.sparkContext.master)
+    return at.master or _settings_given(at).get("spark.master") or LOCAL_MASTER
+
+
+def _settings_given(at: SparkPlace) -> dict[str, str]:
+    """Returns the settings that the user has made. ``spark-submit`` has given those of the file to Java."""
+    before = dict(SparkConf().getAll()) if _is_submitted() else _defaults_of_installation()
+    return {**before, **at.conf}
+
+
 def _is_submitted() -> bool:
     return _GATEWAY in os.environ
 
 
 def _started(at: SparkPlace, name: str, added: Mapping[str, Sequence[str]], scratch: str) -> SparkSession:
-    if _is_submitted():
-        given = {**dict(SparkConf().getAll()), **at.conf}  # from the Java that runs
-    else:
-        given = {**_defaults_of_installation(), **at.conf}
+    if not _is_submitted():
         os.environ["JAVA_HOME"] = str(java_home())
-    chosen = at.master or given.get("spark.master") or LOCAL_MASTER
+    given, chosen = _settings_given(at), master_of(at)
     local = is_local(chosen)
     settings = effective_settings(given, added, scratch if local else None)
     settings |= {"spark.master": chosen, "spark.app.name": f"penstock {name}"}

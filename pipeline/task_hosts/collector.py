@@ -1,9 +1,9 @@
-"""The output of a task on Spark: rows of the next shuffle, of sinks, and the last row of each key of a changelog."""
+"""The output of a task on Spark: rows of sinks, of the next shuffle, and of changelogs."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,10 +14,9 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import Headers
 from penstock.pipeline.rows import CHANGELOG, OUTPUT_ARROW, REPARTITION, SINK, headers_row
-from penstock.tasks.contracts import RecordCollector
+from penstock.pipeline.task_hosts.changelogs import Put
+from penstock.tasks.contracts import RecordCollector, Send
 
-_Row = tuple[bytes | None, bytes | None, int, Headers | None]
-"""Key, value, timestamp and headers."""
 Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[Headers | None]]
 """Keys, values, timestamps and headers of many records."""
 
@@ -72,35 +71,54 @@ class InnerTopics:
         return partition, self._unread.pop(partition)
 
 
+class _Rows:
+    """The rows of one topic that wait for :meth:`SparkCollector.drain`, as columns."""
+
+    __slots__ = ("headers", "keys", "kind", "partitions", "timestamps", "topic", "values")
+
+    def __init__(self, kind: str, topic: str) -> None:
+        self.kind = kind
+        self.topic = topic
+        self.partitions: list[int] = []
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps: list[int] = []
+        self.headers: list[Headers | None] = []
+
+    def taken(self, writer: int, first: int) -> pa.RecordBatch:
+        """Returns the rows with their numbers from ``first`` on, and takes them out."""
+        count, types = len(self.keys), OUTPUT_ARROW.types
+        front = (self.kind, writer, self.topic)
+        headers = [headers_row(each) for each in self.headers] if any(self.headers) else None
+        columns = (self.partitions, range(first, first + count), self.keys, self.values, self.timestamps)
+        arrays = [
+            *(pa.repeat(pa.scalar(same, type), count) for same, type in zip(front, types[:3], strict=True)),
+            *(pa.array(column, type) for column, type in zip(columns, types[3:8], strict=True)),
+            pa.nulls(count, types[8]) if headers is None else pa.array(headers, types[8]),
+        ]
+        taken = pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_ARROW)
+        for column in (self.partitions, self.keys, self.values, self.timestamps, self.headers):
+            column.clear()
+        return taken
+
+
 class SparkCollector(RecordCollector):
     """A collector whose rows are taken out batch by batch; records of ``inner`` topics are appended to those instead.
 
-    Changelog rows stay until the task has ended, one per key, so they take little more room than the stores do. The
-    host must drop those that need not be written (:meth:`forget`), such as deletions of what the changelog never had.
+    Records of changelogs go to :attr:`changelogs`, by topic; those of other changelogs are not kept.
     """
 
     def __init__(self, task_id: TaskId, topics: TopicCounts, inner: InnerTopics | None = None) -> None:
+        self.changelogs: dict[str, Put] = {}
         self._task = task_id.partition
         self._writer = task_id.subtopology << 16 | task_id.partition
         self._topics = topics
         self._inner = inner
         self._sequence = 0
-        self._kinds: list[str] = []
-        self._names: list[str] = []
-        self._partitions: list[int] = []
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._timestamps: list[int] = []
-        self._headers: list[Headers | None] = []
-        self._changelogs: dict[str, dict[bytes | None, tuple[bytes | None, int, Headers | None]]] = {}
-        self._histories: dict[str, list[_Row]] = {}
-        self._deletions: dict[str, set[tuple[bytes, int]]] = {}
-        # Number of entries that the last clean-up left: the next one waits for twice as many, not for the next commit.
-        self._rows_left: dict[str, int] = {}
-        self._deletions_left: dict[str, int] = {}
+        self._rows: dict[str, _Rows] = {}
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return sum([len(rows.keys) for rows in self._rows.values()])
 
     @override
     def send(
@@ -112,22 +130,57 @@ class SparkCollector(RecordCollector):
         headers: Headers | None = None,
         partition: int = -1,
     ) -> None:
-        if topic in self._topics.changelogs:
-            rows = self._changelogs.setdefault(topic, {})
-            rows.pop(key, None)  # else it keeps its place in the dict: rows leave in the order of their last update
-            rows[key] = (value, timestamp, headers)
-            if value is None and key is not None and topic in self._deletions:
-                self._deletions[topic].add((key, timestamp))
-            return
-        kind = SINK
-        if topic in self._topics.repartition:
-            kind = REPARTITION
+        put = self.changelogs.get(topic)
+        if put is not None:
+            assert key is not None
+            put(key, value, timestamp, headers)
+        elif topic not in self._topics.changelogs:
+            self.sender(topic)(topic, key, value, timestamp, headers, partition)
+
+    def sender(self, topic: str) -> Send:
+        """Returns the function that sends to ``topic``, of a sink."""
+        shuffled = topic in self._topics.repartition
+        if shuffled and self._inner is not None and topic in self._inner.topics:
+            return self._inner_sender(self._inner, self._topics.partitions[topic])
+        rows = self._rows.get(topic)
+        if rows is None:
+            rows = self._rows[topic] = _Rows(REPARTITION if shuffled else SINK, topic)
+        count = self._topics.partitions[topic] if shuffled else 0
+        add_partition, add_key, add_value = rows.partitions.append, rows.keys.append, rows.values.append
+        add_timestamp, add_headers, own_partition = rows.timestamps.append, rows.headers.append, self._own_partition
+
+        def send(
+            topic: str,
+            key: bytes | None,
+            value: bytes | None,
+            timestamp: int,
+            headers: Headers | None = None,
+            partition: int = -1,
+        ) -> None:
+            if partition < 0 and count:
+                partition = own_partition(count) if key is None else partition_for(key, count)
+            add_partition(partition)
+            add_key(key)
+            add_value(value)
+            add_timestamp(timestamp)
+            add_headers(headers)
+
+        return send
+
+    def _inner_sender(self, inner: InnerTopics, count: int) -> Send:
+        def send(
+            topic: str,
+            key: bytes | None,
+            value: bytes | None,
+            timestamp: int,
+            headers: Headers | None = None,
+            partition: int = -1,
+        ) -> None:
             if partition < 0:
-                partition = self._default_partition(key, self._topics.partitions[topic])
-            if self._inner is not None and topic in self._inner.topics:
-                self._inner.send(topic, partition, key, value, timestamp, headers)
-                return
-        self._append(kind, topic, partition, key, value, timestamp, headers)
+                partition = self._own_partition(count) if key is None else partition_for(key, count)
+            inner.send(topic, partition, key, value, timestamp, headers)
+
+        return send
 
     @override
     def partitions(self, topic: str) -> int:
@@ -141,117 +194,29 @@ class SparkCollector(RecordCollector):
         row = [kind, self._writer, topic, partition, number, None, text.encode(), 0, None]
         return _batch([column] for column in row)
 
-    def drain(self) -> pa.RecordBatch:
-        """Returns the rows that were sent to sinks and shuffles since the last call, in order."""
-        count = len(self)
-        first, self._sequence = self._sequence, self._sequence + count
-        headers = [headers_row(each) for each in self._headers] if any(self._headers) else [None] * count
-        columns = (
-            self._kinds,
-            [self._writer] * count,
-            self._names,
-            self._partitions,
-            list(range(first, first + count)),
-            self._keys,
-            self._values,
-            self._timestamps,
-            headers,
-        )
-        drained = _batch(columns)
-        for column in (
-            self._kinds,
-            self._names,
-            self._partitions,
-            self._keys,
-            self._values,
-            self._timestamps,
-            self._headers,
-        ):
-            column.clear()
-        return drained
-
-    @property
-    def changelog_rows(self) -> int:
-        """Number of changelog rows that wait for the end of the task."""
-        return sum(map(len, self._changelogs.values()))
-
-    def forget(self, topic: str, needless: Callable[[bytes, bytes | None], bool]) -> None:
-        """Drop the rows of changelog ``topic`` for which ``needless(key, value)`` is True, once their number has
-        doubled. Call it after a commit."""
-        rows = self._changelogs.get(topic, {})
-        if len(rows) > 2 * self._rows_left.get(topic, 0):
-            kept = {key: row for key, row in rows.items() if key is None or not needless(key, row[0])}
-            self._changelogs[topic], self._rows_left[topic] = kept, len(kept)
-
-    def keep_deletions(self, topic: str) -> None:
-        """From now on keep the times of deletions that are sent to changelog ``topic``, which has rows already: see
-        :meth:`keep_histories`."""
-        self._deletions[topic] = set()
-
-    def forget_deletions(self, topic: str, before: int) -> None:
-        """Drop the deletions kept for ``topic`` that are older than ``before``, once their number has doubled."""
-        deletions = self._deletions[topic]
-        if len(deletions) > 2 * self._deletions_left.get(topic, 0):
-            self._deletions[topic] = kept = {entry for entry in deletions if entry[1] >= before}
-            self._deletions_left[topic] = len(kept)
-
-    def keep_histories(
-        self, topic: str, history_of: Callable[[bytes], Sequence[tuple[bytes | None, int]] | None], kept_from: int
+    def put_changelog(
+        self, topic: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers | None
     ) -> None:
-        """Write the history of each key of changelog ``topic`` instead of its last row, if ``history_of`` has one for
-        all of them: rows then leave in the order of their timestamps.
+        """Add a record of a changelog to the rows for :meth:`drain`."""
+        rows = self._rows.get(topic)
+        if rows is None:
+            rows = self._rows[topic] = _Rows(CHANGELOG, topic)
+        rows.partitions.append(self._task)
+        rows.keys.append(key)
+        rows.values.append(value)
+        rows.timestamps.append(timestamp)
+        rows.headers.append(headers)
 
-        If ``topic`` has rows already, versions that these would restore but that are gone must be deleted: by the
-        deletions sent since, and, as the store knows nothing of the time before ``kept_from``, by one of that time.
-        """
-        deleted_at: dict[bytes, set[int]] = {}
-        for gone, timestamp in self._deletions.get(topic, ()):
-            if timestamp >= kept_from:
-                deleted_at.setdefault(gone, set()).add(timestamp)
-        histories: list[_Row] = []
-        for key in self._changelogs.get(topic, ()):
-            history = None if key is None else history_of(key)
-            if key is None or history is None:
-                return
-            histories += [(key, value, timestamp, None) for value, timestamp in history]
-            if topic in self._deletions:
-                deleted = deleted_at.get(key, set()).difference(timestamp for _, timestamp in history)
-                if kept_from > 0 and (not history or history[0][1] > kept_from):
-                    deleted.add(kept_from)
-                histories += [(key, None, timestamp, None) for timestamp in deleted]
-        self._histories[topic] = sorted(histories, key=lambda row: row[2])
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """Yields the rows that were sent to sinks and shuffles since the last call: those of each topic in order."""
+        for rows in list(self._rows.values()):
+            if count := len(rows.keys):
+                first, self._sequence = self._sequence, self._sequence + count
+                yield rows.taken(self._writer, first)
 
-    def release_changelogs(self) -> Iterable[int]:
-        """Turn the rows kept for changelogs into rows for :meth:`drain`; yields the number waiting after each."""
-        for topic, rows in self._changelogs.items():
-            last = ((key, *row) for key, row in rows.items())
-            for key, value, timestamp, headers in self._histories.get(topic, last):
-                self._append(CHANGELOG, topic, self._task, key, value, timestamp, headers)
-                yield len(self._kinds)
-        self._changelogs.clear()
-        self._histories.clear()
-
-    def _append(
-        self,
-        kind: str,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        timestamp: int,
-        headers: Headers | None,
-    ) -> None:
-        self._kinds.append(kind)
-        self._names.append(topic)
-        self._partitions.append(partition)
-        self._keys.append(key)
-        self._values.append(value)
-        self._timestamps.append(timestamp)
-        self._headers.append(headers)
-
-    def _default_partition(self, key: bytes | None, count: int) -> int:
+    def _own_partition(self, count: int) -> int:
         # Kafka's producers put a record without key anywhere; here every attempt must choose the same partition.
-        return self._task % count if key is None else partition_for(key, count)
+        return self._task % count
 
 
 def _batch(columns: Iterable[Sequence[object]]) -> pa.RecordBatch:

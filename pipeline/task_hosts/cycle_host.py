@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 import pyarrow as pa
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
-from penstock.common.records import RecordBatch
-from penstock.pipeline.rows import RESTORE, headers_of
+from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
+from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
-from penstock.pipeline.task_hosts.task_host import TaskRun, by_topic, program_of, segments
+from penstock.pipeline.task_hosts.stores import new_run_id, remove_left
+from penstock.pipeline.task_hosts.task_host import TaskRun, program_of
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Subtopology
@@ -21,7 +24,7 @@ from penstock.topology.physical.topology import Subtopology
 
 @dataclass(frozen=True)
 class CycleHost:
-    """Runs all tasks of ``subtopologies`` over rows of ``INPUT_SCHEMA``; ``run`` is given to ``mapInArrow``.
+    """Runs all tasks of ``subtopologies`` together.
 
     First come the rows that restore stores, then the records of all tasks, in the order of time. Before the next record
     is taken, all that the last one led to is read from ``inner_topics``: as in the live application, where a record has
@@ -35,17 +38,19 @@ class CycleHost:
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
     global_topics: GlobalTopics | None = None
+    allow_wall_clock: bool = False
+    run_id: str = field(default_factory=new_run_id)
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields rows of ``OUTPUT_SCHEMA`` while rows come in."""
-        cycle = _Cycle(self)
-        for batch in batches:
-            restored = batch.column("phase").to_pylist().count(RESTORE)  # they come first
-            for number, _, rows in segments(batch.slice(0, restored)):
-                cycle.restore(number, rows)
-            yield from cycle.process(batch.slice(restored))
-            yield from cycle.commit_where_full()
-        yield from cycle.finish()
+    def run(self, tasks: Sequence[int], given: StageInput) -> Iterator[pa.RecordBatch]:
+        """Yields rows of ``OUTPUT_SCHEMA`` while the tasks of these numbers take their input together."""
+        remove_left()
+        with closing(given.open(tasks)) as records, closing(_Cycle(self)) as cycle:
+            for restored in records.restored():
+                cycle.restore(restored)
+            for chunk in records.chunks():
+                yield from cycle.process(chunk)
+                yield from cycle.commit_where_full()
+            yield from cycle.finish()
 
 
 class _Cycle:
@@ -64,19 +69,17 @@ class _Cycle:
         self._budget = MemoryBudget(host.config.statestore_cache_max_bytes, host.config.entries_memory_bytes)
         self._tasks: dict[TaskId, TaskRun] = {}
 
-    def restore(self, number: int, rows: pa.RecordBatch) -> None:
-        """Restore stores from changelog rows of partition ``number``."""
-        for store, own in by_topic(rows):
-            self._task(self._owner[store], number).restore(own)
+    def restore(self, restored: RestoredRows) -> None:
+        """Restore a store of a task from rows of its changelog."""
+        self._task(self._owner[restored.store], restored.task).restore(restored)
 
-    def process(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    def process(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Process records of topics one by one, each with all that it leads to."""
-        names = ("topic", "task", "key", "value", "timestamp", "sequence")
-        columns = [rows.column(name).to_pylist() for name in names]
-        headers = headers_of(rows.column("headers")) or [None] * len(rows)
+        partitions = [chain.from_iterable(map(_records, batches)) for batches in chunk.partitions]
         repartition = self._host.topics.repartition
-        for topic, number, key, value, timestamp, place, own in zip(*columns, headers, strict=True):
-            partition = TopicPartition(topic, number)
+        for index in chunk.order:
+            partition, key, value, timestamp, place, own = next(partitions[index])
+            topic, number = partition
             task = self._task(self._reader[topic], number)
             (count,) = task.numbered(topic, 1)
             # As on the host of a single task: the sequence numbers of a shuffle are no offsets.
@@ -104,6 +107,12 @@ class _Cycle:
         for task in self._tasks.values():
             yield from task.hand_over()
 
+    def close(self) -> None:
+        """Close all tasks, and remove their stores from the disk."""
+        with ExitStack() as opened:
+            for task in self._tasks.values():
+                opened.callback(task.close)
+
     def _read_inner_topics(self) -> Iterator[pa.RecordBatch]:
         while (found := self._inner.take()) is not None:
             partition, (keys, values, timestamps, headers) = found
@@ -124,3 +133,14 @@ class _Cycle:
             task = TaskRun(self._host, program, task_id, self._global_stores, self._inner, self._budget)
             self._tasks[task_id] = task
         return task
+
+
+_Record = tuple[TopicPartition, bytes | None, bytes | None, int, int, Headers | None]
+"""Partition, key, value, timestamp, offset and headers."""
+
+
+def _records(batch: RecordBatch) -> Iterator[_Record]:
+    headers = batch.headers or [None] * len(batch)
+    return zip(
+        repeat(batch.partition), batch.keys, batch.values, batch.timestamps, batch.offsets, headers, strict=False
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from penstock.common.config import StreamsConfig
@@ -35,6 +35,8 @@ class GlobalTopics:
     subtopologies: tuple[Subtopology, ...]
     records: Ranges
     clients: KafkaClients
+    read: Callable[[Ranges], Iterable[RecordBatch]] | None = None
+    """Reads the records; None: from Kafka, by ``clients``."""
 
     def stores(self, config: StreamsConfig) -> Mapping[str, Store]:
         """Returns the stores, in the memory of this process, with all of the records. Raises RecordError for one that
@@ -50,6 +52,12 @@ class GlobalTopics:
     def _fill(self, task: GlobalStateTask) -> None:
         ends = {partition: offsets.end for partition, offsets in self.records.items() if offsets}
         if not ends:
+            return
+        if self.read is not None:
+            for batch in self.read(self.records):
+                task.restore(batch, int(time.time() * 1000))
+            for _ in task.commit():
+                pass
             return
         consumer = self.clients.consumer()
         try:

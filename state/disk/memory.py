@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from weakref import WeakSet
 
 from penstock.common.errors import StateStoreError
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store, scan_after_close
+from penstock.state.contracts import (
+    BulkLoad,
+    CommitBatch,
+    CommittedStore,
+    StoreInFolder,
+    no_such_store,
+    scan_after_close,
+)
 from penstock.state.write_buffer.ordered_keys import OrderedKeys
 
 # Number of keys, in addition to as many as there are rows, that may wait to be put in order: if more do, all are sorted
@@ -211,6 +219,12 @@ class InMemoryTaskStores:
     def wipe(self, store: str) -> None:
         self._store(store).clear()
         self._offsets.pop(store, None)
+
+    def flush(self) -> None:
+        """Nothing is on disk."""
+
+    def checkpoint(self, folder: Path) -> Mapping[str, StoreInFolder]:
+        return {}
 
     def close(self) -> None:
         for store in self._stores.values():

@@ -1,51 +1,38 @@
 """Stores in RocksDB: one database per task, one column family per store, one for changelog offsets.
 
-The only file that knows rocksdict. Raw mode, so that rows are the bytes they are. A commit is one WriteBatch over all
-families with the offsets in it, so that after a crash rows and offsets are of the same commit. The write-ahead log is
-on and unsynced: a killed process loses nothing; after a power cut the log is replayed up to its first damaged record,
-which is an older commit with its older offset, and the tail of the changelog is restored.
+Only this file and the file of its options know rocksdict. Raw mode, so that rows are the bytes they are. A commit is
+one WriteBatch over all families with the offsets in it, so that after a crash rows and offsets are of the same commit.
+The write-ahead log is on and unsynced: a killed process loses nothing; after a power cut the log is replayed up to its
+first damaged record, which is an older commit with its older offset, and the tail of the changelog is restored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 from rocksdict import (
-    BlockBasedOptions,
-    Cache,
+    Checkpoint,
     ColumnFamily,
-    DataBlockIndexType,
-    DBCompactionStyle,
-    DBCompressionType,
     IngestExternalFileOptions,
-    Options,
     Rdict,
     SstFileWriter,
     WriteBatch,
-    WriteBufferManager,
 )
 
-from penstock.common.errors import StateStoreError
+from penstock.common.errors import StateStoreDiskError, StateStoreError
 from penstock.common.log import logger
 from penstock.state.builders import AnyStoreBuilder, is_restorable
-from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, no_such_store
+from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, StoreInFolder, no_such_store
 from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
 from penstock.state.disk.rocksdb_errors import Errors, require_sound, translated
+from penstock.state.disk.rocksdb_options import database_options, store_options
 from penstock.state.disk.rocksdb_properties import PROPERTIES
 from penstock.state.write_buffer.in_steps import put_in_order
-
-MEMORY_PER_PROCESS = 52 << 20
-"""Blocks and write buffers of every database of a process together, in bytes."""
-WRITE_BUFFERS_PER_PROCESS = 28 << 20
-"""The part of it that unflushed writes may take before RocksDB flushes them to files."""
-
-_MEMTABLE = 16 << 20  # the write buffer manager decides when to flush, mostly before one is so full
-_MEMTABLE_BLOOM_SHARE = 0.02  # 320 KB, about 16 bits for each key of small rows
 
 _OFFSETS = "offsets"
 _STORE = "store:"
@@ -55,52 +42,6 @@ _LAYOUT = b"layout:"
 _WIPING = b""
 
 T = TypeVar("T")
-
-
-@cache
-def _shared_memory() -> tuple[Cache, WriteBufferManager]:
-    blocks = Cache(MEMORY_PER_PROCESS)
-    return blocks, WriteBufferManager.new_write_buffer_manager_with_cache(WRITE_BUFFERS_PER_PROCESS, False, blocks)
-
-
-def _options() -> Options:
-    blocks, write_buffers = _shared_memory()
-    table = BlockBasedOptions()
-    table.set_block_cache(blocks)
-    table.set_bloom_filter(10, False)
-    table.set_cache_index_and_filter_blocks(True)
-    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    table.set_data_block_index_type(DataBlockIndexType.binary_and_hash())
-    options = Options(raw_mode=True)
-    options.set_block_based_table_factory(table)
-    options.set_write_buffer_manager(write_buffers)
-    # Many small databases share one process: RocksDB's 1 MB per write buffer would be mostly empty.
-    options.set_arena_block_size(128 << 10)
-    # Kafka Streams compacts universally, for it writes each update. Here a commit writes each key once, so writing is
-    # rare compared with reading: levels have fewer files to look into, need a tenth more disk instead of double, and
-    # never stall for one compaction of everything.
-    options.set_compaction_style(DBCompactionStyle.level())
-    options.set_level_compaction_dynamic_level_bytes(True)
-    options.set_compression_type(DBCompressionType.lz4())
-    # Bounds what a killed process leaves to be replayed.
-    options.set_max_total_wal_size(64 << 20)
-    options.set_stats_dump_period_sec(0)
-    options.set_keep_log_file_num(2)
-    options.set_max_log_file_size(1 << 20)
-    return options
-
-
-def _store_options() -> Options:
-    """Options for the family of a store. Most keys that are looked up are on disk or nowhere, yet each unflushed
-    memtable is searched first: a Bloom filter over it saves half of the cost of a look-up."""
-    options = _options()
-    options.set_write_buffer_size(_MEMTABLE)
-    options.set_memtable_whole_key_filtering(True)
-    options.set_memtable_prefix_bloom_ratio(_MEMTABLE_BLOOM_SHARE)
-    # A restore leaves up to 48 files to be merged (bulk_load.py): commits are not to wait for that.
-    options.set_level_zero_slowdown_writes_trigger(64)
-    options.set_level_zero_stop_writes_trigger(96)
-    return options
 
 
 class RocksDBStore:
@@ -157,6 +98,10 @@ class RocksDBStore:
             raise
         except Exception as error:
             raise self._errors.noted(error, self._what) from error
+
+    def flush(self) -> None:
+        """Write the rows that are only in memory to a file. Lets other threads run."""
+        self._open_family().flush(True)
 
     def unsorted_files(self) -> int:
         """Returns the number of files of level 0."""
@@ -235,6 +180,7 @@ class RocksDBTaskStores:
         self._path, self._what = path, f"the stores in {path}"
         chosen = list(builders)
         self._names = [builder.name for builder in chosen]
+        self._layouts = {builder.name: builder.layout for builder in chosen}
         self._errors = Errors(path, all(map(is_restorable, chosen)))
         self._closed = closed
         self._db: Rdict | None = self._guarded(lambda: _open(path, [_STORE + name for name in self._names]))
@@ -278,7 +224,7 @@ class RocksDBTaskStores:
 
     def open_table(self, path: Path) -> SstFileWriter:
         """Returns a file of rows for :meth:`ingest`; they are put in order, then it is finished."""
-        writer = SstFileWriter(_store_options())
+        writer = SstFileWriter(store_options())
         self._guarded(lambda: writer.open(str(path)))
         return writer
 
@@ -301,6 +247,22 @@ class RocksDBTaskStores:
         self.store(store)
         self._guarded(lambda: self._offsets.put(store.encode(), _WIPING))
         self._finish_wipe(store)
+
+    def flush(self) -> None:
+        self._database()
+        for store in self._stores.values():
+            self._guarded(store.flush)
+        self._guarded(lambda: self._offsets.flush(True))
+
+    def checkpoint(self, folder: Path) -> Mapping[str, StoreInFolder]:
+        database = self._database()
+        target = folder / self._path.name
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise StateStoreDiskError(f"the checkpoint folder {folder} cannot be made: {error}") from error
+        self._guarded(lambda: Checkpoint(database).create_checkpoint(str(target)))
+        return {name: StoreInFolder(self._layouts[name], self.changelog_offset(name)) for name in self._names}
 
     def close(self) -> None:
         if self._db is not None:
@@ -357,7 +319,7 @@ class RocksDBTaskStores:
         self._stores[name].close()
         self._handles.pop(name)
         self._guarded(lambda: database.drop_column_family(_STORE + name))
-        self._guarded(lambda: database.create_column_family(_STORE + name, _store_options()))
+        self._guarded(lambda: database.create_column_family(_STORE + name, store_options()))
         self._attach(name)
         self._guarded(lambda: self._offsets.delete(name.encode()))
 
@@ -380,7 +342,7 @@ def destroy(path: Path) -> None:
     if not (path / "LOCK").exists():
         return
     try:
-        Rdict.destroy(str(path), _options())
+        Rdict.destroy(str(path), database_options())
     except Exception as error:
         raise translated(error, f"the stores in {path}") from error
 
@@ -389,11 +351,11 @@ def _open(path: Path, families: list[str]) -> Rdict:
     require_sound(path)
     existing: list[str] = []
     if (path / "CURRENT").exists():
-        existing = Rdict.list_cf(str(path), _options())
+        existing = Rdict.list_cf(str(path), database_options())
     path.mkdir(parents=True, exist_ok=True)
-    options = _options()
+    options = database_options()
     options.create_if_missing(True)
     options.create_missing_column_families(True)
     wanted = {*existing, *families, _OFFSETS} - {"default"}
-    families_options = {name: _options() if name == _OFFSETS else _store_options() for name in sorted(wanted)}
+    families_options = {name: database_options() if name == _OFFSETS else store_options() for name in sorted(wanted)}
     return Rdict(str(path), options, column_families=families_options)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, TaskStores, no_such_store
+from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, StoreInFolder, TaskStores, no_such_store
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.disk.rocksdb import RocksDBTaskStores, destroy
 
@@ -92,6 +92,13 @@ class _ComposedTaskStores:
 
     def wipe(self, store: str) -> None:
         self._part(store).wipe(store)
+
+    def flush(self) -> None:
+        for stores in self._distinct.values():
+            stores.flush()
+
+    def checkpoint(self, folder: Path) -> Mapping[str, StoreInFolder]:
+        return {name: found for stores in self._distinct.values() for name, found in stores.checkpoint(folder).items()}
 
     def close(self) -> None:
         for stores in self._distinct.values():

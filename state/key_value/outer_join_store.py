@@ -21,7 +21,7 @@ from typing_extensions import override
 from penstock.common.serdes import Serde, SerdePart, Serdes
 from penstock.common.windows import LARGEST_TIMESTAMP
 from penstock.state.builders import StoreBuilder
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.store import KeyValueStateStore
 from penstock.state.rows.row_formats import VALUE
 from penstock.state.write_buffer.ordered_keys import OrderedKeys
@@ -177,6 +177,10 @@ class OuterJoinStateStore(KeyValueStateStore):
     @override
     def resident_bytes(self) -> float:
         return super().resident_bytes() + sum(map(len, self._waiting.values())) * _KEY_BYTES
+
+    @override
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        return self.changelog_rows_of(self.buffer.committed.scan(None, None), lambda row_key, _: _time(row_key))
 
     @override
     def continue_from(self, stream_time: int) -> None:

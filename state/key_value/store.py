@@ -14,7 +14,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.time import Duration, to_ms
 from penstock.state.builders import AnyStoreBuilder, HeadersOption, StoreBuilder
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, CommitBatch, StateStore, StateStoreContext
 from penstock.state.key_value.typed_store import TypedKeyValueStore, TypedKeyValueStoreWithHeaders
 from penstock.state.queries import (
     CountQuery,
@@ -146,6 +146,10 @@ class KeyValueStateStore(BufferedStateStore):
             self._restore(batch, keys, self.row_format.rows(values, timestamps, headers))
         else:
             self.restore(batch, keys, values, timestamps)
+
+    @override
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        return self.changelog_rows_of(self.buffer.committed.scan(None, None))
 
     def _restore(self, batch: CommitBatch, keys: Sequence[bytes], rows: Iterator[bytes | None]) -> None:
         self.buffer.forget_objects()  # rows that were read before are read again

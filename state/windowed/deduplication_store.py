@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from penstock.common.errors import ConfigError, StateStoreError
 from penstock.common.serdes import Serde, SerdePart, Serdes
-from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.rows.row_formats import Entry, EntryRow
 from penstock.state.windowed.window_store import TypedWindowStore, WindowStateStore, WindowStoreBuilder
@@ -122,6 +122,10 @@ class DeduplicationStoreBuilder(WindowStoreBuilder[K, bytes]):
 
 class DeduplicationStateStore(WindowStateStore):
     """A window store of packed rows."""
+
+    @override
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        return self.changelog_rows_of(self.committed_rows(), lambda _, seen: int(read_time_and_offset(seen)[0]))
 
     @override
     def query_row(self, row: EntryRow) -> QueryRow:

@@ -150,6 +150,11 @@ class ExpiringStateStore(BufferedStateStore):
             timestamp = self.rows.schema.time(key)
         return value, timestamp
 
+    def committed_rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """The committed rows of windowed keys, by segment and key."""
+        last = self.rows.segments.of(max(self.rows.stream_time, 0))
+        return self.buffer.committed.scan(pack_segment(0), pack_segment(last + 1))
+
     @override
     def row_key(self, changelog_key: bytes) -> bytes:
         rows = self.rows

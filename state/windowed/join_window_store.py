@@ -16,7 +16,7 @@ from typing_extensions import override
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import Query, QueryRow
 from penstock.state.rows.typed_keys import TypedKeys
 from penstock.state.windowed.keys import LARGEST_SEQUENCE, changelog_key, start_and_sequence
@@ -208,6 +208,27 @@ class JoinWindowStateStore(WindowStateStore):
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         self.buffer_all()
         return super().answer(query, after, limit, committed)
+
+    @override
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        rows = self.changelog_rows_of(self.committed_rows(), lambda row_key, _: self._schema.time(row_key))
+        assert rows is not None
+        return self._youngest_last(rows)
+
+    def _youngest_last(self, rows: Iterator[ChangelogRow]) -> Iterator[ChangelogRow]:
+        """Yields ``rows``, at the end the one that was put last: a restored store goes on from its number."""
+        youngest: ChangelogRow | None = None
+        least = LARGEST_SEQUENCE
+        for row in rows:
+            age = (self.rows.sequence - self._schema.sequence(row[0])) & LARGEST_SEQUENCE
+            if youngest is not None and age >= least:
+                yield row
+                continue
+            if youngest is not None:
+                yield youngest
+            youngest, least = row, age
+        if youngest is not None:
+            yield youngest
 
     @override
     def view(self) -> TypedWindowStore:

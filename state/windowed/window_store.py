@@ -14,7 +14,7 @@ from penstock.common.serdes import Serde
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Windowed
 from penstock.state.builders import HeadersOption
-from penstock.state.contracts import StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.rows.header_rows import HeaderRows, headers_format
@@ -154,6 +154,10 @@ class WindowStateStore(ExpiringStateStore):
     def _row(self, key: bytes, window_start: int) -> Entry | None:
         rows = self.rows
         return rows.buffer.get(rows.row_key(key, self._schema.suffix(window_start, rows.sequence), window_start))
+
+    @override
+    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
+        return None if self._retain_duplicates else self.changelog_rows_of(self.committed_rows())
 
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from typing_extensions import override
 
 from penstock.common.records import Headers
 from penstock.state.builders import AnyStoreBuilder
-from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import ChangelogRow, CommitBatch, StateStore, StateStoreContext
 from penstock.state.queries import QueryRow
 from penstock.state.rows.header_rows import HeaderRows, read_headers
 from penstock.state.rows.row_formats import NO_TIMESTAMP, Entry, EntryRow
@@ -85,6 +86,25 @@ class BufferedStateStore(StateStore):
             return None
         row = self.buffer.committed.get(self.row_key(key))
         return None if row is None else read_headers(row)[0]
+
+    def changelog_rows_of(
+        self, rows: Iterable[tuple[bytes, bytes]], timestamp_of: Callable[[bytes, bytes], int] | None = None
+    ) -> Iterator[ChangelogRow] | None:
+        """Returns the records of the changelog for these committed rows. ``timestamp_of``: returns the timestamp for
+        the key and value of a row; None: the row has it. Returns None if it does not."""
+        if timestamp_of is None and not self.row_format.has_timestamp:
+            return None
+        return map(partial(self._changelog_row, timestamp_of), rows)
+
+    def _changelog_row(
+        self, timestamp_of: Callable[[bytes, bytes], int] | None, row: tuple[bytes, bytes]
+    ) -> ChangelogRow:
+        row_key, data = row
+        headers = read_headers(data)[0] or None if isinstance(self.row_format, HeaderRows) else None
+        value, timestamp = self.row_format.value_and_timestamp(data)
+        if timestamp_of is not None:
+            timestamp = timestamp_of(row_key, value)
+        return self.changelog_key(row_key), value, timestamp, headers
 
     def query_row(self, row: EntryRow) -> QueryRow:
         """Returns ``row`` in the form of an answer."""

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from penstock.common.errors import TopologyError, UnknownStateStoreError
+from penstock.common.errors import ConfigError, TopologyError, UnknownStateStoreError
 from penstock.common.ids import TaskId
 from penstock.common.records import NO_HEADERS, Headers, Record, RecordMetadata
 from penstock.common.serdes import Serde
@@ -174,6 +174,12 @@ class TaskProcessorContext(ProcessorContext[Any, Any]):
             )
         checked_function(punctuator, "schedule: punctuator", "now_ms")
         by_records = type is PunctuationType.STREAM_TIME
+        if not by_records and self._context.refuses_wall_clock:
+            raise ConfigError(
+                f"processor {self.name} schedules a punctuator by the wall clock, which history does not have: what it "
+                "does would be missing from results and state. With --allow-wall-clock the backfill takes the schedule "
+                "and never calls it; the live application calls it"
+            )
         now_ms = self._context.stream_time if by_records else self._context.wall_ms
         if start_time is not None:
             first = start_ms(start_time)

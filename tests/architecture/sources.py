@@ -13,6 +13,7 @@ PACKAGES = (
     "common",
     "objects",
     "state",
+    "checkpoints",
     "topology",
     "tasks",
     "kafka",

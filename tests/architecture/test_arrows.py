@@ -16,14 +16,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "common": set(),
     "objects": {"common"},
     "state": {"common"},
+    "checkpoints": {"common", "objects", "state"},
     "topology": {"common", "state"},
     "tasks": {"common", "state", "topology"},
     "kafka": {"common"},
-    "actors": ENGINE | {"objects", "kafka"},
-    "cluster": ENGINE | {"objects", "kafka", "actors"},
+    "actors": ENGINE | {"objects", "checkpoints", "kafka"},
+    "cluster": ENGINE | {"objects", "checkpoints", "kafka", "actors"},
     "api": {"common", "cluster"},
-    "pipeline": ENGINE | {"objects", "kafka"},
-    "testing": ENGINE | {"objects", "kafka", "actors", "cluster", "api"},
+    "pipeline": ENGINE | {"objects", "checkpoints", "kafka"},
+    "testing": ENGINE | {"objects", "checkpoints", "kafka", "actors", "cluster", "api"},
     "cli": set(PACKAGES),
 }
 
@@ -74,7 +75,8 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "ray_cluster": set(),
     },
     "pipeline": {
-        "backfill": {"task_hosts", "reading", "spark"},
+        "archive": {"reading", "spark"},
+        "backfill": {"archive", "task_hosts", "reading", "spark"},
         "task_hosts": set(),
         "reading": set(),
         "spark": set(),
@@ -87,7 +89,7 @@ DOOR_OF_STATE = Path("state/stores.py")
 CONFINED_TO: dict[str, tuple[str, ...]] = {
     "ray": ("actors/", "cluster/", "cli/", "testing/chaos/"),
     "confluent_kafka": ("kafka/",),
-    "rocksdict": ("state/disk/rocksdb.py",),
+    "rocksdict": ("state/disk/rocksdb.py", "state/disk/rocksdb_options.py"),
     "sortedcontainers": ("state/write_buffer/ordered_keys.py",),
     "pyspark": ("pipeline/",),
     "obstore": ("objects/storage.py",),

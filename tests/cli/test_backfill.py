@@ -13,14 +13,15 @@ from penstock.cli import backfill
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.pipeline.backfill.backfill import BackfillReport
+from penstock.pipeline.backfill.progress import RECORDS, StepProgress
 
 
-def test_any_end_of_history_but_latest_is_refused_before_anything_starts() -> None:
+def test_an_end_of_history_that_is_none_is_refused_before_anything_starts() -> None:
     app = typer.Typer()
     backfill.register(app)
     result = CliRunner().invoke(app, ["nowhere:app", "--until", "yesterday"])
     assert isinstance(result.exception, ConfigError)
-    assert "only 'latest' is known" in str(result.exception)
+    assert "--until 'yesterday' is none of: latest; TOPIC:PARTITION:OFFSET" in str(result.exception)
 
 
 @pytest.mark.parametrize("dropped", [0, 3])
@@ -50,24 +51,39 @@ def test_in_a_pipe_each_step_is_a_line_and_each_ten_seconds_how_far_it_has_come(
     now, written = 100.0, list[str]()
     lines = backfill.Lines(written.append, lambda: now)
     for at, report in (
-        (100.0, ("starting Spark", 0, 0)),
-        (101.0, ("stage 1 of 1", 0, 0)),
-        (105.0, ("stage 1 of 1", 1, 8)),
-        (111.0, ("stage 1 of 1", 3, 8)),
-        (112.0, ("stage 1 of 1", 4, 8)),
-        (113.0, ("writing results", 0, 0)),
+        (100.0, StepProgress("starting Spark")),
+        (101.0, StepProgress("stage 1 of 1")),
+        (105.0, StepProgress("stage 1 of 1", 1, 8)),
+        (111.0, StepProgress("stage 1 of 1", 3, 8)),
+        (112.0, StepProgress("stage 1 of 1", 4, 8)),
+        (121.0, StepProgress("stage 1 of 1", 4000, 20000, RECORDS, 1600.4, 10.2)),
+        (122.0, StepProgress("writing results")),
     ):
         now = at
-        lines(*report)
-    assert written == ["starting Spark", "stage 1 of 1", "stage 1 of 1: 3 of 8 tasks of Spark done", "writing results"]
+        lines(report)
+    assert written == [
+        "starting Spark",
+        "stage 1 of 1",
+        "stage 1 of 1: 3 of 8 tasks of Spark",
+        "stage 1 of 1: 4,000 of 20,000 records, 1,600 records/s, 0:00:10 left",
+        "writing results",
+    ]
 
 
-def test_on_a_terminal_a_bar_has_the_step_and_the_counts() -> None:
+def test_on_a_terminal_a_bar_has_the_step_and_the_numbers() -> None:
     text = io.StringIO()
-    console = Console(file=text, width=100, force_terminal=True)
+    console = Console(file=text, width=160, force_terminal=True)
     with backfill._progress(console) as progress:
-        progress("starting Spark", 0, 0)
-        progress("stage 1 of 2: sub-topology 0, 40,000 records of source topics", 3, 8)
+        progress(StepProgress("starting Spark"))
+        progress(StepProgress("stage 1 of 2: sub-topology 0", 3, 8))
     shown = text.getvalue()
-    assert "stage 1 of 2: sub-topology 0, 40,000 records" in shown
-    assert "3/8" in shown
+    assert "stage 1 of 2: sub-topology 0" in shown
+    assert "3 of 8 tasks of Spark" in shown
+
+
+def test_history_comes_from_kafka_an_archive_or_the_archive_and_then_kafka() -> None:
+    assert backfill._sources(["kafka"]) == (None, True)
+    assert backfill._sources(["s3://b/a"]) == ("s3://b/a", False)
+    assert backfill._sources(["kafka", "s3://b/a"]) == ("s3://b/a", True)
+    with pytest.raises(ConfigError, match="from one archive, not from a and b"):
+        backfill._sources(["a", "b"])

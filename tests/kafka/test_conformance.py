@@ -16,6 +16,7 @@ from penstock.common.records import SENT_NOW, RecordBatch
 from penstock.common.topics import NewTopic
 from penstock.kafka.contracts import BEGINNING, Mark, RecordConsumer, RecordProducer
 from penstock.kafka.counting import RECORD_OVERHEAD
+from tests import waiting
 from tests.kafka.conftest import Rig
 
 Eventually = Callable[[Callable[[], bool], str], None]
@@ -313,6 +314,20 @@ def test_the_settings_of_topics_are_reported(rig: Rig) -> None:
     assert (configs[topic]["cleanup.policy"], configs[topic]["retention.ms"]) == ("compact,delete", "1234")
     assert configs[plain]["cleanup.policy"] == "delete"
     assert admin.topic_configs([]) == {}
+
+
+def test_a_topic_that_is_deleted_and_created_again_has_another_id(rig: Rig) -> None:
+    admin = rig.clients.admin()
+    topic, other = rig.topic(), rig.topic()
+    ids = admin.topic_ids([topic, other, "no-such-topic"])
+    assert ids.keys() == {topic, other}
+    assert ids[topic] != ids[other]
+    assert admin.topic_ids([topic]) == {topic: ids[topic]}
+    admin.delete_topics([topic])
+    waiting.eventually(lambda: topic not in admin.topics(), "the topic is deleted")
+    admin.create_topics([NewTopic(topic, 1)])
+    assert admin.topic_ids([topic])[topic] != ids[topic]
+    assert admin.topic_ids([]) == {}
 
 
 def test_the_delete_retention_of_compacted_topics_is_reported_and_other_topics_are_left_out(rig: Rig) -> None:

@@ -1,10 +1,11 @@
-"""The rows that Spark gives an executor and gets back, made and read without it; the driver's results for them."""
+"""The rows that tasks get on Spark and yield there, made and read without it; the driver's results for them."""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,11 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
-from penstock.pipeline.rows import INPUT_ARROW, OUTPUT_ARROW, PROCESS, RESTORE
+from penstock.pipeline.reading.merge import merged, merged_writers
+from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
+from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
@@ -23,6 +27,9 @@ from penstock.topology.physical.topology import Topology
 
 CONFIG = StreamsConfig.of({"application.id": "app"})
 Row = tuple[Any, ...]
+"""Task, phase, topic (or store), writer (or 1 for rows of an unfinished backfill), offset, key, value, timestamp and
+headers."""
+RESTORE, PROCESS = 0, 1
 
 
 def host(topology: Topology, **partitions: int) -> TaskHost:
@@ -32,7 +39,8 @@ def host(topology: Topology, **partitions: int) -> TaskHost:
 
 
 def process(task: int, topic: str, offset: int, key: str, value: str | None, timestamp: int) -> Row:
-    return (task, PROCESS, topic, 0, offset, key.encode(), value and value.encode(), timestamp, None)
+    encoded = None if value is None else value.encode()
+    return (task, PROCESS, topic, 0, offset, key.encode(), encoded, timestamp, None)
 
 
 def restore(
@@ -41,11 +49,58 @@ def restore(
     return (task, RESTORE, store, unfinished, offset, key.encode(), row, timestamp, None)
 
 
-def batches(rows: list[Row], size: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(rows), size):
-        columns = zip(*rows[start : start + size], strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, INPUT_ARROW, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=INPUT_ARROW)
+class RowsInput(StageInput):
+    """Gives tasks rows that tests write down, in chunks of ``size`` records; calls ``taken`` when one is processed."""
+
+    def __init__(self, rows: Iterable[Row], size: int, taken: Callable[[], object] = lambda: None) -> None:
+        self._rows = sorted(rows, key=lambda row: row[:5])
+        self._size = size
+        self._taken = taken
+
+    def open(self, tasks: Sequence[int]) -> _RowsOfTasks:
+        return _RowsOfTasks([row for row in self._rows if row[0] in tasks], self._size, self._taken)
+
+
+class _RowsOfTasks(TaskInput):
+    def __init__(self, rows: list[Row], size: int, taken: Callable[[], object]) -> None:
+        self._rows = rows
+        self._size = size
+        self._taken = taken
+
+    def restored(self) -> Iterator[RestoredRows]:
+        rows = (row for row in self._rows if row[1] == RESTORE)
+        for (task, _, store, source), own in groupby(rows, lambda row: row[:4]):
+            for batch in self._batches(list(own)):
+                yield RestoredRows(task, store, batch, bool(source))
+
+    def chunks(self) -> Iterator[Chunk]:
+        rows = (row for row in self._rows if row[1] == PROCESS)
+        writers: dict[tuple[str, int], list[Iterator[RecordBatch]]] = defaultdict(list)
+        for (task, _, topic, _), own in groupby(rows, lambda row: row[:4]):
+            writers[topic, task].append(self._batches(list(own)))
+        for chunk in merged([merged_writers(writers[at]) for at in sorted(writers)], self._size):
+            yield chunk
+            self._taken()
+
+    def close(self) -> None:
+        pass
+
+    def _batches(self, rows: list[Row]) -> Iterator[RecordBatch]:
+        for start in range(0, len(rows), self._size):
+            tasks, _, topics, _, offsets, keys, values, timestamps, structs = zip(
+                *rows[start : start + self._size], strict=True
+            )
+            headers = [each and [(header["key"], header["value"]) for header in each] for each in structs]
+            partition, own = TopicPartition(topics[0], tasks[0]), headers if any(headers) else None
+            yield RecordBatch(partition, list(keys), list(values), list(timestamps), list(offsets), own)
+
+
+def run(
+    host: TaskHost | CycleHost, rows: Iterable[Row], size: int, taken: Callable[[], object] = lambda: None
+) -> Iterator[pa.RecordBatch]:
+    """Yields what the tasks of ``rows`` yield."""
+    given = list(rows)
+    return host.run(sorted({row[0] for row in given}), RowsInput(given, size, taken))
 
 
 def output(results: Iterable[pa.RecordBatch]) -> dict[str, list[dict[str, Any]]]:
@@ -85,4 +140,4 @@ def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[
         pass
     for _ in driver.prepare_commit():
         pass
-    return [(row["key"], row["value"], row["timestamp"]) for row in collector.drain().to_pylist()]
+    return [(row["key"], row["value"], row["timestamp"]) for batch in collector.drain() for row in batch.to_pylist()]

@@ -11,7 +11,7 @@ import pytest
 from penstock.common.config import StreamsConfig
 from penstock.common.records import NO_HEADERS
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
-from penstock.pipeline.rows import CHANGELOG, PROCESS, REPARTITION, SINK, headers_row
+from penstock.pipeline.rows import CHANGELOG, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.task_host import TaskHost
@@ -23,9 +23,8 @@ from tests.live.play import excluded, halves
 from tests.live.rig import configuration
 from tests.live.shapes import of_shapes
 from tests.parity import corpus
-from tests.pipeline.rows import Row, batches, output
+from tests.pipeline.rows import PROCESS, Row, output, run
 from tests.pipeline.test_cycle_host import written
-from tests.pipeline.without_spark import ordered
 
 APPLICATION = "app"
 
@@ -39,17 +38,17 @@ CASES = [
 ]
 
 
-def run(
+def results_of(
     stage: StageSubtopologies, rows: list[Row], config: StreamsConfig, topics: TopicCounts
 ) -> dict[str, list[dict[str, Any]]]:
     read = {topic for sub in stage.subtopologies for source in sub.sources for topic in source.topics}
     read |= {internal_topic(APPLICATION, topic) for topic in read}
-    given = batches(ordered([row for row in rows if row[2] in read], cycle=bool(stage.inner)), 10)
+    own = [row for row in rows if row[2] in read]
     if stage.inner:
         inner = frozenset(internal_topic(APPLICATION, topic) for topic in stage.inner)
-        return output(CycleHost(stage.subtopologies, inner, config, topics, {}).run(given))
+        return output(run(CycleHost(stage.subtopologies, inner, config, topics, {}), own, 10))
     (subtopology,) = stage.subtopologies
-    return output(TaskHost(subtopology, config, topics, {}).run(given))
+    return output(run(TaskHost(subtopology, config, topics, {}), own, 10))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -73,7 +72,7 @@ def test_all_stages_one_behind_the_other_do_what_the_driver_does(case: Case) -> 
     stages = in_order(topology)
     assert any(stage.inner for stage in stages)
     for stage in stages:
-        found = run(stage, rows, config, topics)
+        found = results_of(stage, rows, config, topics)
         for row in found[REPARTITION]:
             to = (row["partition"], PROCESS, row["topic"], row["task"], row["sequence"])
             rows.append((*to, row["key"], row["value"], row["timestamp"], row["headers"]))

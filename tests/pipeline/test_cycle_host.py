@@ -12,14 +12,14 @@ from penstock.common.config import StreamsConfig
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.pipeline.backfill.order import in_order
-from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, READ, REPARTITION, RESTORE, SINK
+from penstock.pipeline.rows import CHANGELOG, OFFSET, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
-from tests.pipeline.rows import Row, batches, output
+from tests.pipeline.rows import PROCESS, RESTORE, Row, output, run
 from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, self_join
 
 KEYS = 15
@@ -98,7 +98,7 @@ def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Calla
     driver = driven(topology, rows)
     assert sum(map(len, driver.topics["out"])) > 100
     for size in (1, 7, 1000):
-        results = output(host(topology).run(batches(rows, size)))
+        results = output(run(host(topology), rows, size))
         assert found(driver, results) == []
         assert results[REPARTITION] == [], "what is read inside leaves nothing"
 
@@ -115,7 +115,7 @@ def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[]
     topology = program()
     rows = history(random.Random(seed), read_topics(topology), 400)
     driver = driven(topology, rows)
-    results = output(host(topology, {"application.id": "app"}).run(batches(rows, 50)))
+    results = output(run(host(topology, {"application.id": "app"}), rows, 50))
     assert len(results[SINK]) < sum(map(len, driver.topics["out"])), "caches hold updates back"
     assert last_values(written(results, SINK)["out"]) == last_values(driver.topics["out"]) != {}
 
@@ -126,14 +126,14 @@ def test_it_continues_from_the_state_that_an_earlier_half_has_left() -> None:
     rng, topology = random.Random(seed), foreign_key_join()
     rows = history(rng, ("left", "right"), 400)
     at = rng.randrange(100, 300)
-    first = output(host(topology).run(batches(rows[:at], 50)))
+    first = output(run(host(topology), rows[:at], 50))
     store_of = {internal_topic("app", f"{name}-changelog"): name for name in topology.store_builders}
     state = [
         (row["partition"], RESTORE, store_of[row["topic"]], 0, place, row["key"], row["value"], row["timestamp"], None)
         for place, row in enumerate(first[CHANGELOG])
     ]
     state.sort(key=lambda row: (row[2], row[0], row[4]))
-    second = output(host(topology).run(batches(state + rows[at:], 50)))
+    second = output(run(host(topology), state + rows[at:], 50))
     halves = {kind: [*first[kind], *second[kind]] for kind in (SINK, CHANGELOG)}
     assert found(driven(topology, rows), halves) == []
 
@@ -141,7 +141,7 @@ def test_it_continues_from_the_state_that_an_earlier_half_has_left() -> None:
 def test_the_tasks_report_what_they_read_and_what_to_commit() -> None:
     topology = foreign_key_join()
     rows = history(random.Random(1), ("left", "right"), 200)
-    results = output(host(topology).run(batches(rows, 50)))
+    results = output(run(host(topology), rows, 50))
     read = {(row["topic"], row["partition"]): row["sequence"] for row in results[READ]}
     offsets = {(row["topic"], row["partition"]): row["sequence"] for row in results[OFFSET]}
     for topic in ("left", "right"):
@@ -155,7 +155,7 @@ def test_the_tasks_report_what_they_read_and_what_to_commit() -> None:
 def test_records_that_leave_the_cycle_name_the_task_that_wrote_them() -> None:
     topology = foreign_key_join(counted=True)
     rows = history(random.Random(1), ("left", "right"), 200)
-    results = output(host(topology).run(batches(rows, 50)))
+    results = output(run(host(topology), rows, 50))
     (left,) = (sub.id for sub in topology.subtopologies if "left" in sub.sources[0].topics)
     assert left > 0
     assert {row["task"] for row in results[REPARTITION]} == {left << 16 | number for number in range(PARTITIONS)}

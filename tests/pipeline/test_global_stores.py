@@ -20,7 +20,7 @@ from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_in
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
-from tests.pipeline.rows import CONFIG, batches, output, process
+from tests.pipeline.rows import CONFIG, output, process, run
 from tests.pipeline.topologies import described, latest_words
 
 
@@ -44,7 +44,7 @@ def test_an_executor_fills_its_stores_up_to_where_the_backfill_begins() -> None:
     host = TaskHost(sub, CONFIG, TopicCounts({"lines": 2}, frozenset(), frozenset()), {}, topics)
     rows = [process(task, "lines", 0, "k", f"u{number}", 1) for task, number in ((0, 0), (1, 19))]
     rows.append(process(1, "lines", 1, "other", "nobody", 2))
-    found = [row["value"].decode() for row in output(host.run(batches(rows, 2)))[SINK]]
+    found = [row["value"].decode() for row in output(run(host, rows, 2))[SINK]]
     assert found == ["u0=new/long", "u19=old/long", "nobody=None/None"]
 
 

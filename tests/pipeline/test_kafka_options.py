@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
-from penstock.common.ids import TopicPartition
-from penstock.common.topics import NewTopic
-from penstock.kafka.clients import ConfluentClients
-from penstock.pipeline.offset_ranges import OffsetRange
-from penstock.pipeline.reading.history import KafkaReader, records_of
 from penstock.pipeline.reading.inline_certificates import files_on_every_machine, with_inline_certificates
 from penstock.pipeline.reading.kafka_options import reader_options, token_url
-from tests.security.broker import SecuredBroker
 
 LOGIN = {"sasl.username": "alice", "sasl.password": 'a"b\\c'}
 
@@ -167,21 +158,3 @@ def test_files_that_only_the_driver_has_become_text(pem: dict[str, str], tmp_pat
     }
     assert "PRIVATE KEY" not in repr(found.clients)
     assert files_on_every_machine(found) == [str(tmp_path)]
-
-
-@pytest.mark.parametrize("place", ["tls", "mutual"])
-@pytest.mark.long
-def test_history_is_read_from_a_broker_that_demands_it(
-    place: str, spark: SparkSession, secured: SecuredBroker, topic_name: Callable[[str], str]
-) -> None:
-    topic = topic_name("history")
-    config = StreamsConfig.of(getattr(secured, place).config())
-    clients = ConfluentClients.of(config)
-    clients.admin().create_topics([NewTopic(topic, 1)])
-    with closing(clients.producer()) as producer:
-        producer.send(topic, b"k", b"v", 1)
-        assert producer.flush(10)
-    reader = KafkaReader(config.bootstrap_servers, reader_options(config))
-    rows = records_of(spark, reader, {TopicPartition(topic, 0): OffsetRange(0, 1)})
-    assert rows is not None
-    assert [(bytes(row["key"]), bytes(row["value"])) for row in rows.collect()] == [(b"k", b"v")]

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 from typing_extensions import override
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.serdes import Serde, Serdes
-from penstock.pipeline.rows import (
-    CHANGELOG,
-    OFFSET,
-    READ,
-    SINK,
-)
-from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
+from penstock.pipeline.rows import CHANGELOG, OFFSET, READ, SINK
+from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.sorted_rows import SortedRows
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.join_windows import JoinWindows
@@ -28,7 +22,7 @@ from penstock.topology.options.stream_joined import StreamJoined
 from penstock.topology.options.suppressed import BufferConfig, Suppressed
 from penstock.topology.options.windows import TimeWindows
 from penstock.topology.physical.topology import Topology
-from tests.pipeline.rows import CONFIG, Row, batches, host, on_the_driver, out_of_order, output, process, restore
+from tests.pipeline.rows import CONFIG, Row, host, on_the_driver, out_of_order, output, process, restore, run
 from tests.pipeline.topologies import exploded, kept_for_an_hour, latest_words, priced_orders
 
 
@@ -52,7 +46,7 @@ def test_a_join_merged_by_time_gives_what_the_task_gives_on_the_driver() -> None
     }
     rows = [row for task in tasks for row in in_task_order(tasks[task])]
     for size in (1, 7, 1000):
-        results = output(host(topology).run(batches(rows, size)))
+        results = output(run(host(topology), rows, size))
         for task, own in tasks.items():
             joined = [(r["key"], r["value"], r["timestamp"]) for r in results[SINK] if r["task"] == task]
             assert joined == on_the_driver(topology, own, task)
@@ -74,14 +68,14 @@ def test_the_tasks_of_a_sub_topology_share_what_is_made_once() -> None:
     counting = Counting("counting", str.encode, bytes.decode)
     builder.stream("lines", Consumed.with_(Serdes.string(), counting)).for_each(lambda key, value: None)
     rows = [process(task, "lines", 0, "k", "v", 1) for task in range(3)]
-    results = output(host(builder.build()).run(batches(rows, 1)))
+    results = output(run(host(builder.build()), rows, 1))
     assert [row["task"] for row in results[READ]] == [0, 1, 2]
     assert Counting.bindings == [("lines", "value")]
 
 
 def test_a_task_reports_what_it_read_and_what_to_commit() -> None:
     rows = [process(1, "lines", offset, "k", "v", offset * 10) for offset in (3, 5, 9)]
-    results = output(host(latest_words()).run(batches(rows, 2)))
+    results = output(run(host(latest_words()), rows, 2))
     assert [(row["topic"], row["partition"], row["sequence"]) for row in results[OFFSET]] == [("lines", 1, 10)]
     assert [(row["topic"], row["partition"], row["sequence"]) for row in results[READ]] == [("lines", 1, 3)]
 
@@ -96,37 +90,35 @@ def test_state_continues_from_what_was_committed_and_ends_as_one_row_per_key() -
         process(0, "lines", 2, "gone", "", 30),
         process(0, "lines", 3, "new", "first", 40),
     ]
-    results = output(host(latest_words()).run(batches(rows, 3)))
+    results = output(run(host(latest_words()), rows, 3))
     written = {row["key"]: (row["value"], row["timestamp"], row["partition"]) for row in results[CHANGELOG]}
     assert written == {b"changed": (b"newest", 20, 0), b"gone": (None, 30, 0), b"new": (b"first", 40, 0)}
     assert len(results[CHANGELOG]) == 3
 
 
-def test_the_rows_of_a_changelog_come_in_the_order_in_which_their_keys_were_last_put() -> None:
-    words = ["first", "second", "third", "first", "second"]
-    # More than a commit's worth between them: a commit alone puts each key once.
-    filler = "x" * (9 << 20)
-    rows = [process(0, "lines", offset, key, filler, offset) for offset, key in enumerate(words)]
-    results = output(host(latest_words()).run(batches(rows, 1)))
-    assert [row["key"] for row in results[CHANGELOG]] == [b"third", b"first", b"second"]
+def test_the_rows_of_a_changelog_come_in_the_order_of_their_keys() -> None:
+    rows = [process(0, "lines", offset, key, "v", offset) for offset, key in enumerate(["b", "c", "a", "b"])]
+    for before in ([], [restore(0, "latest", 0, "a", b"old", 5)]):
+        results = output(run(host(latest_words()), [*before, *rows], 1))
+        assert [row["key"] for row in results[CHANGELOG]] == [b"a", b"b", b"c"]
 
 
-class Watched(SparkCollector):
-    """Notes how many changelog rows wait at most."""
+class Watched(SortedRows):
+    """Notes how many rows of a changelog are in memory at most."""
 
     most = 0
 
     @override
-    def send(self, *arguments: Any, **named: Any) -> None:
-        super().send(*arguments, **named)
-        Watched.most = max(Watched.most, sum(map(len, self._changelogs.values())))
+    def put(self, *arguments: Any) -> None:
+        super().put(*arguments)
+        Watched.most = max(Watched.most, self.in_memory)
 
 
 @pytest.mark.parametrize("caching", [True, False])
 def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
     caching: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host.SparkCollector", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.changelogs.SortedRows", Watched)
     monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._SMALLEST_COMMIT_BYTES", 0)
     monkeypatch.setattr(Watched, "most", 0)
     minute, count = 60_000, 2000
@@ -134,21 +126,22 @@ def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
     topology = kept_for_an_hour(caching)
     counts = TopicCounts({}, frozenset(), frozenset({"app-kept-changelog"}))
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
-    results = output(TaskHost(topology.subtopologies[0], config, counts, {}).run(batches(rows, 20)))
+    results = output(run(TaskHost(topology.subtopologies[0], config, counts, {}), rows, 20))
     written = [int.from_bytes(row["key"][1:9], "big") // minute for row in results[CHANGELOG]]
     assert written == list(range(written[0], count)), "the last windows, each once"
     assert 60 <= len(written) <= Watched.most <= 400
 
 
 def forgetful(topology: Topology, rows: list[Row], monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, Any]]]:
-    """The results, with few changelog rows between two commits; ``Watched.most`` of them waited at most."""
-    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host.SparkCollector", Watched)
-    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._CHANGELOG_ROWS_BETWEEN_COMMITS", 100)
+    """The results, with little memory for changelog rows; ``Watched.most`` of them were there at most."""
+    monkeypatch.setattr("penstock.pipeline.task_hosts.changelogs.SortedRows", Watched)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.changelogs._MEMORY_BYTES", 40_000)
+    monkeypatch.setattr("penstock.pipeline.task_hosts.task_host._SMALLEST_COMMIT_BYTES", 0)
     monkeypatch.setattr(Watched, "most", 0)
     changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
     counts = TopicCounts({}, frozenset(), changelogs)
-    return output(TaskHost(topology.subtopologies[0], config, counts, {}).run(batches(rows, 20)))
+    return output(run(TaskHost(topology.subtopologies[0], config, counts, {}), rows, 20))
 
 
 def test_of_a_join_of_streams_only_what_can_be_found_is_kept_for_the_changelogs(
@@ -186,7 +179,7 @@ def test_deletions_are_kept_for_a_changelog_only_if_it_had_something(
     assert len(results[SINK]) == 1999
     held = [row for row in results[CHANGELOG] if row["topic"] == "app-held-store-changelog"]
     assert len(held) == (2000 if there else 1)
-    assert Watched.most <= (3000 if there else 500)
+    assert Watched.most <= 500
 
 
 def test_rows_that_a_failed_backfill_wrote_are_overwritten_by_the_rows_that_hold_without_it() -> None:
@@ -197,34 +190,32 @@ def test_rows_that_a_failed_backfill_wrote_are_overwritten_by_the_rows_that_hold
         restore(0, "latest", 3, "changed", b"abandoned", 7, unfinished=1),
         process(0, "lines", 0, "changed", "true", 10),
     ]
-    results = output(host(latest_words()).run(batches(rows, 10)))
+    results = output(run(host(latest_words()), rows, 10))
     written = {row["key"]: (row["value"], row["timestamp"]) for row in results[CHANGELOG]}
     assert written == {b"kept": (b"true", 5), b"never-was": (None, 0), b"changed": (b"true", 10)}
 
 
 def test_partition_times_continue_from_what_was_committed() -> None:
     topology = latest_words()
-    first = output(host(topology).run(batches([process(0, "lines", 0, "k", "v", 500)], 1)))[OFFSET][0]
+    first = output(run(host(topology), [process(0, "lines", 0, "k", "v", 500)], 1))[OFFSET][0]
     committed = {TopicPartition("lines", 0): CommittedOffset(first["sequence"], first["value"].decode())}
     late = [process(0, "lines", 1, "k", "v", 100)]
     plain = host(topology)
-    again = output(TaskHost(plain.subtopology, CONFIG, plain.topics, committed).run(batches(late, 1)))[OFFSET][0]
+    again = output(run(TaskHost(plain.subtopology, CONFIG, plain.topics, committed), late, 1))[OFFSET][0]
     assert again["value"] == first["value"]
 
 
 def test_results_leave_in_batches_while_records_come_in() -> None:
     consumed = 0
 
-    def counted(given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def taken() -> None:
         nonlocal consumed
-        for batch in given:
-            consumed += 1
-            yield batch
+        consumed += 1
 
     rows = [process(0, "lines", offset, "k", "v", offset) for offset in range(5000)]
-    results = host(exploded(10)).run(counted(batches(rows, 1000)))
+    results = run(host(exploded(10)), rows, 1000, taken)
     first = next(results)
-    assert consumed == 1
+    assert consumed == 0, "the first chunk is not processed to its end"
     total = len(first)
     for batch in results:
         assert len(batch) <= 20_000

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.common.serdes import Serdes
-from penstock.pipeline.rows import CHANGELOG, RESTORE
+from penstock.pipeline.rows import CHANGELOG
 from penstock.state.stores import Stores
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Produced
-from tests.pipeline.rows import Row, batches, host, output, process
+from tests.pipeline.rows import RESTORE, Row, host, output, process, run
 from tests.tasks.bench import STRINGS, Bench
 
 HISTORY_MS, SEGMENT_MS = 100, 30
@@ -33,7 +33,7 @@ def program() -> StreamsBuilder:
 
 def test_records_that_came_too_late_for_the_table_do_not_appear_in_it() -> None:
     rows = [process(0, "table", 0, "k1", "v", 500), process(0, "table", 1, "k2", "too late", 100)]
-    written = output(host(program().build()).run(batches(rows, 7)))[CHANGELOG]
+    written = output(run(host(program().build()), rows, 7))[CHANGELOG]
     assert [(row["key"], row["value"], row["timestamp"]) for row in written] == [(b"k1", b"v", 500)]
 
 
@@ -65,7 +65,7 @@ def two_backfills(*halves: Sequence[Put]) -> list[Row]:
     for half in halves:
         rows = [process(0, "table", number, *record) for number, record in enumerate(half, offset)]
         offset += len(half)
-        written = output(host(program().build()).run(batches([*log, *rows], 7)))[CHANGELOG]
+        written = output(run(host(program().build()), [*log, *rows], 7))[CHANGELOG]
         log += [
             (0, RESTORE, "table", 0, len(log) + place, row["key"], row["value"], row["timestamp"], None)
             for place, row in enumerate(written)
@@ -115,7 +115,7 @@ def test_the_output_of_a_backfill_restores_to_the_state_of_the_live_application(
     live.feed("table", *records)
 
     rows = [process(0, "table", offset, *record) for offset, record in enumerate(records)]
-    written = output(host(program().build()).run(batches(rows, 7)))[CHANGELOG]
+    written = output(run(host(program().build()), rows, 7))[CHANGELOG]
     backfilled = Bench(program(), start=False)
     keys, values, timestamps = ([row[name] for row in written] for name in ("key", "value", "timestamp"))
     assert timestamps == sorted(timestamps)

@@ -13,7 +13,7 @@ from penstock.common.ids import TopicPartition
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill
 from penstock.pipeline.offset_ranges import Ranges
-from penstock.pipeline.rows import CHANGELOG, OFFSET, PROCESS, REPARTITION, RESTORE, SINK, headers_row
+from penstock.pipeline.rows import CHANGELOG, OFFSET, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.task_host import TaskHost
@@ -21,7 +21,7 @@ from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
-from tests.pipeline.rows import Row, batches, output
+from tests.pipeline.rows import PROCESS, RESTORE, Row, output, run
 
 Results = dict[str, list[dict[str, Any]]]
 
@@ -62,7 +62,6 @@ def _run(
     for source, changelogs in enumerate((stage.changelogs, stage.unfinished)):
         for store, ranges in changelogs.items():
             rows += _rows(clients, ranges, RESTORE, source, store)
-    given = batches(ordered(rows, cycle=bool(stage.inner_topics)), at_once)
     shared = (
         config,
         plan.topics,
@@ -70,9 +69,9 @@ def _run(
         GlobalTopics(topology.global_subtopologies, plan.global_records, clients),
     )
     if stage.inner_topics:
-        return output(CycleHost(stage.subtopologies, stage.inner_topics, *shared).run(given))
+        return output(run(CycleHost(stage.subtopologies, stage.inner_topics, *shared), rows, at_once))
     (subtopology,) = stage.subtopologies
-    return output(TaskHost(subtopology, *shared).run(given))
+    return output(run(TaskHost(subtopology, *shared), rows, at_once))
 
 
 def _rows(clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:
@@ -84,19 +83,3 @@ def _rows(clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, sto
                 continue
             place = (number, phase, store or topic, source, offset)
             yield (*place, it.key, it.value, it.timestamp, headers_row(it.headers))
-
-
-def ordered(rows: list[Row], *, cycle: bool) -> list[Row]:
-    """By the running maximum within each partition, as Spark orders them; what is restored goes by offset."""
-    latest: dict[Any, int] = {}
-    timed = []
-    for row in sorted(rows, key=lambda row: row[:5]):
-        task, phase, topic, source, place = row[:5]
-        of = task, phase, topic, source
-        latest[of] = max(latest.get(of, -1), row[7])
-        time = source if phase == RESTORE else latest[of]
-        if cycle:
-            timed.append(((phase, time, topic, task, source, place), row))
-        else:
-            timed.append(((task, phase, time, topic, source, place), row))
-    return [row for _, row in sorted(timed, key=lambda entry: entry[0])]

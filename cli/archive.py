@@ -1,0 +1,325 @@
+"""``penstock archive TOPIC… --to URL`` and ``archive list|verify|compact``: topics as files, each record once."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from penstock.cli.client_options import BootstrapServers, CommandConfig, command_settings, servers_option
+from penstock.cli.loading import search_current_folder_first
+from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
+from penstock.cli.topic_options import SerdeName
+from penstock.common.config import StreamsConfig
+from penstock.common.errors import ConfigError
+from penstock.common.serdes import Serde
+from penstock.common.shown import counted
+
+if TYPE_CHECKING:
+    from penstock.kafka.clients import ConfluentClients
+    from penstock.objects.storage import ObjectLocation
+    from penstock.pipeline.archive.archived_topic import ArchivedTopic
+    from penstock.pipeline.archive.catalog import Archive
+    from penstock.pipeline.archive.decoding import Decoding, NamedSerde
+    from penstock.pipeline.archive.kafka_comparison import KafkaComparison
+    from penstock.pipeline.archive.run import Batch
+    from penstock.pipeline.archive.verification import PartitionReport
+
+_INTERRUPTED = 130
+_DAMAGED = 1
+_TOPICS = "topics"
+_ID = "penstock-archive"
+ArchiveUrl = Annotated[str, typer.Argument(metavar="URL", help="The archive: a path, file://, s3://, gs:// or az://")]
+SomeTopics = Annotated[
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated")
+]
+
+
+class _TopicsByDefault(TyperGroup):
+    """A group whose first argument is a topic, unless it is a command or an option of the group."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [_TOPICS, *args]
+        return super().parse_args(ctx, args)
+
+
+archive_app = typer.Typer(
+    cls=_TopicsByDefault,
+    help="Keep topics as Parquet files: penstock archive TOPIC... --to URL; and look at such archives.",
+    no_args_is_help=True,
+    subcommand_metavar="TOPIC... --to URL | COMMAND [ARGS]...",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Mount ``archive`` on the root."""
+    app.add_typer(archive_app, name="archive")
+
+
+@archive_app.command(_TOPICS)
+def archive_topics(
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to archive")],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="The archive: a path, file://, s3://, gs:// or az://")],
+    bootstrap_servers: BootstrapServers,
+    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is archived")] = False,
+    every: Annotated[float, typer.Option(help="Seconds from one commit to the next, without --once")] = 60.0,
+    decode: Annotated[
+        str | None, typer.Option(metavar="SERDE", help="Add a column of decoded values: a serde, or MODULE:SERDE")
+    ] = None,
+    decode_key: Annotated[str | None, typer.Option(metavar="SERDE", help="Add a column of decoded keys")] = None,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="Continue behind records that Kafka deleted before they were archived")
+    ] = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    command_config: CommandConfig = None,
+) -> None:
+    """Archive topics with Spark, each record exactly once. A run that was ended is continued by the same command."""
+    if every <= 0:
+        raise ConfigError(f"--every {every}: a time in seconds, more than 0")
+    try:
+        from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
+        from penstock.pipeline.archive.run import ArchiveStream
+        from penstock.pipeline.reading.kafka_options import reader_options, token_url
+        from penstock.pipeline.spark.spark_session import spark_session
+    except ModuleNotFoundError as error:
+        raise _extra(error) from error
+    config = _config(bootstrap_servers, command_config, "read_committed")
+    decoding = _decoding(decode_key, decode)
+    names = list(dict.fromkeys(topics))
+    task = ArchiveTask(
+        names,
+        _location(to, command_config),
+        _clients(config),
+        {**reader_options(config), "kafka.bootstrap.servers": config.bootstrap_servers},
+        None if once else every,
+        accept_loss,
+        {} if decoding is None else dict.fromkeys(names, decoding),
+    )
+    objects = task.location.open()
+    check(task, objects)
+    shown = Console(stderr=True)
+    try:
+        with spark_session(spark_place(master, conf), "archive", token_url=token_url(config)) as spark:
+            opened = open_run(task, objects)
+            ArchiveStream(task, opened, lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run(spark)
+    except KeyboardInterrupt:
+        text = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
+        shown.print(text, soft_wrap=True, markup=False)
+        raise typer.Exit(_INTERRUPTED) from None
+
+
+def batch_line(batch: Batch) -> str:
+    """Returns one line that shows people what was committed."""
+    refused = f", {counted(batch.undecodable, 'key or value')} not decoded" if batch.undecodable else ""
+    rate = f"{batch.records / batch.seconds:,.0f} a second" if batch.seconds else ""
+    size = f"{batch.bytes / 1e6:,.1f} MB"
+    return f"{counted(batch.records, 'record')} archived in {counted(batch.files, 'file')} of {size}, {rate}{refused}"
+
+
+@archive_app.command("list")
+def list_archive(
+    url: ArchiveUrl, topic: SomeTopics = None, as_json: AsJson = False, command_config: CommandConfig = None
+) -> None:
+    """Show the topics of an archive, and the offsets that it has of each partition."""
+    archive = _open(url, command_config)
+    rows = [row for archived in _chosen(archive, topic) for row in _listed(archived)]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(box=None)
+    for column in ("topic", "generation", "partition", "offsets", "records", "missing", "files", "MB"):
+        table.add_column(column, justify="left" if column in ("topic", "offsets") else "right")
+    for row in rows:
+        offsets = f"{row['begin']:,} to {row['end'] - 1:,}" if row["end"] > row["begin"] else "none"
+        table.add_row(
+            row["topic"], str(row["generation"]), str(row["partition"]), offsets, f"{row['records']:,}",
+            f"{row['missing']:,}", f"{row['files']:,}", f"{row['bytes'] / 1e6:,.1f}",
+        )  # fmt: skip
+    console().print(table)
+
+
+def _listed(archived: ArchivedTopic) -> list[dict[str, Any]]:
+    rows = []
+    for partition, offsets in archived.partitions.items():
+        files = [file for file in archived.all_files() if file.partition == partition]
+        records = sum(file.rows for file in files)
+        rows.append(
+            {
+                "topic": archived.topic,
+                "generation": archived.generation.number,
+                "topic_id": archived.topic_id,
+                "partition": partition,
+                "begin": offsets.begin,
+                "end": offsets.end,
+                "records": records,
+                "missing": offsets.end - offsets.begin - records,
+                "lost": [[it.begin, it.end] for it in archived.lost if it.partition == partition],
+                "undecodable": sum(file.undecodable for file in files),
+                "files": len(files),
+                "bytes": sum(file.bytes for file in files),
+                "first_timestamp": files[0].first_timestamp if files else None,
+                "last_timestamp": files[-1].last_timestamp if files else None,
+            }
+        )
+    return rows
+
+
+@archive_app.command("verify")
+def verify_archive(
+    url: ArchiveUrl,
+    topic: SomeTopics = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        servers_option(description="Compare with this Kafka, too", envvar="PENSTOCK_BOOTSTRAP_SERVERS"),
+    ] = None,
+    as_json: AsJson = False,
+    command_config: CommandConfig = None,
+) -> None:
+    """Read all files again, compare them with their hashes and with Kafka, and say why offsets are missing.
+
+    The exit code is 1 if anything is damaged or differs.
+    """
+    archive = _open(url, command_config)
+    from penstock.pipeline.archive.verification import verify
+
+    reports: list[PartitionReport] = []
+    for archived in _chosen(archive, topic):
+        kafka = None if bootstrap_servers is None else _in_kafka(archived, bootstrap_servers, command_config)
+        for report in verify(archive.objects, archived, kafka):
+            reports.append(report)
+            if not as_json:
+                _show(report)
+    if as_json:
+        print_json([asdict(report) for report in reports])
+    if any(report.problems for report in reports):
+        raise typer.Exit(_DAMAGED)
+
+
+def _show(report: PartitionReport) -> None:
+    name = f"{report.topic}-{report.partition}" + (
+        f" (generation {report.generation})" if report.generation > 1 else ""
+    )
+    compared = f", {report.compared:,} of them as in Kafka" if report.compared else ""
+    state = "damaged" if report.problems else "in order"
+    typer.echo(f"{name}: {state}: {counted(report.rows, 'record')}{compared}")
+    for why, count in _by_reason(report).items():
+        typer.echo(f"  {counted(count, 'offset')} missing: {why}")
+    for problem in report.problems:
+        typer.echo(f"  {problem}")
+
+
+def _by_reason(report: PartitionReport) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for missing in report.missing:
+        counts[missing.why] = counts.get(missing.why, 0) + missing.end - missing.begin
+    return counts
+
+
+@archive_app.command("compact")
+def compact_archive(url: ArchiveUrl, topic: SomeTopics = None, command_config: CommandConfig = None) -> None:
+    """Merge small files, also while the topics are archived or read. Each file that is replaced is kept for a day."""
+    archive = _open(url, command_config)
+    from penstock.pipeline.archive.compaction import compact
+    from penstock.pipeline.archive.opening import now_ms
+    from penstock.pipeline.archive.topic_log import TopicLog
+
+    for archived in _chosen(archive, topic):
+        done = compact(archive.objects, TopicLog(archive.objects, archived.generation), now_ms, worthwhile=2)
+        if done.before:
+            typer.echo(f"{archived.folder}: {counted(done.before, 'file')} became {done.after:,}")
+
+
+def _chosen(archive: Archive, topics: list[str] | None) -> list[ArchivedTopic]:
+    there = archive.topics()
+    for topic in topics or ():
+        if topic not in there:
+            raise ConfigError(f"--topic {topic}: the archive has {', '.join(there)}")
+    return [archive.load(generation) for topic in topics or there for generation in archive.generations(topic)]
+
+
+def _in_kafka(archived: ArchivedTopic, servers: str, command_config: Path | None) -> KafkaComparison | None:
+    """Returns the topic in Kafka; None if it is not there, or was created again since."""
+    from penstock.pipeline.archive.kafka_comparison import KafkaComparison
+    from penstock.pipeline.archive.opening import look
+
+    committed = _clients(_config(servers, command_config, "read_committed"))
+    admin = committed.admin()
+    if admin.topic_ids([archived.topic]).get(archived.topic) != archived.topic_id:
+        return None
+    policy = admin.topic_configs([archived.topic]).get(archived.topic, {}).get("cleanup.policy", "compact")
+    return KafkaComparison(
+        archived.topic,
+        committed,
+        _clients(_config(servers, command_config, "read_uncommitted")),
+        look(committed, [archived.topic]).offsets[archived.topic],
+        "compact" in policy,
+    )
+
+
+def _open(url: str, command_config: Path | None) -> Archive:
+    try:
+        from penstock.pipeline.archive.catalog import Archive
+        from penstock.pipeline.archive.records import FILE_SCHEMA  # noqa: F401  # pyarrow is of the extra
+    except ModuleNotFoundError as error:
+        raise _extra(error) from error
+    return Archive.open(_location(url, command_config))
+
+
+def _location(url: str, command_config: Path | None) -> ObjectLocation:
+    from penstock.objects.storage import ObjectLocation
+
+    return ObjectLocation(url, command_settings(command_config).object_store)
+
+
+def _config(servers: str, command_config: Path | None, isolation: str) -> StreamsConfig:
+    entries = {"application.id": _ID, "bootstrap.servers": servers, "consumer.isolation.level": isolation}
+    return StreamsConfig.of({**entries, **command_settings(command_config).kafka})
+
+
+def _clients(config: StreamsConfig) -> ConfluentClients:
+    from penstock.kafka.clients import ConfluentClients
+
+    return ConfluentClients.of(config)
+
+
+def _extra(error: ModuleNotFoundError) -> ConfigError:
+    return ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'")
+
+
+def _decoding(key: str | None, value: str | None) -> Decoding | None:
+    from penstock.pipeline.archive.decoding import Decoding
+
+    if key is None and value is None:
+        return None
+    return Decoding(_named("--decode-key", key), _named("--decode", value))
+
+
+def _named(option: str, text: str | None) -> NamedSerde | None:
+    from penstock.pipeline.archive.decoding import NamedSerde
+
+    if text is None:
+        return None
+    if text in list(SerdeName):
+        return NamedSerde(text, SerdeName(text).serde)
+    module, colon, name = text.partition(":")
+    if not module or not colon or not name:
+        raise ConfigError(f"{option} {text!r} is none of {', '.join(SerdeName)}, and no MODULE:SERDE")
+    search_current_folder_first()
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # importing runs the user's code
+        raise ConfigError(f"{option} {text} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Serde):
+        raise ConfigError(f"{option} {text} is a {type(found).__name__}, not a penstock.Serde")
+    return NamedSerde(text, found)

@@ -1,0 +1,70 @@
+"""Chooses the objects of an archive that nothing needs any more. Pure, but for the function that deletes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from penstock.objects.contracts import ObjectInfo, ObjectStore
+from penstock.pipeline.archive.archived_topic import ArchivedTopic
+from penstock.pipeline.archive.catalog import Archive
+
+KEPT_MS = 86_400_000
+"""Time for which files that compaction has replaced, and manifests that a base covers, are kept for readers that have
+read older manifests."""
+_SUFFIX = ".parquet"
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """``orphans``: files that no manifest names. ``outdated``: what readers of older manifests may have read."""
+
+    orphans: tuple[str, ...]
+    outdated: tuple[str, ...]
+
+
+def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, now_ms: int) -> Cleaning:
+    """Returns the objects to delete, of all those in the folder of a generation.
+
+    Only a run that has begun may delete orphans: what an earlier run has written and not committed, it cannot commit.
+    """
+    named = {file.name for file in archived.all_files()}
+    objects = list(listing)
+    files = [info.name for info in objects if info.name.endswith(_SUFFIX)]
+    orphans = [name for name in files if name not in named and name not in archived.replaced]
+    late = [name for name in files if name not in named and now_ms - archived.replaced.get(name, now_ms) >= KEPT_MS]
+    return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
+
+
+def clean(objects: ObjectStore, archived: ArchivedTopic, now_ms: int) -> Cleaning:
+    """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted. Deletes
+    nothing if a later run has begun meanwhile: it may use the names again."""
+    run = archived.run
+    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, now_ms)
+    Archive(objects).follow(archived)
+    if archived.run != run:
+        return Cleaning((), ())
+    objects.delete(plan.orphans)
+    objects.delete(plan.outdated)
+    return plan
+
+
+def _covered(objects: list[ObjectInfo], folder: str, now_ms: int) -> list[str]:
+    """Returns the manifests and bases that the newest base covers, as soon as no reader can be busy with them."""
+    bases = sorted((info for info in objects if info.name.startswith(f"{folder}/bases/")), key=lambda info: info.name)
+    aged = [info for info in bases if now_ms - info.modified_ms >= KEPT_MS]
+    if not aged:
+        return []
+    # The newest base that is old enough: readers that began before there was a newer one find what they need.
+    newest = _number(aged[-1])
+    older = [info.name for info in aged[:-1]]
+    manifests = [info.name for info in objects if info.name.startswith(f"{folder}/manifests/")]
+    return [*older, *(name for name in manifests if _number_of(name) <= newest)]
+
+
+def _number(info: ObjectInfo) -> int:
+    return _number_of(info.name)
+
+
+def _number_of(name: str) -> int:
+    return int(name.rpartition("/")[2].removesuffix(".json"))

@@ -1,0 +1,37 @@
+"""Errors of Spark's workers, in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
+from pyspark.errors import PySparkException
+
+from penstock.common.errors import StreamsError
+
+# The last line of a Python traceback.
+_OF_PYTHON = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
+_OF_JAVA = re.compile(r"^\s*Caused by: [\w.$]*?(\w+(?:Exception|Error): .+)$", re.MULTILINE)
+_KILLED = "Python worker exited unexpectedly"
+
+
+@contextmanager
+def causes_named(what: str, then: str = "") -> Iterator[None]:
+    """Turn Spark's report of an exception in a worker into one sentence that names what was raised there. ``then``: the
+    sentence that follows it."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise StreamsError(f"{what}: {_cause(str(error))}{then and f'. {then}'}") from error
+
+
+def _cause(report: str) -> str:
+    if found := _OF_PYTHON.findall(report):
+        return str(found[-1])
+    if _KILLED in report:
+        return "a Python worker of Spark was killed, as by the system when memory is short, or has crashed"
+    if found := _OF_JAVA.findall(report):
+        return str(found[-1])
+    return report.partition("\n")[0]

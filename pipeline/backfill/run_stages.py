@@ -1,0 +1,173 @@
+"""Runs the stages of a backfill by Spark, each after those that write what it reads; finished work is not repeated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from penstock.common.config import StreamsConfig
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.pipeline.backfill.causes import causes_named
+from penstock.pipeline.backfill.plan import BackfillPlan, Stage
+from penstock.pipeline.backfill.progress import Meter
+from penstock.pipeline.backfill.row_files import StageFile
+from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, FinishedTasks, RunTasks, StageWriter
+from penstock.pipeline.backfill.stage_input import ChangelogRows, HistoryInput
+from penstock.pipeline.backfill.stage_rows import StageRows
+from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
+from penstock.pipeline.reading.contracts import HistorySource, every_record
+from penstock.pipeline.rows import REPARTITION
+from penstock.pipeline.task_hosts.contracts import StageInput
+from penstock.pipeline.task_hosts.cycle_host import CycleHost
+from penstock.pipeline.task_hosts.global_topics import GlobalTopics
+from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.topology.physical.topology import Topology
+
+_KEPT = "What the other tasks have finished is kept: with --resume the backfill continues from it"
+
+
+@dataclass
+class Results:
+    """The results of the stages that are finished."""
+
+    run: Run
+    stages: list[tuple[Stage, StageManifest]] = field(default_factory=list)
+
+    def rows(self, spark: SparkSession, kind: str) -> StageRows:
+        """Returns the rows of ``kind`` of all stages."""
+        files = [file for _, manifest in self.stages for file in manifest.files(kind)]
+        return StageRows(spark, self.run.location, files)
+
+    def shuffled(self, stage: Stage) -> list[StageFile]:
+        """Returns the files of earlier stages with rows for the repartition topics that ``stage`` reads."""
+        return [
+            file
+            for writer, manifest in self.stages
+            if stage.repartition_topics & writer.shuffles
+            for file in manifest.files(REPARTITION)
+        ]
+
+    def shuffled_rows(self, stage: Stage) -> int:
+        """Returns the number of rows of earlier stages for ``stage``."""
+        groups = [group for file in self.shuffled(stage) for group in file.groups]
+        return sum(group.rows for group in groups if group.topic in stage.repartition_topics)
+
+    def finished(self) -> list[FinishedTasks]:
+        """Returns the reports of all tasks."""
+        return [tasks for _, manifest in self.stages for tasks in manifest.finished]
+
+    def read(self, repartition: frozenset[str]) -> dict[str, int]:
+        """Returns the number of records that were read from each topic, except repartition topics."""
+        counts: Counter[str] = Counter()
+        for tasks in self.finished():
+            counts.update({topic: count for topic, count in tasks.read.items() if topic not in repartition})
+        return dict(counts)
+
+    def metadata(self) -> dict[TopicPartition, str]:
+        """Returns what is committed with the offset of each partition."""
+        return {TopicPartition(topic, number): text for each in self.finished() for topic, number, text in each.offsets}
+
+
+@dataclass
+class StageRunner:
+    """Runs the stages of ``plan``, and keeps their results in the work of ``run``.
+
+    ``history`` holds the source topics, ``changelogs`` the application's own topics.
+    """
+
+    plan: BackfillPlan
+    topology: Topology
+    config: StreamsConfig
+    clients: ConfluentClients
+    history: HistorySource
+    changelogs: HistorySource
+    spark: SparkSession
+    run: Run
+    meter: Meter
+    allow_wall_clock: bool = False
+
+    def run_all(self) -> Results:
+        """Returns the results of all stages, of those that were finished before, too."""
+        results = Results(self.run)
+        for number, stage in enumerate(self.plan.stages, 1):
+            work = self.run.stage(number)
+            named = f"stage {number} of {len(self.plan.stages)}: {name_of(stage)}"
+            manifest = work.manifest()
+            if manifest is None:
+                manifest = self._run(named + _size(stage), stage, work, results)
+            else:
+                self.meter.begin(f"{named} was finished before")
+            results.stages.append((stage, manifest))
+        return results
+
+    def _run(self, named: str, stage: Stage, work: StageWork, results: Results) -> StageManifest:
+        finished = work.finished()
+        done = sorted({task for each in finished for task in each.tasks})
+        work.begin()
+        rows = rows_of_stage(stage) + results.shuffled_rows(stage) - sum(each.rows for each in finished)
+        self.meter.begin(named, work, rows)
+        together = self._together(stage, done)
+        if together and (given := self._input(stage, results)) is not None:
+            writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix)
+            indexes = self.spark.range(0, len(together), 1, len(together))
+            with causes_named(f"{name_of(stage)} failed over history", _KEPT):
+                indexes.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
+        return work.commit()
+
+    def _together(self, stage: Stage, done: Sequence[int]) -> list[list[int]]:
+        """Returns the tasks that are not done, with those that must run together in one list."""
+        if stage.inner_topics:
+            return [] if done else [list(range(stage.tasks))]
+        return [[task] for task in range(stage.tasks) if task not in done]
+
+    def _host(self, stage: Stage) -> RunTasks:
+        topics = GlobalTopics(
+            self.topology.global_subtopologies,
+            self.plan.global_records,
+            self.clients,
+            partial(every_record, self.history),
+        )
+        shared = self.config, self.plan.topics, self.plan.committed, topics
+        if stage.inner_topics:
+            return CycleHost(
+                stage.subtopologies, stage.inner_topics, *shared, allow_wall_clock=self.allow_wall_clock
+            ).run
+        (subtopology,) = stage.subtopologies
+        return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock).run
+
+    def _input(self, stage: Stage, results: Results) -> StageInput | None:
+        """Returns the input of ``stage``; None if there is no record, and so nothing to do."""
+        shuffled = results.shuffled(stage)
+        if not shuffled and not any(stage.records.values()):
+            return None
+        changelogs = []
+        for store, ranges in stage.changelogs.items():
+            own = all(at.topic in self.plan.topics.changelogs for at in ranges)
+            changelogs.append(ChangelogRows(store, self.changelogs if own else self.history, ranges, unfinished=False))
+        for store, ranges in stage.unfinished.items():
+            changelogs.append(ChangelogRows(store, self.changelogs, ranges, unfinished=True))
+        topics = stage.repartition_topics - stage.inner_topics
+        return HistoryInput(self.history, stage.records, changelogs, self.run.location, shuffled, topics)
+
+
+def rows_of_stage(stage: Stage) -> int:
+    """Returns the number of records and of rows to restore of a stage, except what is shuffled to it. These are
+    offsets, and some may be without a record."""
+    ranges = (stage.records, *stage.changelogs.values(), *stage.unfinished.values())
+    return sum(max(0, each.end - each.begin) for offsets in ranges for each in offsets.values())
+
+
+def _size(stage: Stage) -> str:
+    offsets = sum(each.end - each.begin for each in stage.records.values())
+    return f", {offsets:,} records of source topics" if offsets else ""
+
+
+def name_of(stage: Stage) -> str:
+    """Returns the name of ``stage`` for messages."""
+    *others, last = (str(sub.id) for sub in stage.subtopologies)
+    return f"sub-topologies {', '.join(others)} and {last}" if others else f"sub-topology {last}"

@@ -1,0 +1,90 @@
+"""The input of a stage's tasks: source topics from history, repartition topics from the files of earlier stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from penstock.common.ids import TopicPartition
+from penstock.common.records import RecordBatch
+from penstock.objects.storage import ObjectLocation
+from penstock.pipeline.backfill.row_files import StageFile, written_to
+from penstock.pipeline.offset_ranges import Ranges
+from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
+from penstock.pipeline.reading.merge import merged, merged_writers
+from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+
+
+@dataclass(frozen=True)
+class ChangelogRows:
+    """The rows of a store's changelog in ``source``. ``unfinished``: an unfinished backfill wrote them."""
+
+    store: str
+    source: HistorySource
+    ranges: Ranges
+    unfinished: bool
+
+
+@dataclass(frozen=True)
+class HistoryInput(StageInput):
+    """The input of the tasks of a stage.
+
+    ``records``: of the source topics, in ``history``. ``shuffled``: the files of earlier stages in ``location``, which
+    have rows for ``repartition_topics``.
+    """
+
+    history: HistorySource
+    records: Ranges
+    changelogs: Sequence[ChangelogRows]
+    location: ObjectLocation
+    shuffled: Sequence[StageFile]
+    repartition_topics: frozenset[str]
+
+    @override
+    def open(self, tasks: Sequence[int]) -> TaskInput:
+        return _HistoryOfTasks(self, tasks)
+
+
+class _HistoryOfTasks(TaskInput):
+    def __init__(self, stage: HistoryInput, tasks: Sequence[int]) -> None:
+        self._stage = stage
+        self._tasks = tasks
+        self._open: OpenHistory | None = None
+
+    @override
+    def restored(self) -> Iterator[RestoredRows]:
+        for changelog in self._stage.changelogs:
+            ranges = self._own(changelog.ranges)
+            if ranges:
+                with closing(changelog.source.open(ranges)) as opened:
+                    for at in sorted(ranges):
+                        for rows in opened.batches(at):
+                            yield RestoredRows(at.partition, changelog.store, rows, changelog.unfinished)
+
+    @override
+    def chunks(self) -> Iterator[Chunk]:
+        partitions = self._shuffled()
+        records = self._own(self._stage.records)
+        if records:
+            self._open = self._stage.history.open(records)
+            partitions |= {at: self._open.batches(at) for at in records}
+        return merged([partitions[at] for at in sorted(partitions)])
+
+    @override
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+
+    def _own(self, ranges: Ranges) -> Ranges:
+        return {at: offsets for at, offsets in ranges.items() if offsets and at.partition in self._tasks}
+
+    def _shuffled(self) -> dict[TopicPartition, Iterator[RecordBatch]]:
+        stage = self._stage
+        if not stage.shuffled:
+            return {}
+        objects = stage.location.open()
+        targets = [TopicPartition(topic, task) for topic in stage.repartition_topics for task in self._tasks]
+        return {at: merged_writers(written_to(objects, stage.shuffled, at)) for at in targets}

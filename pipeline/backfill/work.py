@@ -1,0 +1,191 @@
+"""The work of a backfill that is under way: its plan and the results of its stages, in a local folder or in object
+storage, so that another process can continue it.
+
+::
+
+    runs/<number>.json                  the plan of a run, created only if absent: the newest run owns the place
+    run-<number>/stage-<n>/….parquet    rows of an attempt of some tasks
+    run-<number>/stage-<n>/finished/    notes of tasks whose rows are whole, created only if absent
+    run-<number>/stage-<n>/progress/    number of rows that each Spark partition has taken
+    run-<number>/stage-<n>.json         the manifest of a finished stage, created only if absent
+    run-<number>/hand-over.json         written before the hand-over begins
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from penstock.common.errors import ApplicationStateError, ObjectExistsError, ObjectMissingError, StreamsError
+from penstock.objects.contracts import ObjectStore
+from penstock.objects.manifest_log import ManifestLog
+from penstock.objects.storage import ObjectLocation
+from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
+from penstock.pipeline.backfill.row_files import StageFile
+from penstock.pipeline.backfill.stage_files import FinishedTasks
+
+_RUNS = "runs/"
+_FORMAT = 1
+
+
+class RunManifest(Struct, frozen=True):
+    """The plan of a run. ``program``: the hash of the topology and its topics; ``options``: what it was asked for."""
+
+    run_id: str
+    application_id: str
+    program: str
+    options: dict[str, str]
+    offsets: PlannedOffsets
+    format: int = _FORMAT
+
+
+class StageManifest(Struct, frozen=True):
+    """The results of a finished stage."""
+
+    finished: list[FinishedTasks]
+
+    def files(self, kind: str) -> list[StageFile]:
+        """Returns the files with rows of ``kind``."""
+        return [tasks.files[kind] for tasks in self.finished if kind in tasks.files]
+
+
+class StageWork:
+    """The results of one stage."""
+
+    def __init__(self, objects: ObjectStore, number: int, run: int) -> None:
+        self.prefix = f"run-{run}/stage-{number:03}/"
+        self._objects = objects
+        self._manifest = f"run-{run}/stage-{number:03}.json"
+
+    def manifest(self) -> StageManifest | None:
+        """Returns the manifest of the stage; None if it is not finished."""
+        try:
+            return msgspec.json.decode(self._objects.read(self._manifest), type=StageManifest)
+        except ObjectMissingError:
+            return None
+
+    def finished(self) -> list[FinishedTasks]:
+        """Returns what tasks have finished."""
+        notes = [info.name for info in self._objects.list(f"{self.prefix}finished/")]
+        return [msgspec.json.decode(self._objects.read(name), type=FinishedTasks) for name in notes]
+
+    def taken(self) -> int:
+        """Returns the number of rows that tasks have taken, as of a moment ago."""
+        counts = 0
+        for info in self._objects.list(f"{self.prefix}progress/"):
+            try:
+                counts += int(self._objects.read(info.name))
+            except ObjectMissingError:
+                continue
+        return counts
+
+    def begin(self) -> None:
+        """Forget the progress of an earlier attempt."""
+        self._objects.delete([info.name for info in self._objects.list(f"{self.prefix}progress/")])
+
+    def commit(self) -> StageManifest:
+        """Write the manifest of what all tasks have finished. Raises ApplicationStateError if another process has."""
+        manifest = StageManifest(self.finished())
+        times = Counter(task for each in manifest.finished for task in each.tasks)
+        if twice := sorted(task for task, count in times.items() if count > 1):
+            raise StreamsError(
+                f"tasks {', '.join(map(str, twice))} are finished twice in {self.prefix!r} of {self._objects.url}: two "
+                "versions of penstock have worked on it. Run the backfill again without --resume"
+            )
+        try:
+            self._objects.create(self._manifest, msgspec.json.encode(manifest))
+        except ObjectExistsError:
+            raise ApplicationStateError(
+                f"another process works on this backfill: it has written {self._manifest!r} in {self._objects.url}. "
+                "Let one of them finish"
+            ) from None
+        return manifest
+
+
+class Run:
+    """A run of a backfill, and its place."""
+
+    def __init__(self, location: ObjectLocation, number: int, manifest: RunManifest) -> None:
+        self.location = location
+        self.number = number
+        self.manifest = manifest
+        self._objects = location.open()
+        self._log = ManifestLog(self._objects, _RUNS)
+        self._hand_over = f"run-{number}/hand-over.json"
+
+    @classmethod
+    def begin(cls, location: ObjectLocation, manifest: RunManifest) -> Run:
+        """Begin a run; the work of earlier ones is deleted. Raises ObjectStoreError if the place cannot be written."""
+        objects = location.open()
+        log = ManifestLog(objects, _RUNS)
+        earlier = log.numbers()
+        number = max(earlier, default=0) + 1
+        try:
+            log.append(number, msgspec.json.encode(manifest))
+        except ObjectExistsError:
+            raise ApplicationStateError(
+                f"another backfill of application {manifest.application_id!r} has begun in {objects.url} at the same "
+                "moment: let it finish"
+            ) from None
+        for other in earlier:
+            _delete(objects, log, other)
+        return cls(location, number, manifest)
+
+    @classmethod
+    def unfinished(cls, location: ObjectLocation) -> Run | None:
+        """Returns the newest run, whose work is still there; None if there is none."""
+        log = ManifestLog(location.open(), _RUNS)
+        numbers = log.numbers()
+        if not numbers:
+            return None
+        content = log.read(numbers[-1])
+        try:
+            manifest = msgspec.json.decode(content, type=RunManifest)
+            if manifest.format != _FORMAT:
+                raise msgspec.ValidationError(f"format {manifest.format}")
+        except msgspec.DecodeError as error:
+            raise StreamsError(
+                f"the unfinished backfill in {location.open().url} cannot be continued: its plan is not readable by "
+                f"this version of penstock ({error}). Run the backfill again without --resume"
+            ) from None
+        return cls(location, numbers[-1], manifest)
+
+    def stage(self, number: int) -> StageWork:
+        """Returns the work of stage ``number``."""
+        return StageWork(self._objects, number, self.number)
+
+    def refuse_if_superseded(self) -> None:
+        """Raise ApplicationStateError if another run has begun since in the same place."""
+        newest = Run.unfinished(self.location)
+        if newest is None or newest.manifest.run_id != self.manifest.run_id:
+            raise ApplicationStateError(
+                f"another backfill of application {self.manifest.application_id!r} has begun meanwhile in "
+                f"{self._objects.url}, and this one ends: nothing was handed over"
+            )
+
+    def begin_hand_over(self) -> None:
+        """Note that from now on rows of this run may be in the changelogs."""
+        self._objects.put(self._hand_over, b"{}")
+
+    def hand_over_begun(self) -> bool:
+        """Returns True if rows of this run may be in the changelogs."""
+        return self._objects.info(self._hand_over) is not None
+
+    def delete(self) -> None:
+        """Delete the work of this run: it is handed over."""
+        _delete(self._objects, self._log, self.number)
+
+
+def new_run_id() -> str:
+    """Returns an id that no other run has."""
+    return uuid.uuid4().hex
+
+
+def _delete(objects: ObjectStore, log: ManifestLog, number: int) -> None:
+    names: Iterable[str] = [info.name for info in objects.list(f"run-{number}/")]
+    # The manifest last: while it is there, the next run finds what is left to delete.
+    objects.delete([*names, log.name(number)])

@@ -1,0 +1,74 @@
+"""Rows of JSON Lines: each line is an object of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import IO, Any
+
+from typing_extensions import override
+
+from penstock.common.plain_json import read_json
+from penstock.pipeline.ingest.contracts import Rows
+
+
+class JsonRows(Rows):
+    """:class:`~penstock.pipeline.ingest.contracts.Rows` of lines. A row may lack a column that others have."""
+
+    def __init__(self, first: int, lines: Sequence[bytes]) -> None:
+        self.first = first
+        self.refused: dict[int, str | None] = {}
+        self._rows = [self._read(index, line) for index, line in enumerate(lines)]
+
+    def _read(self, index: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = read_json(line)
+        except Exception as error:  # broken JSON or UTF-8, or nesting without end
+            self.refused[index] = f"it is no JSON: {error}" if line.strip() else None
+            return {}
+        if isinstance(row, dict):
+            return row
+        kind = "a list: JSON Lines has one object on each line" if isinstance(row, list) else "no object"
+        self.refused[index] = f"it is {kind}"
+        return {}
+
+    @override
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @override
+    def values(self, column: str) -> Sequence[Any]:
+        try:
+            return [row[column] for row in self._rows]
+        except KeyError:
+            for index, row in enumerate(self._rows):
+                if column not in row:
+                    self.refused.setdefault(index, f"it has no field {column!r}")
+            return [row.get(column) for row in self._rows]
+
+    @override
+    def plain(self, column: str) -> Sequence[Any]:
+        return self.values(column)
+
+    @override
+    def content(self, column: str) -> Sequence[Any]:
+        return self.values(column)
+
+    @override
+    def timestamps(self, column: str) -> Sequence[Any]:
+        return self.values(column)
+
+    @override
+    def objects(self, columns: Sequence[str]) -> Sequence[Any]:
+        if not columns:
+            return self._rows
+        cells = [self.values(name) for name in columns]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+
+
+def json_lines(lines: IO[bytes], at_once: int, skip: int) -> Iterator[JsonRows]:
+    """Yields the rows of ``lines`` behind the first ``skip``, ``at_once`` at a time."""
+    first = sum(1 for _ in islice(lines, skip))
+    while some := list(islice(lines, at_once)):
+        yield JsonRows(first, some)
+        first += len(some)

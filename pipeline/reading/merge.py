@@ -1,0 +1,155 @@
+"""Merges the records of partitions into the order in which a live task would take them. Pure.
+
+A live task takes the record whose partition has the smallest head timestamp, and partitions keep their order: a late
+record follows its predecessor at once. That is the order of the running maximum of timestamps within each partition. If
+records of several topics have the same one, a live task takes turns, as far as a batch has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.common.records import RecordBatch
+from penstock.pipeline.task_hosts.contracts import Chunk
+
+RECORDS_PER_CHUNK = 10_000
+
+
+def merged(partitions: Sequence[Iterator[RecordBatch]], records: int = RECORDS_PER_CHUNK) -> Iterator[Chunk]:
+    """Yields the records of ``partitions`` in chunks of ``records``.
+
+    The order is that of (running maximum of the timestamps, place of the partition in ``partitions``, offset). The
+    chunks depend on the records alone, not on the batches in which they come.
+    """
+    waiting = [_Partition(batches) for batches in partitions]
+    while True:
+        for partition in waiting:
+            partition.load(records)
+        waiting = [partition for partition in waiting if partition.count]
+        if not waiting:
+            return
+        order = _order(waiting, records)
+        counts = np.bincount(order, minlength=len(waiting)).tolist()
+        taken = [partition.take(count) for partition, count in zip(waiting, counts, strict=True)]
+        yield Chunk(taken, order.tolist())
+
+
+def _order(partitions: Sequence[_Partition], records: int) -> NDArray[np.intp]:
+    """Returns the index of its partition for each of the first ``records`` in the merged order."""
+    if len(partitions) == 1:
+        return np.zeros(min(records, partitions[0].count), np.intp)
+    times = [partition.times[:records] for partition in partitions]
+    indexes = np.repeat(np.arange(len(times)), [len(each) for each in times])
+    # Stable: within a partition times never fall, and offsets ascend.
+    ordered: NDArray[np.intp] = indexes[np.argsort(np.concatenate(times), kind="stable")[:records]]
+    return ordered
+
+
+class _Partition:
+    """The records of one partition that are loaded and not taken yet, with their running maxima."""
+
+    def __init__(self, batches: Iterator[RecordBatch]) -> None:
+        self._batches = batches
+        self._loaded: list[RecordBatch] = []
+        self._latest = -1
+        self.times: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of records that can be taken."""
+        return len(self.times)
+
+    def load(self, records: int) -> None:
+        """Load until ``records`` can be taken, or no more come."""
+        while self.count < records and (batch := next(self._batches, None)) is not None:
+            if len(batch):
+                self._loaded.append(batch)
+                self.times = np.concatenate([self.times, self._running_maxima(batch)])
+
+    def _running_maxima(self, batch: RecordBatch) -> NDArray[np.int64]:
+        times = np.maximum.accumulate(np.asarray(batch.timestamps, np.int64))
+        times = np.maximum(times, self._latest)
+        self._latest = int(times[-1])
+        return times
+
+    def take(self, count: int) -> list[RecordBatch]:
+        """Take out the first ``count`` records."""
+        self.times = self.times[count:]
+        taken = []
+        while count:
+            batch = self._loaded[0]
+            if len(batch) <= count:
+                taken.append(self._loaded.pop(0))
+            else:
+                taken.append(part_of(batch, 0, count))
+                self._loaded[0] = part_of(batch, count, len(batch))
+            count -= len(taken[-1])
+        return taken
+
+
+def merged_writers(writers: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
+    """Yields the records that several ``writers`` wrote to one partition of a repartition topic.
+
+    Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows, the
+    one that follows event time is used: (running maximum of the writer's timestamps, writer, its order).
+    """
+    waiting = [_Partition(batches) for batches in writers]
+    while True:
+        for writer in waiting:
+            writer.load(1)
+        waiting = [writer for writer in waiting if writer.count]
+        if not waiting:
+            return
+        yield from _safe(waiting)
+
+
+def _safe(writers: Sequence[_Partition]) -> Iterator[RecordBatch]:
+    """Takes out what no record that is not loaded yet can precede: yields it in order."""
+    last = min((int(writer.times[-1]), number) for number, writer in enumerate(writers))
+    counts = [
+        int(np.searchsorted(writer.times, last[0], side="right" if number <= last[1] else "left"))
+        for number, writer in enumerate(writers)
+    ]
+    times = np.concatenate([writer.times[:count] for writer, count in zip(writers, counts, strict=True)])
+    taken = [batch for writer, count in zip(writers, counts, strict=True) for batch in writer.take(count)]
+    if len(taken) == 1:
+        yield taken[0]
+    elif taken:
+        yield _ordered(taken, np.argsort(times, kind="stable").tolist())
+
+
+def _ordered(batches: Sequence[RecordBatch], order: Sequence[int]) -> RecordBatch:
+    """Returns the records of ``batches``, of one partition, in ``order``."""
+    keys = [key for batch in batches for key in batch.keys]
+    values = [value for batch in batches for value in batch.values]
+    timestamps = [timestamp for batch in batches for timestamp in batch.timestamps]
+    offsets = [offset for batch in batches for offset in batch.offsets]
+    headers = None
+    if any(batch.headers is not None for batch in batches):
+        each = [own for batch in batches for own in (batch.headers or [None] * len(batch))]
+        headers = [each[index] for index in order]
+    return RecordBatch(
+        batches[0].partition,
+        [keys[index] for index in order],
+        [values[index] for index in order],
+        [timestamps[index] for index in order],
+        [offsets[index] for index in order],
+        headers,
+    )
+
+
+def part_of(batch: RecordBatch, begin: int, end: int) -> RecordBatch:
+    """Returns the records ``begin`` to ``end`` (exclusive) of a batch."""
+    return replace(
+        batch,
+        keys=batch.keys[begin:end],
+        values=batch.values[begin:end],
+        timestamps=batch.timestamps[begin:end],
+        offsets=batch.offsets[begin:end],
+        headers=None if batch.headers is None else batch.headers[begin:end],
+        size=0,
+    )

@@ -1,0 +1,1 @@
+"""``penstock ingest``, on the fake broker without Spark, and with Spark on a real one."""

@@ -1,0 +1,67 @@
+"""``--explain``: the plan in words."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+
+import pytest
+
+from penstock.common.topics import NewTopic
+from penstock.kafka.internal_topics.creation import ensure_topics
+from penstock.pipeline.backfill.explain import explained
+from penstock.pipeline.backfill.plan import plan_backfill
+from penstock.testing.fake_broker import FakeRecord
+from penstock.topology.physical.topic_plan import plan_topics
+from tests.pipeline.test_bounds import Planned
+from tests.pipeline.topologies import described, foreign_key_join
+
+
+def test_each_stage_shows_sources_ranges_skew_and_what_is_shuffled() -> None:
+    planned = Planned()
+    planned.commit(4, 9)
+    planned.plan()  # creates the internal topics
+    planned.clients.broker.append("app-counts-changelog", FakeRecord(b"k", b"1", 1, None), 1)
+    lines = list(explained(planned.plan(), lambda at: "Kafka"))
+    assert lines == [
+        "2 stages, 7 records of source topics",
+        "",
+        "stage 1: sub-topology 0, 2 tasks",
+        "  reads     lines: 7 records, from Kafka; offsets 4–10, 9–10",
+        "  per task  1 to 6 records",
+        "  longest   task 0_0: 6 records (1.7 × the mean): this is the least time of the stage",
+        "  shuffles  app-counts-repartition: 2 partitions, never written to Kafka",
+        "",
+        "stage 2: sub-topology 1, 2 tasks",
+        "  reads     app-counts-repartition: what stage 1 shuffles to it",
+        "  restores  counts: 1 rows of app-counts-changelog",
+        "  writes    out",
+    ]
+
+
+def test_notes_come_first_and_a_bound_changes_the_ranges() -> None:
+    planned = Planned()
+    planned.commit(4, 4)
+    lines = list(explained(planned.plan("lines:0:6", "lines:1:5"), lambda at: "Kafka"))
+    assert "note: partition 0 of topic 'lines': the offsets 4 to 5 are skipped" in lines[1]
+    assert "  reads     lines: 5 records, from Kafka; offsets 6–10, 4–5" in lines
+
+
+@pytest.mark.parametrize("global_stores", [True, False])
+def test_a_cycle_has_no_parallel_tasks_and_global_stores_are_read_by_each_executor(global_stores: bool) -> None:
+    planned = Planned()
+    topology = described("lines", "users", "words", "out") if global_stores else foreign_key_join()
+    names = ("users", "words") if global_stores else ("left", "right")
+    planned.admin.create_topics([NewTopic(name, 2) for name in names])
+    for name in names:
+        planned.clients.broker.append(name, FakeRecord(b"k", b"v", 1, None), 0)
+    topics = ensure_topics(planned.admin, partial(plan_topics, topology, planned.config))
+    with closing(planned.clients.consumer()) as consumer:
+        plan = plan_backfill(topology, planned.config, topics, planned.admin, consumer)
+    text = "\n".join(explained(plan, lambda at: "Kafka"))
+    if global_stores:
+        assert "global stores: 2 records of users, words, read by each executor" in text
+    else:
+        assert "4 tasks, in one Spark partition" in text
+        assert "longest   all 2 records, one after the other: this is the least time of the stage" in text
+        assert "inside    app-" in text

@@ -1,0 +1,94 @@
+"""The order in which records of several partitions reach a task."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from operator import itemgetter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.common.ids import TopicPartition
+from penstock.common.records import Headers, RecordBatch
+from penstock.pipeline.reading.merge import merged, merged_writers
+from penstock.pipeline.task_hosts.contracts import Chunk
+from tests.tiers import examples
+
+TIMES = st.lists(st.lists(st.integers(0, 12), max_size=25), min_size=1, max_size=4)
+
+
+def batches(at: TopicPartition, times: list[int], sizes: random.Random, writer: int = 0) -> Iterator[RecordBatch]:
+    """Records in batches of any sizes, empty ones among them; their headers say which writer and place they are of."""
+    begin = 0
+    while begin < len(times):
+        own = list(range(begin, min(begin + sizes.randrange(4), len(times))))
+        headers: list[Headers | None] = [[(f"{writer}", b"%d" % place)] for place in own]
+        own_times = [times[place] for place in own]
+        yield RecordBatch(at, [b"k"] * len(own), [b"v"] * len(own), own_times, own, headers)
+        begin += len(own)
+
+
+def by_running_maximum(times: list[list[int]]) -> list[tuple[int, int]]:
+    """Partition (or writer) and place of each record, in order, worked out one by one."""
+    rows = []
+    for number, own in enumerate(times):
+        latest = -1
+        for place, time in enumerate(own):
+            latest = max(latest, time)
+            rows.append((latest, number, place))
+    return [(number, place) for _, number, place in sorted(rows)]
+
+
+def in_order(chunk: Chunk) -> list[tuple[int, int]]:
+    """Partition and offset of each record of a chunk, in its order."""
+    records = [
+        iter([(batch.partition.partition, offset) for batch in own for offset in batch.offsets])
+        for own in chunk.partitions
+    ]
+    return [next(records[index]) for index in chunk.order]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(TIMES, st.integers(1, 30), st.integers(0, 9))
+def test_partitions_are_merged_by_the_running_maximum_in_chunks_that_depend_on_the_records_alone(
+    times: list[list[int]], size: int, seed: int
+) -> None:
+    sizes = random.Random(seed)
+    chunks = list(merged([batches(TopicPartition("t", number), own, sizes) for number, own in enumerate(times)], size))
+    expected = by_running_maximum(times)
+    assert [it for chunk in chunks for it in in_order(chunk)] == expected
+    assert [len(chunk.order) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
+    assert sum(len(chunk.order) for chunk in chunks) == len(expected)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(TIMES, st.integers(0, 9))
+def test_writers_keep_their_order_and_are_merged_by_the_running_maximum(times: list[list[int]], seed: int) -> None:
+    sizes = random.Random(seed)
+    at = TopicPartition("app-shuffle-repartition", 0)
+    found = []
+    for batch in merged_writers([batches(at, own, sizes, writer) for writer, own in enumerate(times)]):
+        assert batch.partition == at
+        assert batch.headers is not None
+        places = [(int(own[0][0]), int(own[0][1] or b"")) for own in batch.headers if own is not None]
+        assert list(map(itemgetter(1), places)) == list(batch.offsets)
+        assert batch.timestamps == [times[writer][place] for writer, place in places]
+        found += places
+    assert found == by_running_maximum(times)
+
+
+def test_a_late_record_follows_its_predecessor_at_once() -> None:
+    late, other = TopicPartition("a", 0), TopicPartition("b", 1)
+    order = list(
+        merged(
+            [
+                batches(late, [10, 50, 20, 60], random.Random(0)),
+                batches(other, [5, 15, 55, 12], random.Random(0)),
+            ]
+        )
+    )
+    times = {late: [10, 50, 20, 60], other: [5, 15, 55, 12]}
+    (chunk,) = order
+    found = [times[late if number == 0 else other][place] for number, place in in_order(chunk)]
+    assert found == [5, 10, 15, 50, 20, 55, 12, 60]

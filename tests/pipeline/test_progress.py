@@ -1,0 +1,66 @@
+"""The progress of a backfill: tasks of Spark, then the records of a stage with their rate and the time left."""
+
+from __future__ import annotations
+
+from penstock.common.errors import ObjectStoreError
+from penstock.pipeline.backfill.progress import RECORDS, Meter, StepProgress
+
+
+class Work:
+    """A stage whose tasks have taken ``rows``; None: its place does not answer."""
+
+    rows: int | None = 0
+
+    def taken(self) -> int:
+        if self.rows is None:
+            raise ObjectStoreError("gone")
+        return self.rows
+
+
+class Watched:
+    """A meter with its clock and its reports."""
+
+    def __init__(self) -> None:
+        self.now, self.tasks = 0.0, (0, 0)
+        self.shown: list[StepProgress] = []
+        self.meter = Meter(lambda: self.tasks, self.shown.append, lambda: self.now)
+
+    def look(self, at: float) -> StepProgress:
+        self.now = at
+        self.meter.watch.look()
+        return self.shown[-1]
+
+
+def test_a_stage_is_measured_in_tasks_until_they_take_records_and_then_in_records() -> None:
+    watched, work = Watched(), Work()
+    watched.meter.begin("stage 1", work, 1000)
+    watched.tasks = (1, 4)
+    assert watched.look(1) == StepProgress("stage 1", 1, 4)
+    work.rows = 100
+    assert watched.look(2) == StepProgress("stage 1", 100, 1000, RECORDS)
+    work.rows = 300
+    assert watched.look(4) == StepProgress("stage 1", 300, 1000, RECORDS, 100.0, 7.0)
+
+
+def test_more_records_than_offsets_foretold_are_all_of_them() -> None:
+    watched, work = Watched(), Work()
+    watched.meter.begin("stage 1", work, 50)
+    work.rows = 60
+    assert watched.look(1) == StepProgress("stage 1", 50, 50, RECORDS)
+
+
+def test_a_place_that_does_not_answer_costs_one_look() -> None:
+    watched, work = Watched(), Work()
+    watched.meter.begin("stage 1", work, 50)
+    work.rows, watched.tasks = None, (2, 4)
+    assert watched.look(1).done == 2
+    work.rows = 30
+    assert watched.look(2).done == 30
+
+
+def test_other_steps_are_measured_in_tasks() -> None:
+    watched = Watched()
+    watched.meter.begin("stage 1", Work(), 50)
+    watched.meter.begin("writing results")
+    watched.tasks = (3, 4)
+    assert watched.look(1) == StepProgress("writing results", 3, 4)

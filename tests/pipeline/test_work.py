@@ -1,0 +1,94 @@
+"""The place of a backfill's work: one run owns it, and a process that was killed can be continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from penstock.common.errors import ApplicationStateError, ObjectStoreError, StreamsError
+from penstock.objects.memory import MemoryObjects
+from penstock.objects.storage import ObjectLocation
+from penstock.pipeline.backfill.planned_offsets import PlannedOffsets, StageOffsets
+from penstock.pipeline.backfill.stage_files import FinishedTasks
+from penstock.pipeline.backfill.work import Run, RunManifest, StageWork, new_run_id
+
+OFFSETS = PlannedOffsets(
+    [StageOffsets([("lines", 0, 3, 9)], {"counts": [("c", 0, 0, 4)]}, {"counts": []})],
+    [("lines", 0, 3, "m")],
+    [("lines", 0, 9)],
+    "abc",
+    [],
+)
+
+
+def manifest(**options: str) -> RunManifest:
+    return RunManifest(new_run_id(), "app", "hash", options, OFFSETS)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> ObjectLocation:
+    return ObjectLocation(str(tmp_path))
+
+
+def test_a_run_that_was_begun_is_found_by_another_process_with_its_plan(place: ObjectLocation) -> None:
+    assert Run.unfinished(place) is None
+    begun = Run.begin(place, manifest(until="latest"))
+    found = Run.unfinished(place)
+    assert found is not None
+    assert (found.number, found.manifest) == (begun.number, begun.manifest)
+    assert found.manifest.offsets == OFFSETS
+
+
+def test_a_new_run_deletes_the_work_of_the_last_one_which_then_hands_nothing_over(place: ObjectLocation) -> None:
+    first = Run.begin(place, manifest())
+    place.open().put(f"{first.stage(1).prefix}rows.parquet", b"")
+    first.refuse_if_superseded()
+    second = Run.begin(place, manifest())
+    assert [info.name for info in place.open().list("run-1/")] == []
+    second.refuse_if_superseded()
+    with pytest.raises(ApplicationStateError, match="another backfill of application 'app' has begun meanwhile"):
+        first.refuse_if_superseded()
+
+
+def test_what_is_handed_over_leaves_nothing(place: ObjectLocation) -> None:
+    run = Run.begin(place, manifest())
+    run.stage(1).commit()
+    assert not run.hand_over_begun()
+    run.begin_hand_over()
+    assert run.hand_over_begun()
+    run.delete()
+    assert list(place.open().list()) == []
+
+
+def test_a_stage_is_finished_when_its_manifest_is_there_and_by_one_process_alone() -> None:
+    objects = MemoryObjects()
+    work = StageWork(objects, 2, 1)
+    assert work.manifest() is None
+    assert work.commit().finished == []
+    assert work.manifest() is not None
+    with pytest.raises(ApplicationStateError, match="another process works on this backfill"):
+        StageWork(objects, 2, 1).commit()
+
+
+def test_tasks_that_are_finished_twice_are_never_counted_twice(place: ObjectLocation) -> None:
+    work = Run.begin(place, manifest()).stage(1)
+    for name, tasks in (("a", [1, 2]), ("b", [2, 3])):
+        finished = FinishedTasks(tasks, 1, {}, {}, 0, [])
+        place.open().put(f"{work.prefix}finished/{name}.json", msgspec.json.encode(finished))
+    with pytest.raises(StreamsError, match="tasks 2 are finished twice"):
+        work.commit()
+
+
+def test_a_plan_of_another_version_is_named(place: ObjectLocation) -> None:
+    Run.begin(place, manifest())
+    place.open().put("runs/00000000000000000009.json", b'{"format": 99}')
+    with pytest.raises(StreamsError, match="not readable by this version"):
+        Run.unfinished(place)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ObjectStoreError, match="file/work"):
+        Run.begin(ObjectLocation(str(tmp_path / "file" / "work")), manifest())
