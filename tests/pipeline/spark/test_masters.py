@@ -127,7 +127,8 @@ def test_a_program_that_spark_submit_has_started_keeps_its_master_and_settings(
 ) -> None:
     log = tmp_path / "events"
     log.mkdir()
-    submit = ("--master", "local[2]", "--name", "by submit", "--conf", "spark.eventLog.enabled=true")
+    submit = ("--master", "local[2]", "--name", "by submit", "--conf", "spark.eventLog.enabled=true",
+              "--conf", "spark.eventLog.compress=false")  # fmt: skip
     done = run_penstock(program.folder, *BACKFILL, submit=(*submit, *LOOPBACK, "--conf", f"spark.eventLog.dir={log}"))
     assert done.returncode == 0, done.stderr
     assert program.counts() == EXPECTED
