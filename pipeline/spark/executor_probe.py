@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Probe:
-    """``run`` is given to ``mapPartitions``. ``own`` is penstock, ``shipped`` is the folder with it, and ``packages`` are
+    """``run`` is given to ``mapPartitions``. ``own`` is penstock, ``shipped`` is its folder, and ``packages`` are the
     names of packages by the modules that are imported."""
 
     own: str
