@@ -16,6 +16,7 @@ from typing_extensions import override
 from penstock.cli.client_options import BootstrapServers, CommandConfig, command_settings, servers_option
 from penstock.cli.loading import search_current_folder_first
 from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.cli.topic_options import SerdeName
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
@@ -79,7 +80,8 @@ def archive_topics(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Continue behind records that Kafka deleted before they were archived")
     ] = False,
-    master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+    master: MasterOption = None,
+    conf: ConfOption = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Archive topics with Spark, each record exactly once. A run that was ended is continued by the same command."""
@@ -107,7 +109,7 @@ def archive_topics(
     check(task, objects)
     shown = Console(stderr=True)
     try:
-        with spark_session(master, "archive", connector=False) as spark:
+        with spark_session(spark_place(master, conf), "archive", connector=False) as spark:
             opened = open_run(task, objects)
             ArchiveRun(
                 task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)

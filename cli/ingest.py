@@ -15,6 +15,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from penstock.cli import ingest_options as options
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings
+from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
 from penstock.common.secrets import Entries
 from penstock.common.shown import counted
@@ -50,7 +51,8 @@ def _ingest(
     column_type: options.ColumnType = None,
     on_error: options.OnError = options.FAIL,
     ingest_id: options.IngestId = None,
-    master: options.Master = "local[*]",
+    master: MasterOption = None,
+    conf: ConfOption = None,
     command_config: CommandConfig = None,
 ) -> None:
     """Write the rows of Parquet, CSV or JSON Lines to a topic, each exactly once. A run that was ended is continued by
@@ -83,7 +85,7 @@ def _ingest(
         None if partitioner is None else options.loaded("--partitioner", partitioner),
     )
     ingest = Ingest(id_, source, mapping, options.csv_form(csv_delimiter, column_type or []), clients, skips)
-    _run(ingest, spark_lanes.spark_lanes(master, id_))
+    _run(ingest, spark_lanes.spark_lanes(spark_place(master, conf), id_))
 
 
 def _default_id(topic: str, url: str) -> str:

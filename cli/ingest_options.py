@@ -51,7 +51,6 @@ OnError = Annotated[str, typer.Option(metavar="fail|skip", help="The reaction to
 IngestId = Annotated[
     str | None, typer.Option("--id", help="The name of the ingest; by default made from topic and URL")
 ]
-Master = Annotated[str, typer.Option(help="Spark's master URL")]
 
 
 def skips(on_error: str) -> bool:

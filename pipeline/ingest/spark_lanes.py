@@ -17,6 +17,7 @@ from penstock.pipeline.ingest.ingest import RunLanes
 from penstock.pipeline.ingest.job import IngestJob
 from penstock.pipeline.ingest.lane import LaneReport, LaneWriter
 from penstock.pipeline.ingest.plan import Lane
+from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_session import spark_session
 
 _FAILURE, _REFUSED = "failure", "refused"
@@ -31,9 +32,9 @@ _CAUSES = (
 
 
 @contextmanager
-def spark_lanes(master: str, ingest_id: str) -> Iterator[RunLanes]:
-    """Yields the function that runs lanes with Spark on ``master``."""
-    with spark_session(master, f"ingest {ingest_id}", connector=False) as spark:
+def spark_lanes(place: SparkPlace | str | None, ingest_id: str) -> Iterator[RunLanes]:
+    """Yields the function that runs lanes with Spark, at a place or master URL."""
+    with spark_session(place, f"ingest {ingest_id}", connector=False) as spark:
         yield lambda job, lanes: run_with(spark, job, lanes)
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Probe:
-    """``run`` is given to ``mapPartitions``. ``shipped`` is the folder with penstock, and ``packages`` are names of
-    packages by the modules that are imported."""
+    """``run`` is given to ``mapPartitions``. ``own`` is penstock, ``shipped`` is its folder, and ``packages`` are the
+    names of packages by the modules that are imported."""
 
+    own: str
     shipped: str
     packages: Mapping[str, str]
     program: bytes
@@ -32,7 +33,7 @@ class Probe:
             yield f"has no package {', '.join(missing)}: install it there for {platform.python_version()}"
             return
         try:
-            found = importlib.import_module("penstock").__file__
+            found = importlib.import_module(self.own).__file__
         except Exception as error:
             yield f"cannot import penstock: {type(error).__name__}: {error}"
             return

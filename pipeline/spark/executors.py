@@ -38,7 +38,7 @@ def check_executors(context: SparkContext, shipped: str, program: object = None,
     ``shipped`` is the folder from which they have to import penstock. ``files`` must be on every machine. Raises
     StreamsError, which names the executor and what it lacks, and ConfigError if the program cannot be pickled.
     """
-    probe = executor_probe.Probe(shipped, PACKAGES, _pickled(program), files)
+    probe = executor_probe.Probe("penstock", shipped, PACKAGES, _pickled(program), files)
     count = context.defaultParallelism * _TASKS_PER_CORE  # each free core gets one, and so each executor
     cloudpickle.register_pickle_by_value(executor_probe)  # type: ignore[no-untyped-call]  # untyped in PySpark
     try:

@@ -81,20 +81,19 @@ def spark_session(
                 spark.stop()
 
 
-def master_of(place: SparkPlace) -> str:
-    """Returns the URL of the master on which a session at ``place`` runs."""
+def master_of(place: SparkPlace | str | None) -> str:
+    """Returns the master URL at which a session for ``place`` runs."""
+    at = place if isinstance(place, SparkPlace) else SparkPlace(place)
     running = SparkSession.getActiveSession()
-    return str(running.sparkContext.master) if running is not None else _chosen_master(place, _given(place))
+    if running is not None:
+        return str(running.sparkContext.master)
+    return at.master or _settings_given(at).get("spark.master") or LOCAL_MASTER
 
 
-def _given(at: SparkPlace) -> dict[str, str]:
-    """Returns the user's settings."""
-    # Under spark-submit they come from the Java that runs.
-    return {**(dict(SparkConf().getAll()) if _is_submitted() else _defaults_of_installation()), **at.conf}
-
-
-def _chosen_master(at: SparkPlace, given: Mapping[str, str]) -> str:
-    return at.master or given.get("spark.master") or LOCAL_MASTER
+def _settings_given(at: SparkPlace) -> dict[str, str]:
+    """Returns the settings that the user has made. ``spark-submit`` has given those of the file to Java."""
+    before = dict(SparkConf().getAll()) if _is_submitted() else _defaults_of_installation()
+    return {**before, **at.conf}
 
 
 def _is_submitted() -> bool:
@@ -102,10 +101,9 @@ def _is_submitted() -> bool:
 
 
 def _started(at: SparkPlace, name: str, added: Mapping[str, Sequence[str]], scratch: str) -> SparkSession:
-    given = _given(at)
     if not _is_submitted():
         os.environ["JAVA_HOME"] = str(java_home())
-    chosen = _chosen_master(at, given)
+    given, chosen = _settings_given(at), master_of(at)
     local = is_local(chosen)
     settings = effective_settings(given, added, scratch if local else None)
     settings |= {"spark.master": chosen, "spark.app.name": f"penstock {name}"}

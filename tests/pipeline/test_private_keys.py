@@ -50,6 +50,7 @@ def test_a_key_in_pkcs8_stays_as_it_is() -> None:
         (written(RSA, encryption=serialization.BestAvailableEncryption(b"password")), "an encrypted key"),
         ("-----BEGIN CERTIFICATE-----", "no private key in PEM"),
     ],
+    ids=["encrypted", "certificate"],
 )
 def test_a_key_that_cannot_be_converted_is_refused_with_the_command_that_does(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=f"{problem}.*openssl pkcs8 -topk8"):

@@ -33,7 +33,8 @@ config = with_inline_certificates(StreamsConfig.of(entries))
 for key, place in entries.items():
     if key.endswith(".location"):
         Path(place).unlink()  # as on another machine
-conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": log, "spark.log.level": "INFO"}
+conf = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
+conf |= {"spark.eventLog.dir": log, "spark.log.level": "INFO"}
 with spark_session(SparkPlace("local[1]", conf), "reader", token_url=token_url(config)) as spark:
     source = spark.read.format("kafka").options(**reader_options(config)).option("subscribe", topic)
     rows = source.option("kafka.bootstrap.servers", config.bootstrap_servers).load()

@@ -19,6 +19,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.pipeline.backfill.backfill import backfill
+from penstock.pipeline.spark.spark_session import require_spark
 from tests.pipeline.spark.clusters import LOOPBACK, SMALL, executors_python, run_penstock, standalone_cluster
 
 LONG = ps.Serdes.long()
@@ -88,7 +89,6 @@ def test_executors_in_other_processes_get_penstock_and_the_program_with_the_job(
     program: Program, tmp_path: Path
 ) -> None:
     python = executors_python(tmp_path / "python")
-    # The driver's Python is the executors' by default, in which penstock is installed.
     defaults = tmp_path / "conf" / "spark-defaults.conf"
     defaults.parent.mkdir()
     defaults.write_text(f"# of this machine\nspark.pyspark.python  {python}\nspark.executor.memory=512m\n")
@@ -107,7 +107,7 @@ def test_a_standalone_cluster_gets_them_too_and_what_an_executor_lacks_is_named_
     complete = executors_python(tmp_path / "python")
     poor = executors_python(tmp_path / "poor", without=("msgspec", "rocksdict"))
     with standalone_cluster(tmp_path / "cluster", workers=2) as master:
-        where = (*BACKFILL, "--master", master, *LOOPBACK, *SMALL)
+        where = (*BACKFILL, "--master", master, "--work", str(tmp_path / "work"), *LOOPBACK, *SMALL)
         done = run_penstock(program.folder, *where, "--conf", f"spark.pyspark.python={poor}")
         assert done.returncode == 1
         assert "has no package msgspec, rocksdict: install it there for" in done.stderr
@@ -127,7 +127,8 @@ def test_a_program_that_spark_submit_has_started_keeps_its_master_and_settings(
 ) -> None:
     log = tmp_path / "events"
     log.mkdir()
-    submit = ("--master", "local[2]", "--name", "by submit", "--conf", "spark.eventLog.enabled=true")
+    submit = ("--master", "local[2]", "--name", "by submit", "--conf", "spark.eventLog.enabled=true",
+              "--conf", "spark.eventLog.compress=false")  # fmt: skip
     done = run_penstock(program.folder, *BACKFILL, submit=(*submit, *LOOPBACK, "--conf", f"spark.eventLog.dir={log}"))
     assert done.returncode == 0, done.stderr
     assert program.counts() == EXPECTED
@@ -137,7 +138,7 @@ def test_a_program_that_spark_submit_has_started_keeps_its_master_and_settings(
 
 @pytest.mark.long
 def test_a_master_that_is_not_there_is_named(program: Program) -> None:
-    done = run_penstock(program.folder, *BACKFILL, "--master", "spark://127.0.0.1:1", *LOOPBACK)
+    done = run_penstock(program.folder, *BACKFILL, "--master", "spark://127.0.0.1:1", "--work", "work", *LOOPBACK)
     assert done.returncode == 1
     assert "Spark did not start at the master spark://127.0.0.1:1" in done.stderr
     assert program.counts() == {}
@@ -163,10 +164,11 @@ def test_without_java_nothing_is_done(program: Program, monkeypatch: pytest.Monk
     assert program.topics() == before
 
 
-def test_without_a_connector_nothing_is_done(program: Program, tmp_path: Path) -> None:
-    before = program.topics()
-    nothing = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PENSTOCK_MAVEN_MIRROR": f"file:{tmp_path}/repository"}
-    done = run_penstock(program.folder, *BACKFILL, environment=nothing)
-    assert done.returncode == 1
-    assert f"They come from file:{tmp_path}/repository (PENSTOCK_MAVEN_MIRROR)" in done.stderr
-    assert program.topics() == before
+@pytest.mark.submission
+def test_a_connector_that_cannot_be_fetched_is_found_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PENSTOCK_MAVEN_MIRROR", f"file:{tmp_path}/repository")
+    with pytest.raises(LocalBrokerError, match=f"They come from file:{tmp_path}/repository"):
+        require_spark()

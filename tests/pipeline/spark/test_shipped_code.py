@@ -99,21 +99,21 @@ def problems(probe: Probe) -> list[str]:
 
 
 def test_an_executor_that_lacks_nothing_reports_nothing() -> None:
-    assert problems(Probe("penstock", {"json": "json"}, b"N.", [])) == [""]
+    assert problems(Probe("penstock", "penstock", {"json": "json"}, b"N.", [])) == [""]
 
 
 def test_each_missing_package_is_named() -> None:
     missing = {"json": "json", "no_such_thing": "no-such-thing", "nor_this": "nor-this"}
-    (found,) = problems(Probe("penstock", missing, b"N.", []))
+    (found,) = problems(Probe("penstock", "penstock", missing, b"N.", []))
     assert found.startswith("has no package no-such-thing, nor-this: install it there")
 
 
 def test_another_penstock_than_the_one_sent_is_named_by_its_folder() -> None:
-    (found,) = problems(Probe("sent-4711", {}, b"N.", []))
+    (found,) = problems(Probe("penstock", "sent-4711", {}, b"N.", []))
     assert found.startswith("imports penstock from /")
 
 
 def test_missing_files_and_modules_of_the_program_are_named() -> None:
-    found = problems(Probe("penstock", {}, b"cno_such_module\nname\n.", ["/nowhere.p12"]))
+    found = problems(Probe("penstock", "penstock", {}, b"cno_such_module\nname\n.", ["/nowhere.p12"]))
     assert found[0] == "has no file /nowhere.p12"
     assert found[1].startswith("cannot load the program: ModuleNotFoundError: No module named 'no_such_module'")
