@@ -65,7 +65,7 @@ def test_a_driver_that_is_killed_is_continued_by_the_next_run(rig: Rig, topic_na
 @pytest.mark.submission
 def test_a_worker_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name: Callable[[str], str]) -> None:
     topics = filled(rig, topic_name)
-    ended = run(rig, ",".join(topics), "worker", 2, "local[2,3]")
+    ended = run(rig, ",".join(topics), "worker", 1, "local[2,3]")
     assert (ended.returncode, was_killed(rig)) == (0, True), ended.stderr
     check_whole(rig, topics)
 
@@ -73,7 +73,7 @@ def test_a_worker_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name
 @pytest.mark.long
 def test_an_executor_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name: Callable[[str], str]) -> None:
     topics = filled(rig, topic_name)
-    ended = run(rig, ",".join(topics), "executor", 2, "local-cluster[2,1,1024]")
+    ended = run(rig, ",".join(topics), "executor", 1, "local-cluster[2,1,1024]")
     assert (ended.returncode, was_killed(rig)) == (0, True), ended.stderr
     check_whole(rig, topics)
 
@@ -87,7 +87,7 @@ def test_kills_at_random_requests_lose_nothing_and_double_nothing(rig: Rig, topi
     kills = 0
     for _ in range(KILLS):
         who = chance.choice(["driver", "driver", "worker"])
-        ended = run(rig, ",".join(topics), who, chance.randrange(1, 60 if who == "driver" else 5), "local[2]")
+        ended = run(rig, ",".join(topics), who, chance.randrange(1, 60 if who == "driver" else 3), "local[2]")
         kills += was_killed(rig)
         Path(f"{rig.location.url}-{DONE}").unlink(missing_ok=True)
         if ended.returncode == 0:
