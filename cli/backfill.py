@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColum
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from penstock.cli import backfill_options as options
 from penstock.cli.loading import load_application
 from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from penstock.pipeline.backfill.backfill import BackfillReport
     from penstock.pipeline.backfill.progress import Progress, StepProgress
 
-_BOUND = "TOPIC:PARTITION:OFFSET,…, a JSON file with such offsets, or a time (ms, or ISO 8601 with its zone)"
 _INTERRUPTED = 130
 _LINE_EACH_S = 10.0
 
@@ -34,55 +34,18 @@ def register(app: typer.Typer) -> None:
 
 
 def _backfill(
-    target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="BOUND",
-            help=f"Beginning of the history: earliest, {_BOUND}. By default the committed offsets",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BOUND",
-            help=f"End of the history: latest, {_BOUND}. By default latest; of a dry run the committed offsets",
-        ),
-    ] = None,
+    target: options.Target,
+    begin: options.Begin = None,
+    until: options.Until = None,
     master: MasterOption = None,
     conf: ConfOption = None,
-    work: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
-        ),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")] = False,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="kafka|URL",
-            help="Kafka (the default), or an archive, alone; --source URL --source kafka reads the archive up to its "
-            "last offset, and Kafka from there",
-        ),
-    ] = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            metavar="kafka|URL|none",
-            help="Receiver of results and state: the application, Parquet files at a URL or in a folder, or none",
-        ),
-    ] = "kafka",
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Compute the state again and compare it with the changelogs; change nothing"),
-    ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the plan, and do nothing")] = False,
-    allow_wall_clock: Annotated[
-        bool,
-        typer.Option("--allow-wall-clock", help="Accept punctuators by the wall clock, which a backfill never calls"),
-    ] = False,
+    work: options.Work = None,
+    resume: options.Resume = False,
+    source: options.Source = None,
+    output: options.Output = "kafka",
+    dry_run: options.DryRun = False,
+    explain: options.Explain = False,
+    allow_wall_clock: options.AllowWallClock = False,
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
     console = Console()
@@ -101,7 +64,7 @@ def _backfill(
     def at(url: str) -> ObjectLocation:
         return ObjectLocation(url, application.config.object_store_settings)
 
-    options = BackfillOptions(
+    chosen = BackfillOptions(
         bounds,
         None if work is None else at(work),
         resume,
@@ -111,13 +74,13 @@ def _backfill(
         kafka_too,
     )
     if explain:
-        for line in explain_backfill(application.topology, application.config, options):
+        for line in explain_backfill(application.topology, application.config, chosen):
             typer.echo(line)
         return
     try:
         with _progress(console) as progress:
             place = spark_place(master, conf)
-            report = backfill(application.topology, application.config, place, progress, options)
+            report = backfill(application.topology, application.config, place, progress, chosen)
     except KeyboardInterrupt:
         Console(stderr=True).print(
             f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues "

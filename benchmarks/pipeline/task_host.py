@@ -35,9 +35,10 @@ from benchmarks.workloads import WORKLOADS
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.reading.merge import TimedBatches, merged
 from penstock.pipeline.task_hosts.collector import TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.physical.topology import Topology, internal_topic
 

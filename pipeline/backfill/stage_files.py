@@ -23,8 +23,9 @@ from penstock.common.errors import ObjectExistsError
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import StageFile, StageFileWriter, by_column
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.rows import CHANGELOG, DROPPED, END, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 
 FINISHED_SCHEMA = "first_task int"
 _FINISHED_ARROW = pa.schema([("first_task", pa.int32())])

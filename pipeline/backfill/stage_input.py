@@ -13,10 +13,11 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import StageFile, written_to
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 from penstock.pipeline.task_hosts.event_times import EventTimes
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.topology import Subtopology

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.common.records import RecordBatch
-from penstock.pipeline.task_hosts.contracts import Chunk
+from penstock.pipeline.chunk import Chunk
 
 RECORDS_PER_CHUNK = 10_000
 TimesOf = Callable[[RecordBatch], Sequence[int]]

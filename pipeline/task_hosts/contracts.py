@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.common.ids import TaskId
 from penstock.common.records import RecordBatch
+from penstock.pipeline.chunk import Chunk
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import CommittedStore
 
@@ -19,14 +20,6 @@ class RestoredRows(NamedTuple):
     store: str
     rows: RecordBatch
     unfinished: bool
-
-
-class Chunk(NamedTuple):
-    """The next records of tasks: of each partition those that are due, in one list of batches. ``order`` has for each
-    record of the chunk the index of its partition, in the order in which the records are due."""
-
-    partitions: Sequence[Sequence[RecordBatch]]
-    order: Sequence[int]
 
 
 class TaskInput(Protocol):

@@ -12,8 +12,9 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskEnd
+from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.stores import new_run_id, remove_left
 from penstock.pipeline.task_hosts.task_host import TaskRun, program_of

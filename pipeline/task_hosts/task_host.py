@@ -14,10 +14,11 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.rows import DROPPED, OFFSET, READ
 from penstock.pipeline.task_hosts.changelogs import TaskChangelog, changelog_of, must_commit
 from penstock.pipeline.task_hosts.collector import InnerTopics, SparkCollector, TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk, EndRow, RestoredRows, StageInput, TaskEnd
+from penstock.pipeline.task_hosts.contracts import EndRow, RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
 from penstock.state.write_buffer.memory_budget import MemoryBudget

@@ -14,10 +14,11 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.reading.merge import TimedBatches, TimesOf, merged, merged_writers
 from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk, RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.state.disk.task_stores import open_task_stores

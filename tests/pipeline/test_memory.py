@@ -15,7 +15,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.pipeline.rows import CHANGELOG
 from penstock.pipeline.task_hosts.collector import TopicCounts
-from penstock.pipeline.task_hosts.contracts import Chunk
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.task_hosts.task_host import TaskHost
 
 count, size = int(sys.argv[1]), 500

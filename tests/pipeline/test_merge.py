@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
-from penstock.pipeline.task_hosts.contracts import Chunk
 from tests.tiers import examples
 
 TIMES = st.lists(st.lists(st.integers(0, 12), max_size=25), min_size=1, max_size=4)

@@ -17,6 +17,8 @@ from penstock.pipeline.backfill.stage_files import FinishedTasks
 from penstock.pipeline.backfill.work import Run, RunManifest, StageWork, new_run_id
 from tests.s3 import S3Server
 
+pytestmark = pytest.mark.xdist_group("s3 of works")
+
 OFFSETS = PlannedOffsets(
     [StageOffsets([("lines", 0, 3, 9)], {"counts": [("c", 0, 0, 4)]}, {"counts": []})],
     [("lines", 0, 3, "m")],

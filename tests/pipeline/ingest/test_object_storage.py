@@ -18,6 +18,8 @@ from penstock.pipeline.ingest.mapping import RecordMapping
 from tests.pipeline.ingest.rig import TOPIC, Rig, write_json_lines, write_parquet
 from tests.s3 import S3Server
 
+pytestmark = pytest.mark.xdist_group("s3 of ingests")
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
