@@ -13,7 +13,7 @@ from penstock.common.serdes import Serde
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import LARGEST_TIMESTAMP, Window, Windowed
 from penstock.state.builders import HeadersOption
-from penstock.state.contracts import ChangelogRow, CommitBatch, StateStore, StateStoreContext
+from penstock.state.contracts import CommitBatch, StateStore, StateStoreContext
 from penstock.state.entries import EntryForm
 from penstock.state.queries import Query, QueryRow, unknown_query
 from penstock.state.rows.header_rows import HeaderRows, headers_format
@@ -91,11 +91,6 @@ class SessionStateStore(ExpiringStateStore):
             )
             buffer.on_disk_until = lambda: rows.committed_time
         return self._index
-
-    @override
-    def changelog_rows(self) -> Iterator[ChangelogRow] | None:
-        # The topic deletes what is old: by the end of the session, as the rows have no other time.
-        return self.changelog_rows_of(self.committed_rows(), lambda row_key, _: self._schema.time(row_key))
 
     @override
     def view(self) -> TypedSessionStore:

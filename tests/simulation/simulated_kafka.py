@@ -35,7 +35,7 @@ ASKING = frozenset(
     {
         "topics",
         "topic_config",
-        "topic_id",
+        "topic_ids",
         "create_topic",
         "delete_topic",
         "delete_records",

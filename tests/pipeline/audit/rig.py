@@ -124,7 +124,7 @@ class Application:
         """Returns the report of an audit. ``corrupted``: changes rows of a store's images by a function."""
 
         @contextmanager
-        def inline(master: str, name: str) -> Iterator[InlineSpark]:
+        def inline(*where: object, **settings: object) -> Iterator[InlineSpark]:
             yield InlineSpark()
 
         clients = SimpleNamespace(of=lambda config: self.clients)
