@@ -27,7 +27,7 @@ def one_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes audits use the session there is."""
 
     @contextmanager
-    def session(master: str, name: str) -> Iterator[SparkSession]:
+    def session(*where: object, **settings: object) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr(module, "spark_session", session)
