@@ -109,7 +109,7 @@ def archive_topics(
     check(task, objects)
     shown = Console(stderr=True)
     try:
-        with spark_session(spark_place(master, conf), "archive", connector=False) as spark:
+        with spark_session(spark_place(master, conf), "archive") as spark:
             opened = open_run(task, objects)
             ArchiveRun(
                 task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)

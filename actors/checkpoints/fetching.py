@@ -110,10 +110,6 @@ class CheckpointFetching:
         fetch.answer = self._threads.submit(_fetched, fetch, self._storage, self._log)
         return True
 
-    def is_waiting(self, task: TaskId) -> bool:
-        """Returns True if the task waits for a checkpoint."""
-        return task in self._fetches
-
     def missing(self, task: TaskId) -> int:
         """Returns the number of changelog offsets that a waiting task lacks."""
         fetch = self._fetches.get(task)

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -18,10 +19,12 @@ from penstock.common.config import StreamsConfig
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.local_broker.broker import LocalBroker
+from penstock.kafka.local_broker.jars import resolve
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
 from penstock.pipeline.archive.run import ArchiveRun
 from penstock.pipeline.archive.spark_tasks import SparkTasks
+from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_session import spark_session
 
 TOPIC, WARM = "records", "warm"
@@ -107,7 +110,9 @@ def main() -> None:
         fill(clients, WARM, _WARM_RECORDS)
         fill(clients, TOPIC, given.records)
         ways: dict[str, Way] = {"penstock archive": ours, "Spark's Parquet sink": sparks}
-        with spark_session(f"local[{os.cpu_count()}]", "bench-archive") as spark:
+        connector = resolve([f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"], "spark-kafka")
+        place = SparkPlace(f"local[{os.cpu_count()}]", {"spark.jars": ",".join(map(str, connector))})
+        with spark_session(place, "bench-archive") as spark:
             for name, way in ways.items():
                 measured(way, spark, clients, Path(work) / f"warm-{name}", WARM)
             for turn in range(given.repeat):

@@ -71,12 +71,6 @@ def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | N
     return sorted(folder.glob("*.jar"))
 
 
-def fetched(coordinates: Sequence[str], name: str) -> list[Path] | None:
-    """Returns what ``resolve`` would return if all of it is in the cache, else None."""
-    folder = _folder(coordinates, name)
-    return sorted(folder.glob("*.jar")) if _is_whole(folder) else None
-
-
 def _folder(coordinates: Sequence[str], name: str) -> Path:
     version_set = hashlib.sha256("\n".join(sorted(coordinates)).encode()).hexdigest()[:12]
     return platformdirs.user_cache_path("penstock") / "jars" / f"{name}-{version_set}"

@@ -185,16 +185,13 @@ class _Audit:
             )
             run = Run.begin(work, manifest)
             self._progress(StepProgress("starting Spark"))
-            with spark_session(
-                master, f"audit {self._config.application_id}", connector=False, program=self._topology
-            ) as spark:
+            with spark_session(master, f"audit {self._config.application_id}", program=self._topology) as spark:
                 meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
                 with meter.watch:
                     runner = StageRunner(
                         plan,
                         self._topology,
                         self._config,
-                        self._clients,
                         history,
                         self._kafka,
                         spark,

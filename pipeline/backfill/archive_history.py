@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from penstock.common.errors import ArchiveError, ArchiveGapError
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.objects.contracts import ObjectStore
+from penstock.objects.ranged_file import RangedFile
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
@@ -228,7 +228,7 @@ def _batch(at: TopicPartition, rows: pa.RecordBatch) -> RecordBatch:
 def _first_at(objects: ObjectStore, file: ArchivedFile, time_ms: int) -> int | None:
     """Returns the offset of the first record of a file that is of ``time_ms`` or later; None if there is none. Reads no
     more of the file than its statistics, and the times of one group of rows."""
-    with pq.ParquetFile(_RangedFile(objects, file)) as parquet:
+    with pq.ParquetFile(RangedFile(objects, file.name, file.bytes)) as parquet:
         column = parquet.schema_arrow.get_field_index("timestamp")
         for number in range(parquet.num_row_groups):
             statistics = parquet.metadata.row_group(number).column(column).statistics
@@ -244,39 +244,3 @@ def _first_at(objects: ObjectStore, file: ArchivedFile, time_ms: int) -> int | N
 
 def _ms(time: object) -> int:
     return int(pa.scalar(time, pa.timestamp("ms", "UTC")).cast(pa.int64()).as_py())
-
-
-class _RangedFile(io.RawIOBase):
-    """An object as a file, of which only what is read is fetched."""
-
-    def __init__(self, objects: ObjectStore, file: ArchivedFile) -> None:
-        self._objects = objects
-        self._file = file
-        self._at = 0
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def seekable(self) -> bool:
-        return True
-
-    @override
-    def tell(self) -> int:
-        return self._at
-
-    @override
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.bytes}[whence]
-        self._at = base + offset
-        return self._at
-
-    @override
-    def read(self, size: int = -1) -> bytes:
-        end = self._file.bytes if size < 0 else min(self._at + size, self._file.bytes)
-        if end <= self._at:
-            return b""
-        content = self._objects.read_range(self._file.name, self._at, end)
-        self._at += len(content)
-        return content

@@ -119,12 +119,12 @@ def backfill(
     a task fails.
     """
     begun = time.monotonic()
-    require_spark(connector=False)
+    require_spark()
     at = place if isinstance(place, SparkPlace) else SparkPlace(place)
     it = _Backfill(topology, with_inline_certificates(config), options or BackfillOptions())
     it.prepare(at, progress)
     progress(StepProgress("starting Spark"))
-    with spark_session(at, f"backfill {config.application_id}", connector=False, program=topology) as spark:
+    with spark_session(at, f"backfill {config.application_id}", program=topology) as spark:
         meter = Meter(partial(tasks_of, spark.sparkContext), progress)
         with meter.watch:
             return it.run(spark, meter, begun)
@@ -233,7 +233,6 @@ class _Backfill:
             self._plan,
             self._topology,
             self._config,
-            self._clients,
             self._history,
             self._kafka,
             spark,

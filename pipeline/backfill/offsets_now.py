@@ -78,7 +78,6 @@ class OffsetsNow:
         self._group = self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
-        self._with_state: str | bool | None = False
         self.recompute = bounds.recompute
         self._begins = self._resolved("--from", bounds, history.offsets_at)
         self._untils = self._resolved("--until", bounds, history.offsets_at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.digests import digest_of_file
+from penstock.objects.ranged_file import RangedFile
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.rows import OUTPUT_ARROW, OUTPUT_SCHEMA, REPARTITION, headers_of
 
@@ -184,7 +184,7 @@ def written_to(objects: ObjectStore, files: Iterable[StageFile], target: TopicPa
 def _records_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[RecordBatch]:
     columns = ["sequence", "key", "value", "timestamp", "headers"]
     try:
-        source = pa.PythonFile(_RangeFile(objects, file.name, file.size), mode="r")
+        source = pa.PythonFile(RangedFile(objects, file.name, file.size), mode="r")
         with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for number, group in enumerate(file.groups):
                 if (group.topic, group.partition) == target:
@@ -199,43 +199,6 @@ def _records_for(objects: ObjectStore, file: StageFile, target: TopicPartition) 
                     )
     except (OSError, pa.ArrowInvalid) as error:
         raise StreamsError(f"{file.name!r} in {objects.url} {_DAMAGED} ({error})") from error
-
-
-class _RangeFile(io.RawIOBase):
-    """An object as a file that is read in pieces."""
-
-    def __init__(self, objects: ObjectStore, name: str, size: int) -> None:
-        super().__init__()
-        self._objects = objects
-        self._name = name
-        self._size = size
-        self._at = 0
-
-    @override
-    def read(self, size: int = -1) -> bytes:
-        end = self._size if size < 0 else min(self._at + size, self._size)
-        if end <= self._at:
-            return b""
-        content = self._objects.read_range(self._name, self._at, end)
-        self._at += len(content)
-        return content
-
-    @override
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    @override
-    def tell(self) -> int:
-        return self._at
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def seekable(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True)

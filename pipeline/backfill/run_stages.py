@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
-from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.row_files import StageFile
@@ -83,7 +82,6 @@ class StageRunner:
     plan: BackfillPlan
     topology: Topology
     config: StreamsConfig
-    clients: ConfluentClients
     history: HistorySource
     changelogs: HistorySource
     spark: SparkSession
@@ -132,7 +130,6 @@ class StageRunner:
         topics = GlobalTopics(
             self.topology.global_subtopologies,
             self.plan.global_records,
-            self.clients,
             partial(every_record, self.history),
         )
         shared = self.config, self.plan.topics, self.plan.committed, topics

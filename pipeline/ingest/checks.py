@@ -17,6 +17,7 @@ from pyarrow import parquet
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde
 from penstock.objects.contracts import ObjectStore
+from penstock.objects.ranged_file import RangedFile
 from penstock.pipeline.ingest.arrow_rows import is_bytes, plain_form
 from penstock.pipeline.ingest.contracts import CsvForm, FileFormat, SourceFile
 from penstock.pipeline.ingest.csv_rows import csv_schema
@@ -71,48 +72,11 @@ def _check_json(beginning: bytes, mapping: RecordMapping) -> None:
 
 
 def _footer(objects: ObjectStore, file: SourceFile) -> pa.Schema:
-    content = pa.PythonFile(RangedFile(partial(objects.read_range, file.name), file.size), mode="r")
+    content = pa.PythonFile(RangedFile(objects, file.name, file.size), mode="r")
     try:
         return parquet.read_schema(content)
     except pa.ArrowInvalid as error:
         raise ConfigError(f"it is no Parquet: {error}") from None
-
-
-class RangedFile(io.RawIOBase):
-    """A file of ``size`` bytes that reads each range where it is asked for."""
-
-    def __init__(self, read_range: Callable[[int, int], bytes], size: int) -> None:
-        super().__init__()
-        self._read_range = read_range
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def tell(self) -> int:
-        """Returns the position."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Returns the new position."""
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = begin + offset
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        """Returns the next bytes."""
-        end = self._size if size < 0 else min(self._size, self._position + size)
-        if end <= self._position:
-            return b""
-        found = self._read_range(self._position, end)
-        self._position += len(found)
-        return found
 
 
 def require_columns(there: Iterable[str], named: Iterable[str]) -> None:

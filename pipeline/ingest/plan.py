@@ -70,10 +70,6 @@ def _is_done(file: SourceFile, progress: Progress) -> bool:
     return known is not None and known.done and known.modified_ms == file.modified_ms
 
 
-def _is_begun(known: FileProgress) -> bool:
-    return bool(known.rows) and not known.done
-
-
 def _assigned(new: list[SourceFile], to_do: list[SourceFile], lanes: Mapping[str, int]) -> dict[str, int]:
     loads = [0] * min(LANES, max([len(to_do), *(lane + 1 for lane in lanes.values())]))
     for file in to_do:

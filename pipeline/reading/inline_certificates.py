@@ -29,9 +29,3 @@ def with_inline_certificates(config: StreamsConfig) -> StreamsConfig:
             raise ConfigError(f"configuration key {key!r}: cannot read {value}: {error}") from None
         del clients[key]
     return config.model_copy(update={"clients": clients})
-
-
-def files_on_every_machine(config: StreamsConfig) -> list[str]:
-    """Returns the files and folders that Kafka's clients open on each machine. ``check_executors`` looks for them."""
-    places = (value for key, value in config.clients.items() if key.endswith(("ssl.keystore.location", *_FILES)))
-    return sorted({str(place) for place in places if place != "probe"})

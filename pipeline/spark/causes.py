@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # has no types
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # has no types
 from pyspark.errors import PySparkException
 
 from penstock.common.errors import StreamsError
@@ -23,7 +23,7 @@ def causes_named(what: str, then: str = "") -> Iterator[None]:
     sentence that follows it."""
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JError) as error:  # the latter if a worker is lost
         raise StreamsError(f"{what}: {_cause(str(error))}{then and f'. {then}'}") from error
 
 

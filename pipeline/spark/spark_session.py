@@ -1,4 +1,4 @@
-"""The Spark session: a Java, libraries, settings, and executors that import what this process imports."""
+"""The Spark session: a Java, settings, and executors that import what this process imports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from penstock.common.errors import StreamsError
 from penstock.pipeline.spark.executors import check_executors
 from penstock.pipeline.spark.java_for_spark import java_home
-from penstock.pipeline.spark.java_libraries import connector_jars
 from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.quiet import own_interrupts, without_log_of_py4j
 from penstock.pipeline.spark.shipped_code import ship_code
@@ -24,55 +23,32 @@ from penstock.pipeline.spark.spark_settings import effective_settings, is_local,
 LOCAL_MASTER = "local[*]"
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Set by ``spark-submit`` for the program that it runs: its Java has started already, with the user's settings."""
-_OAUTH_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""Java's clients ask no other URLs for tokens."""
 
 
-def require_spark(*, connector: bool = True) -> None:
-    """Find, before any work, a Java, and with ``connector`` the Kafka connector.
-
-    Raises LocalBrokerError if there is no Java, or if the connector cannot be fetched.
-    """
+def require_spark() -> None:
+    """Find a Java before any work. Raises LocalBrokerError if there is none."""
     if not _is_submitted():
         java_home()
-    if connector:
-        connector_jars()
 
 
 @contextmanager
-def spark_session(
-    place: SparkPlace | str | None,
-    name: str,
-    *,
-    connector: bool = True,
-    jars: Sequence[Path] = (),
-    token_url: str | None = None,
-    program: object = None,
-) -> Iterator[SparkSession]:
+def spark_session(place: SparkPlace | str | None, name: str, *, program: object = None) -> Iterator[SparkSession]:
     """Yields a session for the job ``name``, as Spark shows it, at a place or master URL. The code of penstock and of
     the user goes to executors on other machines, which are asked for all else that the job needs.
 
-    ``connector`` adds Spark's Kafka connector, ``jars`` are other libraries, Java's Kafka clients get tokens at
-    ``token_url``, and ``program`` is what executors on other machines must be able to load. If this process has a
-    session already, a new one on the same Spark is used, and that Spark continues afterwards; else Spark is stopped at
-    the end, and its temporary files are deleted.
+    ``program`` is what executors on other machines must be able to load. If this process has a session already, a new
+    one on the same Spark is used, and that Spark continues afterwards; else Spark is stopped at the end, and its
+    temporary files are deleted.
 
     Raises what ``require_spark`` raises, ConfigError for settings that cannot be, and StreamsError if Spark does not
     start or an executor lacks something.
     """
     at = place if isinstance(place, SparkPlace) else SparkPlace(place)
-    libraries = [*(connector_jars() if connector else []), *jars]
-    added: dict[str, Sequence[str]] = {"spark.jars": [str(jar) for jar in libraries]}
-    if token_url is not None:
-        for process in ("driver", "executor"):
-            added[f"spark.{process}.extraJavaOptions"] = [f"-D{_OAUTH_URLS}={token_url}"]
     running = SparkSession.getActiveSession()
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as scratch, without_log_of_py4j():
-        spark = _started(at, name, added, scratch) if running is None else _beside(running, at.conf)
+        spark = _started(at, name, scratch) if running is None else _beside(running, at.conf)
         context = spark.sparkContext
         try:
-            if running is not None or _is_submitted():
-                _add_to_running(spark, libraries, token_url)
             if not is_local(str(context.master)):
                 check_executors(context, ship_code(context, Path(scratch)), program)
             yield spark
@@ -100,12 +76,12 @@ def _is_submitted() -> bool:
     return _GATEWAY in os.environ
 
 
-def _started(at: SparkPlace, name: str, added: Mapping[str, Sequence[str]], scratch: str) -> SparkSession:
+def _started(at: SparkPlace, name: str, scratch: str) -> SparkSession:
     if not _is_submitted():
         os.environ["JAVA_HOME"] = str(java_home())
     given, chosen = _settings_given(at), master_of(at)
     local = is_local(chosen)
-    settings = effective_settings(given, added, scratch if local else None)
+    settings = effective_settings(given, scratch if local else None)
     settings |= {"spark.master": chosen, "spark.app.name": f"penstock {name}"}
     # PySpark itself asks the environment alone.
     if (python := settings.get("spark.pyspark.python")) is not None:
@@ -126,21 +102,12 @@ def _started(at: SparkPlace, name: str, added: Mapping[str, Sequence[str]], scra
 
 def _beside(running: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     """Returns another session on the Spark of ``running``. Settings that only a new Spark takes stay as they are."""
-    effective_settings(dict(running.sparkContext.getConf().getAll()), {}, None)  # refuses what would be wrong
+    effective_settings(dict(running.sparkContext.getConf().getAll()), None)  # refuses what would be wrong
     spark = running.newSession()
-    for key, value in effective_settings(conf, {}, None).items():
+    for key, value in effective_settings(conf, None).items():
         if key.startswith("spark.sql.") and spark.conf.isModifiable(key):
             spark.conf.set(key, value)
     return spark
-
-
-def _add_to_running(spark: SparkSession, jars: Sequence[Path], token_url: str | None) -> None:
-    """Have a Java that has started already load ``jars``, and allow ``token_url``."""
-    for jar in jars:
-        spark.sql(f"ADD JAR '{jar}'")
-    if token_url is not None:
-        assert spark.sparkContext._jvm is not None
-        spark.sparkContext._jvm.System.setProperty(_OAUTH_URLS, token_url)
 
 
 def _defaults_of_installation() -> dict[str, str]:

@@ -31,8 +31,6 @@ _REQUIRED = {
     # A second attempt of a task that runs already would write its results to Kafka a second time.
     "spark.speculation": "false",
 }
-_LISTS = {"spark.jars": ",", "spark.driver.extraJavaOptions": " ", "spark.executor.extraJavaOptions": " "}
-"""Settings to which penstock adds, by what is between the parts."""
 _LOOPBACK = "127.0.0.1"
 _LINE = re.compile(r"\s*([^\s=:#!][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
@@ -42,10 +40,8 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def effective_settings(
-    given: Mapping[str, str], added: Mapping[str, Sequence[str]], local_folder: str | None
-) -> dict[str, str]:
-    """Returns all settings of a session: the user's, ``added`` to some of these, and penstock's own for the others.
+def effective_settings(given: Mapping[str, str], local_folder: str | None) -> dict[str, str]:
+    """Returns all settings of a session: the user's, and penstock's own for the others.
 
     ``local_folder`` is given if tasks run on this machine alone: Spark then works in it, and listens on loopback.
     Raises ConfigError for a setting that would make results wrong.
@@ -57,8 +53,6 @@ def effective_settings(
                 "still runs would write its results a second time. Remove the setting (--conf, spark-defaults.conf)"
             )
     found = {**_DEFAULTS, **given, **_REQUIRED}
-    for key, parts in added.items():
-        found[key] = _LISTS[key].join([*filter(None, [given.get(key, "")]), *parts])
     if local_folder is not None:
         here = {
             "spark.driver.bindAddress": _LOOPBACK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -14,7 +15,10 @@ import pyarrow as pa
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import RecordBatch
+from penstock.kafka.clients import KafkaClients
 from penstock.pipeline.chunk import Chunk
+from penstock.pipeline.offset_ranges import Ranges
+from penstock.pipeline.reading.kafka_reader import KafkaReader
 from penstock.pipeline.reading.merge import TimedBatches, TimesOf, merged, merged_writers
 from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
@@ -154,3 +158,10 @@ def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[
     for _ in driver.prepare_commit():
         pass
     return [(row["key"], row["value"], row["timestamp"]) for batch in collector.drain() for row in batch.to_pylist()]
+
+
+def records_in(clients: KafkaClients, ranges: Ranges) -> Iterator[RecordBatch]:
+    """Yields the records of ``ranges``, one partition after the other."""
+    with closing(KafkaReader(clients.restore_consumer(), ranges)) as reader:
+        for at in sorted(ranges):
+            yield from reader.batches(at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_in
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
-from tests.pipeline.rows import CONFIG, output, process, run
+from tests.pipeline.rows import CONFIG, output, process, records_in, run
 from tests.pipeline.topologies import described, latest_words
 
 
@@ -39,7 +40,7 @@ def test_an_executor_fills_its_stores_up_to_where_the_backfill_begins() -> None:
         TopicPartition("words", 0): OffsetRange(0, 2),
     }
     clients.broker.append("words", FakeRecord(b"k", b"longer", 1, None), 0)
-    topics = GlobalTopics(topology.global_subtopologies, ranges, clients)
+    topics = GlobalTopics(topology.global_subtopologies, ranges, partial(records_in, clients))
     (sub,) = topology.subtopologies
     host = TaskHost(sub, CONFIG, TopicCounts({"lines": 2}, frozenset(), frozenset()), {}, topics)
     rows = [process(task, "lines", 0, "k", f"u{number}", 1) for task, number in ((0, 0), (1, 19))]

@@ -21,7 +21,7 @@ from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
-from tests.pipeline.rows import PROCESS, RESTORE, Row, output, run
+from tests.pipeline.rows import PROCESS, RESTORE, Row, output, records_in, run
 
 Results = dict[str, list[dict[str, Any]]]
 
@@ -66,7 +66,7 @@ def _run(
         config,
         plan.topics,
         plan.committed,
-        GlobalTopics(topology.global_subtopologies, plan.global_records, clients),
+        GlobalTopics(topology.global_subtopologies, plan.global_records, partial(records_in, clients)),
     )
     if stage.inner_topics:
         return output(run(CycleHost(stage.subtopologies, stage.inner_topics, *shared), rows, at_once))

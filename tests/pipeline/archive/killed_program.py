@@ -79,7 +79,7 @@ def main(broker: str, folder: str, topics: str, who: str, request: str, master: 
     task = ArchiveTask(topics.split(","), location, clients_of(broker), records_per_commit=15_000, file_bytes=1)
     objects = location.open()
     check(task, objects)
-    with spark_session(master, "killed-archive", connector=False) as spark:
+    with spark_session(master, "killed-archive") as spark:
         opened = open_run(task, objects)
         ArchiveRun(task, opened, SparkTasks(spark), lambda batch: print(batch, flush=True)).run()
 

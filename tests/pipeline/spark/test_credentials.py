@@ -1,4 +1,4 @@
-"""Spark's Kafka readers log in as live clients do, and Spark shows none of their secrets."""
+"""Spark's workers log in to Kafka as live clients do, and Spark shows none of their secrets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ import json
 import sys
 from pathlib import Path
 from penstock.common.config import StreamsConfig
+from penstock.common.ids import TopicPartition
+from penstock.kafka.clients import ConfluentClients
+from penstock.pipeline.reading.frames import frame_of
 from penstock.pipeline.reading.inline_certificates import with_inline_certificates
-from penstock.pipeline.reading.kafka_options import reader_options, token_url
+from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_session import spark_session
 
@@ -35,9 +38,10 @@ for key, place in entries.items():
         Path(place).unlink()  # as on another machine
 conf = {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false"}
 conf |= {"spark.eventLog.dir": log, "spark.log.level": "INFO"}
-with spark_session(SparkPlace("local[1]", conf), "reader", token_url=token_url(config)) as spark:
-    source = spark.read.format("kafka").options(**reader_options(config)).option("subscribe", topic)
-    rows = source.option("kafka.bootstrap.servers", config.bootstrap_servers).load()
+history = KafkaHistory(ConfluentClients.of(config))
+ranges = history.available([TopicPartition(topic, 0)])
+with spark_session(SparkPlace("local[1]", conf), "reader") as spark:
+    rows = frame_of(spark, history, ranges)
     rows.explain("extended")
     print("READ", [bytes(row["value"]).decode() for row in rows.collect()])
 """

@@ -19,7 +19,6 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
 from penstock.pipeline.backfill.backfill import backfill
-from penstock.pipeline.spark.spark_session import require_spark
 from tests.pipeline.spark.clusters import LOOPBACK, SMALL, executors_python, run_penstock, standalone_cluster
 
 LONG = ps.Serdes.long()
@@ -162,13 +161,3 @@ def test_without_java_nothing_is_done(program: Program, monkeypatch: pytest.Monk
     with pytest.raises(LocalBrokerError, match="No Java 17"):
         backfill(app.topology, app.config)
     assert program.topics() == before
-
-
-@pytest.mark.submission
-def test_a_connector_that_cannot_be_fetched_is_found_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("PENSTOCK_MAVEN_MIRROR", f"file:{tmp_path}/repository")
-    with pytest.raises(LocalBrokerError, match=f"They come from file:{tmp_path}/repository"):
-        require_spark()

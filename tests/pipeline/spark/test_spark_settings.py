@@ -16,7 +16,7 @@ from penstock.pipeline.spark.spark_settings import (
 
 
 def test_a_setting_of_the_user_replaces_penstocks_own() -> None:
-    found = effective_settings({"spark.ui.enabled": "true", "spark.executor.memory": "4g"}, {}, None)
+    found = effective_settings({"spark.ui.enabled": "true", "spark.executor.memory": "4g"}, None)
     assert found["spark.ui.enabled"] == "true"
     assert found["spark.executor.memory"] == "4g"
     assert found["spark.log.level"] == "FATAL"
@@ -25,25 +25,16 @@ def test_a_setting_of_the_user_replaces_penstocks_own() -> None:
 @pytest.mark.parametrize("value", ["true", "TRUE"])
 def test_a_second_attempt_of_a_running_task_cannot_be_had(value: str) -> None:
     with pytest.raises(ConfigError, match=rf"spark\.speculation={value}: penstock needs false"):
-        effective_settings({"spark.speculation": value}, {}, None)
-    assert effective_settings({"spark.speculation": "False"}, {}, None)["spark.speculation"] == "false"
-
-
-def test_libraries_and_options_of_java_are_added_to_the_users() -> None:
-    given = {"spark.jars": "/own.jar", "spark.executor.extraJavaOptions": "-Xss4m"}
-    added = {"spark.jars": ["/a.jar", "/b.jar"], "spark.executor.extraJavaOptions": ["-Da=b"]}
-    found = effective_settings(given, added, None)
-    assert found["spark.jars"] == "/own.jar,/a.jar,/b.jar"
-    assert found["spark.executor.extraJavaOptions"] == "-Xss4m -Da=b"
-    assert "spark.jars" not in effective_settings({}, {"spark.jars": []}, None)
+        effective_settings({"spark.speculation": value}, None)
+    assert effective_settings({"spark.speculation": "False"}, None)["spark.speculation"] == "false"
 
 
 def test_on_this_machine_alone_spark_listens_on_loopback_unless_the_user_says_otherwise() -> None:
-    found = effective_settings({"spark.local.dir": "/large"}, {}, "/tmp/scratch")
+    found = effective_settings({"spark.local.dir": "/large"}, "/tmp/scratch")
     assert found["spark.driver.host"] == found["spark.driver.bindAddress"] == "127.0.0.1"
     assert found["spark.local.dir"] == "/large"
     assert found["spark.sql.warehouse.dir"] == "/tmp/scratch/warehouse"
-    assert "spark.driver.host" not in effective_settings({}, {}, None)
+    assert "spark.driver.host" not in effective_settings({}, None)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +77,7 @@ def test_an_option_is_a_key_and_a_value() -> None:
      "sasl.oauthbearer.client.secret", "spark.authenticate.secret"],
 )  # fmt: skip
 def test_spark_hides_the_values_of_secrets(key: str) -> None:
-    found = effective_settings({}, {}, None)
+    found = effective_settings({}, None)
     for name in ("spark.redaction.regex", "spark.sql.redaction.options.regex"):
         assert re.search(found[name], key)
     assert not re.search(found["spark.redaction.regex"], "spark.executor.memory")
