@@ -2,7 +2,7 @@
 
 An *audit point* is a moment at which the input offsets and the stores of all tasks belong together, also those behind
 repartition topics (docs/decisions/0034-the-audit-point.md). Not orders: the coordinator knows nothing of them, and
-whatever becomes of an auditor, an actor goes on by itself.
+an actor continues by itself if the auditor ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Images of the committed rows of tasks, for an audit: folders below the application's directory on a node.
 
 An image consists of hard links to the files of RocksDB, so taking it costs some ms and hardly any disk. It stays the
-same whatever becomes of the task and its actor, and any process of the node can open it. Rows of stores in memory are
-written to a file. The images of a point end when nobody has said for ``LEASE_S`` seconds that they are needed.
+same if the task moves or its actor ends, and any process of the node can open it. Rows of stores in memory are
+written to a file. The images of a point end ``LEASE_S`` seconds after they were last needed.
 """
 
 from __future__ import annotations

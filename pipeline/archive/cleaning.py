@@ -1,4 +1,4 @@
-"""Chooses the objects of an archive that nothing needs any more. Pure, but for the function that deletes them."""
+"""Chooses the objects of an archive that nothing needs any more. Pure, except the function that deletes them."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class KeptRecords(TaskChangelog):
 
     @override
     def rows(self) -> Iterator[Row]:
-        # A store with duplicates goes on from the number in its last record: the one that was sent last leaves last.
+        # A store with duplicates continues from the number in its last record: the one that was sent last leaves last.
         last: Row | None = None
         for row in self._kept.rows():
             if self._needless(row[0], row[1]):

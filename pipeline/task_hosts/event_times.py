@@ -1,7 +1,7 @@
 """The times by which a task takes the records of its partitions, where an extractor of the user's decides them.
 
 A task orders records by what extractors return. So the code that merges the partitions of a task must know these times
-already where a partition is read. Extractors are pure functions: the task calls them once more.
+already where a partition is read. Extractors are pure functions: the task calls them again.
 """
 
 from __future__ import annotations

@@ -174,21 +174,21 @@ class CheckpointMachine(RuleBasedStateMachine):
     @rule(operations=st.integers(2, 10), events=st.lists(EVENTS, min_size=1, max_size=5))
     @precondition(lambda self: self.holders[-1].process is None)
     def a_save_is_stopped(self, operations: int, events: list[str]) -> None:
-        """It goes on after all ``events``."""
+        """The process continues after all ``events``."""
         self.commit(compaction=False)
         self.stop_meanwhile(partial(self.save, self.holders[-1]), operations, events)
 
     @rule(events=st.lists(EVENTS, min_size=1, max_size=5))
     @precondition(lambda self: self.holders[-1].process is None)
     def a_save_is_stopped_before_its_manifest(self, events: list[str]) -> None:
-        """It goes on after all ``events``."""
+        """The process continues after all ``events``."""
         self.commit(compaction=False)
         self.stop_meanwhile(lambda: self.until("create", partial(self.save, self.holders[-1])), 0, events)
 
     @rule(operations=st.integers(2, 8), events=st.lists(EVENTS, min_size=1, max_size=5))
     @precondition(lambda self: self.saved is not None)
     def a_restore_is_stopped(self, operations: int, events: list[str]) -> None:
-        """It goes on after all ``events``."""
+        """The process continues after all ``events``."""
         self.stop_meanwhile(self.begin_restore, operations, events)
 
     @rule(
@@ -197,7 +197,7 @@ class CheckpointMachine(RuleBasedStateMachine):
         events=st.lists(EVENTS, min_size=1, max_size=3),
     )
     def a_deletion_is_stopped(self, deletions: int, before: list[str], events: list[str]) -> None:
-        """It has made its plan, and goes on after all ``events``."""
+        """The deleter has made its plan, and continues after all ``events``."""
         for event in before:
             self.happen(event)
 

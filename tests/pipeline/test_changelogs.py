@@ -128,4 +128,4 @@ def test_rows_that_are_read_from_the_store_are_its_records(program: Any, monkeyp
         assert sorted(map(repr, (row[compared] for row in log))) == sorted(
             map(repr, (row[compared] for row in expected))
         ), store
-        assert "KSTREAM" not in store or log[-1:] == expected[-1:], "the number from which a restored store goes on"
+        assert "KSTREAM" not in store or log[-1:] == expected[-1:], "the number from which a restored store continues"

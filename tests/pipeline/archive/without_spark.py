@@ -95,7 +95,7 @@ class TasksHere(Tasks):
 
 @dataclass
 class Cluster:
-    """Two topics of the fake broker, and an archive of them in memory, whose clock goes on with each request."""
+    """Two topics of the fake broker, and an archive of them in memory, whose clock advances with each request."""
 
     clients: FakeClients = field(default_factory=lambda: FakeClients("archive", read_committed=True))
     objects: MemoryObjects = field(init=False)
