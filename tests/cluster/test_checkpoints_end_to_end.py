@@ -144,8 +144,9 @@ def test_an_actor_that_is_killed_while_it_downloads_leaves_nothing_that_is_taken
     task_directory = counting.state_dir / counting.id / "0_0"
     partial = task_directory / "fetched-1.partial"
     eventually(lambda: len(list(partial.rglob("*"))) >= len(newest.files) - 1, "all other files are downloaded")
+    eventually(lambda: [it.state.value for it in app.status().tasks] == ["restoring"], "the status names the download")
     pids = {actor.pid for actor in app.status().actors}
-    assert [task.state.value for task in app.status().tasks] == ["restoring"]
+    assert pids
     for pid in pids:
         signal_ray_process(pid)
     assert partial.exists()
