@@ -27,6 +27,12 @@ FOUND_FAST = {
     "delete_files_of_uploads_under_way": BESIDE_DELETIONS,
 }
 """Mistakes with the runs that show them; `make simulate PLANTED=1` finds these and the others among all faults."""
+_RARE = "delete_files_of_uploads_under_way"
+"""It takes some tens of seeds."""
+
+
+def _marks(mistake: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.long] if mistake == _RARE else []
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +69,7 @@ def test_tasks_that_lose_their_disks_begin_with_checkpoints() -> None:
     assert any("files of checkpoints were downloaded" in line for result in played for line in result.trace)
 
 
-@pytest.mark.parametrize("mistake", FOUND_FAST)
+@pytest.mark.parametrize("mistake", [pytest.param(each, marks=_marks(each)) for each in FOUND_FAST])
 def test_a_planted_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     MISTAKES[mistake].plant(monkeypatch.setattr)
     assert any(play(seed, FOUND_FAST[mistake]).violation for seed in range(60)), "not found by 60 seeds"
