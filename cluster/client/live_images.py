@@ -97,15 +97,15 @@ def take_live_images(
     builders: Builders,
     within_s: float,
 ) -> LiveImages:
-    """Take an audit point of a running application, in ``within_s`` seconds.
+    """Take an audit point of a running application, in ``within_s`` seconds; a rebalance may take as long before that.
 
     Raises AuditPointError if that is not possible: then the application continues as if nothing had been asked. Raises
     ApplicationStateError if it does not run here.
     """
     connections.connect_to(application_id)
     coordinator = require_coordinator(application_id)
-    status: ApplicationStatus = ask_coordinator(coordinator, "status")
-    metadata: ApplicationMetadata = ask_coordinator(coordinator, "metadata")
+    status = _once_rebalanced(coordinator, within_s)
+    metadata: ApplicationMetadata | None = ask_coordinator(coordinator, "metadata")
     if status is None or metadata is None or status.state is not ApplicationState.RUNNING:
         state = "has ended" if status is None else f"is {status.state.value}"
         raise AuditPointError(f"application {application_id!r} {state}: only one that is RUNNING can be audited")
@@ -129,6 +129,16 @@ def take_live_images(
         ends.close()
         log_operation(coordinator, f"audit point {name}", outcome)
     return LiveImages(point, builders)
+
+
+def _once_rebalanced(coordinator: Any, within_s: float) -> ApplicationStatus | None:
+    """Returns the status as soon as it is not REBALANCING, or the last one after ``within_s``."""
+    deadline = time.monotonic() + within_s
+    while True:
+        status: ApplicationStatus | None = ask_coordinator(coordinator, "status")
+        if status is None or status.state is not ApplicationState.REBALANCING or time.monotonic() >= deadline:
+            return status
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _asking(actors: Mapping[str, Any]) -> Callable[[Mapping[str, AuditStep]], Mapping[str, AuditAnswer]]:

@@ -22,7 +22,7 @@ from penstock.pipeline.backfill.backfill import BackfillReport, backfill
 from penstock.topology.physical.topic_plan import plan_topics
 from tests.cluster.conftest import LONG, WordCount
 from tests.pipeline.topologies import failing
-from tests.waiting import PATIENCE_S, eventually
+from tests.waiting import PATIENCE_S, eventually, once_ready
 
 MakeName = Callable[[str], str]
 FIRST = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 50
@@ -70,7 +70,7 @@ def test_half_by_backfill_and_half_live_equals_all_live(word_count: WordCount) -
     app.start()
     app.wait_until_running(PATIENCE_S)
     eventually(word_count.complete, "all counts written", 120)
-    assert dict(app.store("counts").all()) == dict(word_count.sent)
+    assert once_ready(lambda: dict(app.store("counts").all())) == dict(word_count.sent)
     assert app.close()
     # And the other way round: a backfill continues where the application stopped.
     members = word_count.admin.group_members
