@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency versions lock clean environment jars
+.PHONY: help demo demo-backfill test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -84,6 +84,9 @@ bench-rollout: environment jars  ## deploy a new version on three nodes: how lon
 bench-latency: environment jars  ## end-to-end latency at RATE=10000 records/s and at half of capacity, through a kill -9, side by side with Kafka Streams, some 5 minutes; GUARANTEE=…
 	@$(RUN) -m benchmarks.latency $(if $(RATE),--rate $(RATE)) $(if $(GUARANTEE),--guarantee $(GUARANTEE)) \
 		$(if $(REPEAT),--repeat $(REPEAT)) $(if $(SESSION_MS),--session-ms $(SESSION_MS))
+
+bench-pipeline: environment jars  ## archive, ingest, backfill, checkpoints and audit at SHARE=1 of 5 M records, REPEAT=3 runs, for one to two hours; ONLY=archive,audit; writes its section of docs/BENCHMARKS.md
+	@$(RUN) -m benchmarks.pipeline $(if $(filter command line,$(origin SHARE)),--share $(SHARE)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(ONLY),--only $(ONLY))
 
 versions: environment jars  ## play the tests that depend on them with the lowest and the highest versions that may be installed; ONLY=oldest|newest, PYTHON=python3.13
 	@$(PYTHON) requirements/versions.py $(ONLY)

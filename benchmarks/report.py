@@ -41,6 +41,8 @@ class Spread:
 
 Grid = tuple[Sequence[str], list[list[str]]]
 """Headings and rows."""
+PIPELINE_SECTION = "## Data pipeline"
+"""The heading of the last section of the page, which ``make bench-pipeline`` writes alone."""
 
 
 def comparison(runs: Sequence[Run]) -> Grid:

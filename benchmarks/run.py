@@ -37,7 +37,7 @@ from benchmarks.driver_speed import DriverRun
 from benchmarks.http_lookups import HttpResult
 from benchmarks.measure import BenchmarkError, Run, Side
 from benchmarks.penstock_side import NAME, PenstockSide
-from benchmarks.report import comparison, exit_if_wrong, surroundings, to_markdown, to_terminal
+from benchmarks.report import PIPELINE_SECTION, comparison, exit_if_wrong, surroundings, to_markdown, to_terminal
 from benchmarks.rig import Rig, rig
 from benchmarks.workloads import LARGE, WORKLOADS
 from penstock.actors.commit_stops import CommitStops
@@ -153,7 +153,8 @@ def main(
     exit_if_wrong(console, measured.wrong)
     _show(console, measured)
     if markdown is not None:
-        markdown.write_text(page(measured))
+        _, heading, pipeline = markdown.read_text().partition(PIPELINE_SECTION) if markdown.exists() else ("", "", "")
+        markdown.write_text("\n".join(filter(None, [page(measured), heading + pipeline])))
         console.print(f"written to {markdown}")
 
 

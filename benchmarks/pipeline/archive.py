@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
+from benchmarks.pipeline.figures import Figure, ratios
 from penstock.common.config import StreamsConfig
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -33,8 +35,8 @@ PARTITIONS, VALUE_BYTES, KEYS = 4, 180, 100_000
 _WARM_RECORDS = 50_000
 
 
-def fill(clients: ConfluentClients, topic: str, records: int) -> None:
-    """Write the records."""
+def fill(clients: ConfluentClients, topic: str, records: int, hot: bool) -> None:
+    """Write the records. ``hot``: nine of ten into the first partition."""
     clients.admin().create_topics([NewTopic(topic, PARTITIONS)])
     noise = random.Random(7).randbytes(1 << 20)
     constant = b"x" * (VALUE_BYTES // 2)
@@ -43,7 +45,8 @@ def fill(clients: ConfluentClients, topic: str, records: int) -> None:
         begin = number * 97 % (len(noise) - VALUE_BYTES)
         value = constant + noise[begin : begin + VALUE_BYTES - len(constant)]
         key = b"key-%016d" % (number * 7919 % KEYS)
-        producer.send(topic, key, value, 1_700_000_000_000 + number, partition=number % PARTITIONS)
+        partition = 0 if hot and number % 10 else number % PARTITIONS
+        producer.send(topic, key, value, 1_700_000_000_000 + number, partition=partition)
     assert producer.flush(120)
     producer.close()
 
@@ -94,12 +97,9 @@ def _cpu_s() -> float:
     return total
 
 
-def main() -> None:
-    """Fill a topic on a broker of its own, archive it both ways in turn, and print records/s."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--repeat", type=int, default=3)
-    given = parser.parse_args()
+def measure(records: int, repeat: int, hot: bool = False) -> list[Figure]:
+    """Fill a topic on a broker of its own, and archive it both ways in turn."""
+    rates: dict[str, list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as work, LocalBroker(Path(work) / "broker", port=0) as status:
         config = {
             "application.id": "bench-archive",
@@ -107,21 +107,41 @@ def main() -> None:
             "consumer.isolation.level": "read_committed",
         }
         clients = ConfluentClients.of(StreamsConfig.of(config))
-        fill(clients, WARM, _WARM_RECORDS)
-        fill(clients, TOPIC, given.records)
+        fill(clients, WARM, _WARM_RECORDS, hot)
+        fill(clients, TOPIC, records, hot)
         ways: dict[str, Way] = {"penstock archive": ours, "Spark's Parquet sink": sparks}
         connector = resolve([f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"], "spark-kafka")
         place = SparkPlace(f"local[{os.cpu_count()}]", {"spark.jars": ",".join(map(str, connector))})
         with spark_session(place, "bench-archive") as spark:
             for name, way in ways.items():
                 measured(way, spark, clients, Path(work) / f"warm-{name}", WARM)
-            for turn in range(given.repeat):
+            for turn in range(repeat):
                 for name, way in ways.items():
                     folder = Path(work) / f"{turn}-{name}"
                     seconds, cpu = measured(way, spark, clients, folder, TOPIC)
                     size = sum(file.stat().st_size for file in folder.rglob("*.parquet")) / 1e6
-                    rate, each = given.records / seconds, given.records / cpu
+                    rate, each = records / seconds, records / cpu
+                    rates.setdefault(name, []).append((rate, each))
                     print(f"{name:22} {seconds:6.1f} s {rate:10,.0f}/s {each:10,.0f}/CPU s {size:8,.0f} MB", flush=True)
+                    shutil.rmtree(folder)
+    (own, own_cpu), (sink, sink_cpu) = (list(zip(*rates[name], strict=True)) for name in ways)
+    shape = f"{records:,} records of 200 bytes, {'most in one of' if hot else ''} {PARTITIONS} partitions"
+    return [
+        Figure("archive", f"{shape}: records/s", own, at_least=150_000),
+        Figure("archive", "beside Spark's Parquet sink", ratios(own, sink), ".2f", at_least=0.8),
+        Figure("archive", "the same, per CPU second", ratios(own_cpu, sink_cpu), ".2f"),
+    ]
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=3_000_000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--hot", action="store_true", help="nine of ten records are in one partition")
+    given = parser.parse_args()
+    for figure in measure(given.records, given.repeat, given.hot):
+        print(" | ".join(figure.row()))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from benchmarks.pipeline.figures import Figure
 from penstock.actors.task_host.task_images import image_folder, open_image
 from penstock.common.ids import TaskId
 from penstock.pipeline.audit.task_audit import TaskAudit
@@ -33,8 +34,8 @@ _STORE = "s"
 T = TypeVar("T")
 
 
-def main(keys: int) -> None:
-    """Measure and print."""
+def measure(keys: int) -> list[Figure]:
+    """Measure, and print each step."""
     builder: AnyStoreBuilder = TimestampedKeyValueStoreBuilder(_STORE)
     chance = random.Random(1)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
@@ -55,10 +56,10 @@ def main(keys: int) -> None:
             batch.put(_STORE, _key(chance.randrange(keys)), b"wrong")
         opened.write(batch, {})
         live = opened.store(_STORE)
-        digests = _timed("live side: hashes", lambda: digests_of(builder.compared_rows(live)), keys)
+        digests, live_s = _timed("live side: hashes", lambda: digests_of(builder.compared_rows(live)), keys)
         own = stores.store(_STORE)
         at_end = TaskAudit({(_TASK, _STORE): digests})
-        ends = _timed("Spark side: hashes", lambda: list(at_end.rows(_TASK, {_STORE: (builder, own)})), keys)
+        ends, spark_s = _timed("Spark side: hashes", lambda: list(at_end.rows(_TASK, {_STORE: (builder, own)})), keys)
         begins = [*(each.begin for each in digests), None]
 
         def differences() -> int:
@@ -71,24 +72,26 @@ def main(keys: int) -> None:
                 )
             return count
 
-        found = _timed("rows that differ", differences, 0)
+        found, _ = _timed("rows that differ", differences, 0)
         print(f"{found} rows differ, of {len(digests):,} ranges")
         opened.close()
         stores.close()
+    rate = keys / max(live_s, spark_s)
+    return [Figure("audit", f"{keys:,} keys: compared rows/s, of the slower side", (rate,), at_least=300_000)]
 
 
 def _key(number: int) -> bytes:
     return f"user-{number * 2_654_435_761 % (1 << 32):010}".encode()
 
 
-def _timed(what: str, do: Callable[[], T], rows: int) -> T:
+def _timed(what: str, do: Callable[[], T], rows: int) -> tuple[T, float]:
     begun, cpu = time.perf_counter(), time.process_time()
     result = do()
     seconds, spent = time.perf_counter() - begun, time.process_time() - cpu
     rate = f", {rows / seconds:,.0f} rows/s ({rows / spent:,.0f} per CPU second)" if rows else ""
     print(f"{what}: {seconds:.3f} s{rate}", flush=True)
-    return result
+    return result, seconds
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else KEYS)
+    measure(int(sys.argv[1]) if len(sys.argv) > 1 else KEYS)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import statistics
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,9 +28,9 @@ from rich.console import Console
 from benchmarks.data import INPUT, PARTITIONS, START_MS, Dataset, Row
 from benchmarks.generate import fill
 from benchmarks.measure import BenchmarkError, Side, run_side
+from benchmarks.pipeline.figures import Figure
 from benchmarks.recovery import Sample, application_id_of
 from benchmarks.recovery_side import RESTORE, SAMPLED, side_of_penstock
-from benchmarks.report import surroundings
 from benchmarks.rig import broker
 from benchmarks.workloads import COUNT_STORE, count
 from penstock.checkpoints.fetching import fetch_newest
@@ -94,13 +93,13 @@ def write(stores: TaskStores, users: Iterable[int], number: int) -> None:
         stores.write(batch, {COUNT_STORE: offset})
 
 
-def uploads(work: Path, keys: int, rounds: int, console: Console) -> None:
+def uploads(work: Path, keys: int, rounds: int, console: Console) -> list[Figure]:
     """Take the first checkpoint of ``keys`` rows, and more after a part of them has changed each time."""
     stores = open_task_stores(work / "task", builders())
     repository = CheckpointRepository(ObjectLocation(str(work / "storage")).open(), "bench")
     writer, chosen = repository.writer("0_0", 1), random.Random(1)
     known: set[str] = set()
-    pauses = []
+    pauses, shares = [], []
     for number in range(rounds):
         users = range(keys) if number == 0 else chosen.sample(range(keys), int(keys * CHANGED_SHARE))
         write(stores, users, number)
@@ -115,6 +114,7 @@ def uploads(work: Path, keys: int, rounds: int, console: Console) -> None:
         known = set(tables)
         pauses.append(pause)
         sent = uploaded(saved)
+        shares.append(sent / new)
         console.print(
             f"checkpoint {number + 1}: {len(saved.files)} files, {saved.size / 1e6:.1f} MB; uploaded "
             f"{sent / 1e6:.1f} MB in {took_s:.2f} s, new tables {new / 1e6:.1f} MB, ratio {sent / new:.3f}; flush "
@@ -122,10 +122,13 @@ def uploads(work: Path, keys: int, rounds: int, console: Console) -> None:
             f"{pause.checkpoint:.1f} ms ({pause.cpu:.1f} ms of CPU)"
         )
     stores.close()
-    worst = max(pause.checkpoint for pause in pauses)
-    median = statistics.median(pause.checkpoint for pause in pauses)
-    cpu = max(pause.cpu for pause in pauses)
-    console.print(f"pause of a checkpoint: median {median:.1f} ms, longest {worst:.1f} ms; at most {cpu:.1f} ms of CPU")
+    waits = tuple(pause.checkpoint for pause in pauses)
+    shape = f"{keys:,} keys, a tenth of them changed"
+    return [
+        Figure("checkpoint", f"{shape}: uploaded bytes over new SST bytes", tuple(shares[1:]), ".3f", at_most=1.3),
+        Figure("checkpoint", "pause of the task, ms", waits, ".1f", at_most=15.0),
+        Figure("checkpoint", "the same, CPU ms", tuple(pause.cpu for pause in pauses), ".1f"),
+    ]
 
 
 def uploaded(saved: CheckpointManifest) -> int:
@@ -205,7 +208,7 @@ class Start:
         return side_of_penstock(records, self._address, self._state)
 
 
-def start(keys: int, console: Console) -> None:
+def start(keys: int, console: Console) -> list[Figure]:
     """Start the application from its changelog, then from checkpoints and the tail of its changelog."""
     tail = int(keys * TAIL_SHARE)
     with broker(console) as (work, address):
@@ -220,8 +223,18 @@ def start(keys: int, console: Console) -> None:
         tail_s = made.restore(tail, once | dict.fromkeys(range(min(tail, SAMPLED)), 2))
         console.print(
             f"from checkpoints: {size / 1e6:.1f} MB in {fetch_s:.2f} s, then {tail:,} records of the changelog in "
-            f"{tail_s:.2f} s: {fetch_s + tail_s:.2f} s, {whole_s / (fetch_s + tail_s):.1f} times as fast"
+            f"{tail_s:.2f} s"
         )
+    name = f"start of {keys:,} keys, disk lost, {TAIL_SHARE:.0%} of them in the tail: times as fast as from changelogs"
+    return [Figure("checkpoint", name, (whole_s / (fetch_s + tail_s),), ".1f", at_least=5.0)]
+
+
+def measure(keys: int, rounds: int, with_start: bool = True) -> list[Figure]:
+    """Measure, and print each step."""
+    console = Console(soft_wrap=True)
+    with TemporaryDirectory(prefix="penstock-bench-") as work:
+        figures = uploads(Path(work), keys, rounds, console)
+    return [*figures, *(start(keys, console) if with_start else [])]
 
 
 def main(
@@ -230,13 +243,8 @@ def main(
     with_start: Annotated[bool, typer.Option("--start/--no-start", help="Measure the start, too.")] = True,
 ) -> None:
     """Measure checkpoints."""
-    console = Console(soft_wrap=True)
-    with TemporaryDirectory(prefix="penstock-bench-") as work:
-        uploads(Path(work), keys, rounds, console)
-    if with_start:
-        start(keys, console)
-    for name, value in surroundings(None).items():
-        console.print(f"{name}: {value}", highlight=False)
+    for figure in measure(keys, rounds, with_start):
+        print(" | ".join(figure.row()))
 
 
 if __name__ == "__main__":

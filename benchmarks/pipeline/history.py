@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import psutil
 import ray
@@ -23,6 +23,7 @@ from rich.console import Console
 import penstock as ps
 from benchmarks.data import PARTITIONS
 from benchmarks.generate import KEEP
+from benchmarks.pipeline.figures import Figure, ratios
 from benchmarks.pipeline.job import COUNTED, PRICED, RECORDS, USERS, page_views, topology
 from benchmarks.pipeline.tree_meter import TreeMeter, TreeUsage
 from benchmarks.rig import Rig, rig
@@ -49,7 +50,7 @@ def application(application_id: str, bootstrap_servers: str, state_dir: Path) ->
     )
 
 
-def live(made: Rig, application_id: str) -> dict[str, object]:
+def live(made: Rig, application_id: str) -> dict[str, Any]:
     """Process all records live. Returns the figures from the start of the application to the end of its lag."""
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
     with _ray(), TreeMeter(without=_is_broker) as meter:
@@ -63,7 +64,7 @@ def live(made: Rig, application_id: str) -> dict[str, object]:
     return _row("live", made.records, seconds, rate, meter.usage())
 
 
-def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, object]]:
+def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, Any]]:
     """Process all records by Spark, then start the application. Returns the figures of both."""
     state_dir = str(made.work / application_id)
     environment = os.environ | {APPLICATION: application_id, SERVERS: made.bootstrap_servers, STATE_DIR: state_dir}
@@ -98,7 +99,7 @@ def _wait(app: ps.KafkaStreams, until: int | None) -> float:
         time.sleep(_LOOK_S)
 
 
-def _row(how: str, records: int, seconds: float, rate: float, usage: TreeUsage) -> dict[str, object]:
+def _row(how: str, records: int, seconds: float, rate: float, usage: TreeUsage) -> dict[str, Any]:
     return {
         "how": how,
         "records": records,
@@ -123,6 +124,42 @@ def _is_broker(process: psutil.Process) -> bool:
     return "kafka.Kafka" in process.cmdline()
 
 
+def measure(records: int, users: int, hot: bool, repeat: int, master: str) -> list[Figure]:
+    """Run the job live and by Spark, in turn."""
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    rows: dict[str, list[dict[str, Any]]] = {}
+    with rig(page_views(records, users, hot), Console(stderr=True)) as made:
+        admin = ConfluentClients(made.bootstrap_servers, "benchmarks").admin()
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1, KEEP) for topic in (COUNTED, PRICED)])
+        for number in range(repeat):
+            for row in (live(made, f"live-{number}"), *by_spark(made, f"spark-{number}", master)):
+                rows.setdefault(row["how"], []).append(row)
+                print(json.dumps(row), flush=True)
+    return _figures(rows, f"{made.records:,} records{', hot keys' if hot else ''}")
+
+
+def _figures(rows: dict[str, list[dict[str, Any]]], shape: str) -> list[Figure]:
+    def of(how: str, name: str) -> tuple[float, ...]:
+        return tuple(row[name] for row in rows[how])
+
+    serving = tuple(map(sum, zip(of("spark", "seconds"), of("start after spark", "seconds"), strict=True)))
+    return [
+        Figure("backfill", f"{shape}: records/s", of("spark", "records_per_s")),
+        Figure("backfill", "records per CPU second", of("spark", "records_per_cpu_s")),
+        Figure("live", "records per CPU second", of("live", "records_per_cpu_s")),
+        Figure(
+            "backfill", "beside live, per CPU second",
+            ratios(of("spark", "records_per_cpu_s"), of("live", "records_per_cpu_s")), ".2f", at_least=0.9,
+        ),
+        Figure("backfill", "seconds until the application serves", serving, ".1f"),
+        Figure("live", "seconds until the application serves", of("live", "seconds"), ".1f"),
+        Figure("backfill", "beside live: times as fast", ratios(of("live", "seconds"), serving), ".2f", at_least=1.0),
+        Figure("backfill", "peak memory of driver and executors, MB", of("spark", "peak_mb")),
+        Figure("live", "peak memory of all processes, MB", of("live", "peak_mb")),
+    ]  # fmt: skip
+
+
 def main(
     records: Annotated[int, typer.Option(help="Number of page views.")] = RECORDS,
     users: Annotated[int, typer.Option(help="Number of users.")] = USERS,
@@ -131,15 +168,8 @@ def main(
     master: Annotated[str, typer.Option(help="Spark's master.")] = "local[*]",
 ) -> None:
     """Run the job live and by Spark, one after the other."""
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with rig(page_views(records, users, hot), Console(stderr=True)) as made:
-        admin = ConfluentClients(made.bootstrap_servers, "benchmarks").admin()
-        admin.create_topics([NewTopic(topic, PARTITIONS, 1, KEEP) for topic in (COUNTED, PRICED)])
-        for number in range(repeat):
-            print(json.dumps(live(made, f"live-{number}")), flush=True)
-            for row in by_spark(made, f"spark-{number}", master):
-                print(json.dumps(row), flush=True)
+    for figure in measure(records, users, hot, repeat, master):
+        print(" | ".join(figure.row()))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from pyarrow import csv, parquet
 from rich.console import Console
 
 from benchmarks.data import PARTITIONS, START_MS
+from benchmarks.pipeline.figures import Figure
 from benchmarks.rig import broker
 from penstock.common.ids import TopicPartition
 from penstock.common.secrets import Entries
@@ -80,42 +81,55 @@ class Clock:
             yield run
 
 
-def main() -> None:
-    """Measure once, and print the result."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=2_000_000)
-    parser.add_argument("--files", type=int, default=4)
-    parser.add_argument("--format", type=FileFormat, default=FileFormat.PARQUET)
-    parser.add_argument("--objects", action="store_true", help="values are objects of all columns, made by the ingest")
-    parser.add_argument("--master", default=f"local[{os.cpu_count()}]")
-    given = parser.parse_args()
+def measure(records: int, files: int, form: FileFormat, objects: bool, repeat: int, master: str) -> list[Figure]:
+    """Ingest the same files into a topic of its own each time. Spark's start does not count."""
     console = Console()
+    rates = []
     with broker(console) as (work, bootstrap_servers):
         folder = work / "files"
         folder.mkdir()
-        write_files(folder, given.records, given.files, given.format)
+        write_files(folder, records, files, form)
         clients = ConfluentClients(
             bootstrap_servers,
             "bench-ingest",
             Entries({"isolation.level": "read_committed"}),
             Entries({"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}),
         )
-        clients.admin().create_topics([NewTopic(TOPIC, PARTITIONS)])
-        mapping = RecordMapping(TOPIC, PARTITIONS, "user", timestamp_column="at")
-        if not given.objects:
-            serde = Serdes.json() if given.format is FileFormat.JSON_LINES else Serdes.string()
-            mapping = replace(mapping, value_columns=("view",), value_serde=serde)
-        clock, begun = Clock(), time.monotonic()
-        ingest = Ingest("bench", find_source(str(folder), {}), mapping, CsvForm(), clients)
-        report = ingest.run(clock.lanes(given.master), clock.take)
-        ends = clients.admin().end_offsets([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
-        assert report.records == given.records <= sum(ends.values())
-        spark_s = clock.started_s - begun
-        console.print(
-            f"{report.records:,} records of {given.files} files ({given.format}) in {report.seconds:.1f} s, of which "
-            f"Spark's start took {spark_s:.1f} s: {report.records / (report.seconds - spark_s):,.0f} a second "
-            f"on {os.cpu_count()} cores with the broker on them"
-        )
+        for number in range(repeat):
+            topic = f"{TOPIC}-{number}"
+            clients.admin().create_topics([NewTopic(topic, PARTITIONS)])
+            mapping = RecordMapping(topic, PARTITIONS, "user", timestamp_column="at")
+            if not objects:
+                serde = Serdes.json() if form is FileFormat.JSON_LINES else Serdes.string()
+                mapping = replace(mapping, value_columns=("view",), value_serde=serde)
+            clock, begun = Clock(), time.monotonic()
+            ingest = Ingest(f"bench-{number}", find_source(str(folder), {}), mapping, CsvForm(), clients)
+            report = ingest.run(clock.lanes(master), clock.take)
+            ends = clients.admin().end_offsets([TopicPartition(topic, number) for number in range(PARTITIONS)])
+            assert report.records == records <= sum(ends.values())
+            spark_s = clock.started_s - begun
+            rates.append(report.records / (report.seconds - spark_s))
+            console.print(
+                f"{report.records:,} records of {files} files ({form}) in {report.seconds:.1f} s, of which Spark's "
+                f"start took {spark_s:.1f} s: {rates[-1]:,.0f} a second"
+            )
+    made = ", values made of all columns" if objects else ""
+    shape = f"{records:,} records of 200 bytes, {files} {form.value} files{made}: records/s"
+    return [Figure("ingest", shape, tuple(rates), at_least=100_000)]
+
+
+def main() -> None:
+    """Measure, and print the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--files", type=int, default=4)
+    parser.add_argument("--format", type=FileFormat, default=FileFormat.PARQUET)
+    parser.add_argument("--objects", action="store_true", help="values are objects of all columns, made by the ingest")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--master", default=f"local[{os.cpu_count()}]")
+    given = parser.parse_args()
+    for figure in measure(given.records, given.files, given.format, given.objects, given.repeat, given.master):
+        print(" | ".join(figure.row()))
 
 
 if __name__ == "__main__":
