@@ -18,9 +18,9 @@ import typer
 from rich.console import Console
 
 from benchmarks.pipeline import archive, audit, checkpoints, history, ingest
-from benchmarks.pipeline.figures import Figure, grid, section, write_section
+from benchmarks.pipeline.figures import Figure, section, write_section
 from benchmarks.pipeline.job import USERS
-from benchmarks.report import surroundings, to_terminal
+from benchmarks.report import surroundings
 from benchmarks.run import PAGE
 from penstock.pipeline.ingest.contracts import FileFormat
 
@@ -73,7 +73,8 @@ def main(
             command = [sys.executable, "-m", "benchmarks.pipeline", *sizes, "--only", part, "--result", str(file)]
             subprocess.run(command, check=True)
             figures += pickle.loads(file.read_bytes())
-    to_terminal(console, "Data pipeline", grid(figures))
+    for figure in figures:
+        console.print(" | ".join(figure.row()), soft_wrap=True, markup=False, highlight=False)
     write_section(markdown, section(figures, where))
     console.print(f"written to {markdown}")
 
