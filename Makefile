@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -17,6 +17,9 @@ demo: environment jars  ## count the words of Python's own sources, live, on a r
 
 demo-backfill: environment jars  ## the same, half of it by Spark over history
 	@$(RUN) -m penstock.cli.demo --backfill
+
+demo-pipeline: environment jars  ## a day in small: ingest, a live application, archive, a new version with its history by Spark, audit
+	@$(RUN) -m penstock.cli.demo_pipeline $(if $(VIEWS),--views $(VIEWS))
 
 # Three processes on two cores, if tests wait for Kafka and Ray.
 TESTS = $(RUN) -m pytest --dist=loadgroup --no-loadscope-reorder --numprocesses

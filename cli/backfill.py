@@ -17,6 +17,7 @@ from rich.table import Table
 
 from penstock.cli import backfill_options as options
 from penstock.cli.loading import load_application
+from penstock.cli.output import console as standard_output
 from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
 
@@ -48,7 +49,7 @@ def _backfill(
     allow_wall_clock: options.AllowWallClock = False,
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
-    console = Console()
+    console = standard_output()
     try:
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill

@@ -48,7 +48,7 @@ _STOP_S = 60.0
 def main(arguments: Sequence[str] = ()) -> int:
     """Run the demo; returns the exit code. 0: every count is right; 1: some are not, or it failed; 130: interrupted."""
     console = Console()
-    _catch_signals()
+    catch_signals()
     try:
         with ExitStack() as stack:
             return 0 if _demo(console, stack, by_spark="--backfill" in arguments) else 1
@@ -115,7 +115,7 @@ def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaSt
     # A Ray of its own, never one that runs here already: it ends with the demo.
     stack.callback(ray.shutdown)
     ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    _catch_signals()  # again: Ray has put its own handler in the place of ours
+    catch_signals()  # again: Ray has put its own handler in the place of ours
     app = _application(bootstrap_servers, state_dir)
     stack.callback(app.close, _STOP_S)
     app.start()
@@ -189,7 +189,7 @@ def _caught_up(status: ApplicationStatus) -> bool:
     return everywhere and all(task.lags and task.lag == 0 for task in status.tasks)
 
 
-def _catch_signals() -> None:
+def catch_signals() -> None:
     """SIGTERM ends the demo like Ctrl-C, and a second Ctrl-C does not interrupt the clean-up."""
 
     def interrupt(number: int, frame: object) -> None:

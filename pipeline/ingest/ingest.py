@@ -33,7 +33,7 @@ _MESSAGES = 5
 class IngestReport:
     """The result of a run. ``rows`` are those that are done now and were not before, ``skipped`` those among them that
     are no records, with messages about some of them in ``refused``. ``files``: number of files that were not done
-    before, of ``all_files``."""
+    before, of ``all_files``. ``seconds`` is the time since Spark has started."""
 
     rows: int
     skipped: int
@@ -83,6 +83,7 @@ class Ingest:
         after, plan_now = before, plan
         if plan.lanes:
             with lanes as run_lanes:
+                begun = time.monotonic()
                 topic.create(admin)
                 job = self._job()
                 before, plan_now = self._begin(job, topic_id)

@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pyspark import SparkConf
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from penstock.common.errors import StreamsError
 from penstock.pipeline.spark.executors import check_executors
 from penstock.pipeline.spark.java_for_spark import java_home
+from penstock.pipeline.spark.java_output import quiet_start
 from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.quiet import own_interrupts, without_log_of_py4j
 from penstock.pipeline.spark.shipped_code import ship_code
@@ -90,12 +91,11 @@ def _started(at: SparkPlace, name: str, scratch: str) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if local:
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(_import_path())
-    builder = SparkSession.Builder()
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    conf = SparkConf().setAll(list(settings.items()))
+    with_log = _is_submitted() or "spark.log.level" in given
     try:
-        with own_interrupts():
-            return builder.getOrCreate()
+        with own_interrupts(), nullcontext() if with_log else quiet_start(conf):
+            return SparkSession.Builder().config(conf=conf).getOrCreate()
     except Exception as error:  # Java's errors, and PySpark's own about a Java that has ended
         raise StreamsError(f"Spark did not start at the master {chosen}: {_first_line(error)}") from error
 
