@@ -96,6 +96,7 @@ def test_executors_in_other_processes_get_penstock_and_the_program_with_the_job(
         environment={"SPARK_CONF_DIR": str(defaults.parent)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "WARN" not in done.stderr, "the lines of Java's start are not shown"
     assert program.counts() == EXPECTED
 
 
