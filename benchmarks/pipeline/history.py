@@ -53,11 +53,11 @@ def application(application_id: str, bootstrap_servers: str, state_dir: Path) ->
 def live(made: Rig, application_id: str) -> dict[str, Any]:
     """Process all records live. Returns the figures from the start of the application to the end of its lag."""
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
-    with _ray(), TreeMeter(without=_is_broker) as meter:
+    with local_ray(), TreeMeter(without=_is_broker) as meter:
         begun = time.monotonic()
         app.start()
         first = _wait(app, until=1)
-        last = _wait(app, until=None)
+        last = caught_up(app)
         app.close(_CLOSE_S)
         seconds = time.monotonic() - begun
     rate = made.records / (last - first)
@@ -75,13 +75,18 @@ def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, Any]
     seconds = time.monotonic() - begun
     rows = [_row("spark", made.records, seconds, made.records / seconds, meter.usage())]
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
-    with _ray(), TreeMeter(without=_is_broker) as meter:
+    with local_ray(), TreeMeter(without=_is_broker) as meter:
         begun = time.monotonic()
         app.start()
         app.wait_until_running()
         serving = time.monotonic() - begun
         app.close(_CLOSE_S)
     return [*rows, _row("start after spark", made.records, serving, 0.0, meter.usage())]
+
+
+def caught_up(app: ps.KafkaStreams) -> float:
+    """Waits until no task has a lag; returns the time then."""
+    return _wait(app, until=None)
 
 
 def _wait(app: ps.KafkaStreams, until: int | None) -> float:
@@ -113,7 +118,8 @@ def _row(how: str, records: int, seconds: float, rate: float, usage: TreeUsage) 
     }
 
 
-def _ray() -> ExitStack:
+def local_ray() -> ExitStack:
+    """Returns a Ray on this machine, which ends with the context."""
     stack = ExitStack()
     ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     stack.callback(ray.shutdown)
