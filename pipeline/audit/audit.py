@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import Row
 
@@ -25,6 +23,7 @@ from penstock.pipeline.audit.plan import AuditPlan, plan_audit
 from penstock.pipeline.audit.sampling import SampledHistory, refusal_of_sample
 from penstock.pipeline.audit.shown import RowsInWords
 from penstock.pipeline.audit.task_audit import TaskAudit
+from penstock.pipeline.audit.work_folder import work_folder
 from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
@@ -229,10 +228,8 @@ class _Audit:
                 f"--work: Spark runs on {master}, and its executors need a place that all of them reach: give the URL "
                 "of object storage, or a folder that is mounted on each machine"
             )
-        root = self._config.state_dir / self._config.application_id
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="audit-", dir=root) as folder:
-            yield ObjectLocation(str(Path(folder)))
+        with work_folder(self._config.state_dir / self._config.application_id) as folder:
+            yield ObjectLocation(str(folder))
 
     def _shown(self, stores: Sequence[StoreComparison], offsets: Mapping[TopicPartition, int]) -> list[ShownDifference]:
         plan = self._plan
