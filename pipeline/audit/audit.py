@@ -34,6 +34,7 @@ from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.inline_certificates import with_inline_certificates
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.rows import END
+from penstock.pipeline.spark.causes import causes_named
 from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_progress import tasks_of
 from penstock.pipeline.spark.spark_session import master_of, require_spark, spark_session
@@ -213,7 +214,8 @@ class _Audit:
                     )
                     results = runner.run_all()
                     meter.begin("collecting what differs")
-                    rows = list(_end_rows(results.rows(spark, END).frame().collect()))
+                    with causes_named("what differs cannot be collected"):
+                        rows = list(_end_rows(results.rows(spark, END).frame().collect()))
             read = results.read(plan.topics.repartition)
             run.delete()
         return read, rows
