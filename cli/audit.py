@@ -17,6 +17,7 @@ from rich.text import Text
 from penstock.cli.backfill import Lines
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, console, print_json
+from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.audit.audit import AuditReport, ShownDifference, TakeImages
     from penstock.pipeline.audit.contracts import LiveStores
     from penstock.pipeline.audit.plan import AuditPlan
+    from penstock.pipeline.backfill.progress import Progress
     from penstock.state.key_sample import KeySample
 
 DIFFERENCES = 3
@@ -52,7 +54,15 @@ def _audit(
         str | None,
         typer.Option(metavar="URL", help="An archive: read up to its last offset, and Kafka from there on"),
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark's master URL")] = "local[*]",
+    checkpoint: Annotated[
+        bool,
+        typer.Option(
+            "--checkpoint",
+            help="Compare with the newest checkpoints in object storage; the application need not run",
+        ),
+    ] = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
     work: Annotated[
         str | None,
         typer.Option(
@@ -65,12 +75,14 @@ def _audit(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the stores of a running application again with Spark, and compare them with the live ones.
+    """Compute the stores of an application again with Spark, and compare them with the live ones or with checkpoints.
 
     Exit code 0: nothing differs. 3: rows differ. 1: it could not be done.
     """
     try:
-        given = _Given(target, differences, point_timeout, source, master, work, allow_wall_clock)
+        given = _Given(
+            target, differences, point_timeout, source, checkpoint, master, tuple(conf or ()), work, allow_wall_clock
+        )
         report = _report(given, _sample(sample))
     except KeyboardInterrupt:
         Console(stderr=True).print("The audit was interrupted, and has changed nothing", soft_wrap=True)
@@ -78,7 +90,7 @@ def _audit(
     if as_json:
         print_json(body(report))
     else:
-        show(report, console())
+        show(report, console(), "checkpoint" if checkpoint else "live")
     if not report.is_clean:
         raise typer.Exit(DIFFERENCES)
 
@@ -90,7 +102,9 @@ class _Given(NamedTuple):
     differences: int
     point_timeout: float
     source: str | None
-    master: str
+    checkpoint: bool
+    master: str | None
+    conf: tuple[str, ...]
     work: str | None
     allow_wall_clock: bool
 
@@ -99,23 +113,29 @@ def _report(given: _Given, sample: KeySample | None) -> AuditReport:
     try:
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.audit.audit import AuditOptions, audit
+        from penstock.pipeline.audit.checkpoint_stores import NewestCheckpoints
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     application = load_application(given.target)
     settings = application.config.object_store_settings
     archive, work = (None if url is None else ObjectLocation(url, settings) for url in (given.source, given.work))
     options = AuditOptions(sample, given.differences, archive, work, given.allow_wall_clock)
-    take = images_of(application.application_id, given.point_timeout)
     progress = Lines(partial(print, file=sys.stderr, flush=True), time.monotonic)
-    return audit(application.topology, application.config, take, given.master, progress, options)
+    take: TakeImages = images_of(application.application_id, given.point_timeout, progress)
+    if given.checkpoint:
+        take = NewestCheckpoints(application.config, progress)
+    place = spark_place(given.master, list(given.conf))
+    return audit(application.topology, application.config, take, place, progress, options)
 
 
-def images_of(application_id: str, within_s: float) -> TakeImages:
+def images_of(application_id: str, within_s: float, progress: Progress = lambda now: None) -> TakeImages:
     """Returns the function that takes the images of a running application, in ``within_s`` seconds."""
     from penstock.cluster.client.live_images import take_live_images
     from penstock.cluster.queries.audit_point import Wave
+    from penstock.pipeline.backfill.progress import StepProgress
 
     def take(plan: AuditPlan, clients: ConfluentClients) -> LiveStores:
+        progress(StepProgress("waiting for an audit point of the application"))
         waves = [Wave(wave.tasks, wave.reads, wave.intake) for wave in plan.waves]
         return take_live_images(application_id, clients, waves, plan.sources, plan.builders, within_s)
 
@@ -134,11 +154,11 @@ def _sample(given: str | None) -> KeySample | None:
     return KeySample(per_million)
 
 
-def show(report: AuditReport, to: Console) -> None:
-    """Print a report for people."""
+def show(report: AuditReport, to: Console, side: str = "live") -> None:
+    """Print a report for people. ``side``: the name of the side that Spark's is compared with."""
     to.print(_title(report), highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
-    for name in ("store", "computed", "live", "differ"):
+    for name in ("store", "computed", side, "differ"):
         table.add_column(name, justify="left" if name == "store" else "right")
     for store in report.stores:
         more = "" if not store.uncompared_ranges else " at least"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -79,7 +80,7 @@ def local_state(root: Path) -> LocalState:
 
 
 def remove_local_state(root: Path) -> LocalState:
-    """Remove all that :func:`local_state` counts, and ``root`` unless it holds something else.
+    """Remove all that :func:`local_state` counts, what audits have left, and ``root`` unless it holds something else.
 
     Raises StateStoreLockedError if a process has stores open; directories removed before that remain removed.
     """
@@ -89,6 +90,10 @@ def remove_local_state(root: Path) -> LocalState:
     for name in (OWNER_FILE, PROCESS_ID_FILE, RUNS_IN_FILE):
         for mark in root.glob(f"{name}*"):
             mark.unlink()
+    # Images, and what audits that were killed have left: the next audit or an actor would remove it after a while.
+    for left in root.glob("audit-*"):
+        if left.is_dir():
+            shutil.rmtree(left)
     for folder in (root / GLOBAL, root):
         for lock in folder.glob(f"*{LOCK}"):
             DirectoryLock(lock.with_name(lock.name.removesuffix(LOCK))).remove()

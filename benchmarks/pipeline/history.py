@@ -27,6 +27,7 @@ from benchmarks.pipeline.figures import Figure, ratios
 from benchmarks.pipeline.job import COUNTED, PRICED, RECORDS, USERS, page_views, topology
 from benchmarks.pipeline.tree_meter import TreeMeter, TreeUsage
 from benchmarks.rig import Rig, rig
+from penstock.cluster.client.control import CoordinatorSilentError
 from penstock.cluster.names import NAMESPACE
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -53,11 +54,11 @@ def application(application_id: str, bootstrap_servers: str, state_dir: Path) ->
 def live(made: Rig, application_id: str) -> dict[str, Any]:
     """Process all records live. Returns the figures from the start of the application to the end of its lag."""
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
-    with _ray(), TreeMeter(without=_is_broker) as meter:
+    with local_ray(), TreeMeter(without=_is_broker) as meter:
         begun = time.monotonic()
         app.start()
         first = _wait(app, until=1)
-        last = _wait(app, until=None)
+        last = caught_up(app)
         app.close(_CLOSE_S)
         seconds = time.monotonic() - begun
     rate = made.records / (last - first)
@@ -75,7 +76,7 @@ def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, Any]
     seconds = time.monotonic() - begun
     rows = [_row("spark", made.records, seconds, made.records / seconds, meter.usage())]
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
-    with _ray(), TreeMeter(without=_is_broker) as meter:
+    with local_ray(), TreeMeter(without=_is_broker) as meter:
         begun = time.monotonic()
         app.start()
         app.wait_until_running()
@@ -84,10 +85,18 @@ def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, Any]
     return [*rows, _row("start after spark", made.records, serving, 0.0, meter.usage())]
 
 
+def caught_up(app: ps.KafkaStreams) -> float:
+    """Waits until no task has a lag; returns the time then."""
+    return _wait(app, until=None)
+
+
 def _wait(app: ps.KafkaStreams, until: int | None) -> float:
     """Waits until ``until`` records are processed, or, with None, until no task has a lag; returns the time then."""
     while True:
-        status = app.status()
+        try:
+            status = app.status()
+        except CoordinatorSilentError:  # on a machine that is busy with other work
+            continue
         if status.state.has_ended:
             raise RuntimeError(f"the application ended: {status.error}")
         done = sum(task.records_processed for task in status.tasks)
@@ -113,7 +122,8 @@ def _row(how: str, records: int, seconds: float, rate: float, usage: TreeUsage) 
     }
 
 
-def _ray() -> ExitStack:
+def local_ray() -> ExitStack:
+    """Returns a Ray on this machine, which ends with the context."""
     stack = ExitStack()
     ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     stack.callback(ray.shutdown)

@@ -69,38 +69,41 @@ def _with_region(view: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any
     return {"page": view["page"], "seconds": view["seconds"], "region": profile["region"]}
 
 
-def page_views(records: int = RECORDS, users: int = USERS, hot: bool = False) -> Dataset:
+def page_views(records: int = RECORDS, users: int = USERS, hot: bool = False, per_ms: float = VIEWS_PER_MS) -> Dataset:
     """Returns the dataset of the job: ``records`` page views, of which some are late, and changes of profiles and plans
-    meanwhile. ``hot``: few users have most of the views."""
+    meanwhile. ``hot``: few users have most of the views. ``per_ms``: number of views in a millisecond of their time."""
     return Dataset(
         "page views", records + records // _PROFILE_SHARE, users,
-        {VIEWS: partial(_views, records, users, hot), PROFILES: partial(_profiles, records // _PROFILE_SHARE, users)},
+        {
+            VIEWS: partial(_views, records, users, hot, per_ms),
+            PROFILES: partial(_profiles, records // _PROFILE_SHARE, users, per_ms),
+        },
         {PLANS: _plans},
         value_bytes=200,
     )  # fmt: skip
 
 
-def _views(records: int, users: int, hot: bool) -> Iterator[Row]:
+def _views(records: int, users: int, hot: bool, per_ms: float) -> Iterator[Row]:
     draw = random.Random(1)
     weights = list(accumulate((number + 1) ** -ZIPF_EXPONENT for number in range(users))) if hot else None
     note = b"x" * 150
     for begin in range(0, records, _CHUNK):
         drawn = draw.choices(range(users), cum_weights=weights, k=_CHUNK)
         for index in range(min(_CHUNK, records - begin)):
-            timestamp = START_MS + (begin + index) // VIEWS_PER_MS
+            timestamp = START_MS + int((begin + index) / per_ms)
             if draw.random() < LATE_SHARE:
                 timestamp -= draw.randrange(LATE_MS)
             value = b'{"page":"/p%d","seconds":%d,"agent":"%b"}' % (drawn[index] % _PAGES, index % 60, note)
             yield b"user-%d" % drawn[index], value, timestamp
 
 
-def _profiles(changes: int, users: int) -> Iterator[Row]:
+def _profiles(changes: int, users: int, per_ms: float) -> Iterator[Row]:
     """Yields each user once before all views, then changes of users in the time of the views."""
     draw = random.Random(2)
     for number in range(users):
         yield _profile(number, number, START_MS - users + number)
     for number in range(max(0, changes - users)):
-        yield _profile(draw.randrange(users), number * 7, START_MS + number * _PROFILE_SHARE // VIEWS_PER_MS)
+        yield _profile(draw.randrange(users), number * 7, START_MS + int(number * _PROFILE_SHARE / per_ms))
 
 
 def _profile(user: int, number: int, timestamp: int) -> Row:

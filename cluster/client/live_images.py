@@ -64,6 +64,10 @@ class LiveImages:
         """The forms of the rows of each store that can be compared, by task."""
         return {task: each.image.layouts for task, each in self._point.images.items()}
 
+    def why_absent(self, task_ids: Sequence[TaskId], store: str) -> str:
+        """Returns the reason for which the images do not have a store."""
+        return "it is kept in memory, and has no rows"
+
     def digests(self, sample: KeySample | None) -> dict[tuple[TaskId, str], list[RangeDigest]]:
         """Returns the digests of all stores, of all rows or of those in ``sample``. The nodes work at the same
         time."""

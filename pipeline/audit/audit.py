@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import Row
 
@@ -25,6 +23,7 @@ from penstock.pipeline.audit.plan import AuditPlan, plan_audit
 from penstock.pipeline.audit.sampling import SampledHistory, refusal_of_sample
 from penstock.pipeline.audit.shown import RowsInWords
 from penstock.pipeline.audit.task_audit import TaskAudit
+from penstock.pipeline.audit.work_folder import work_folder
 from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
@@ -32,10 +31,13 @@ from penstock.pipeline.backfill.resuming import program_hash
 from penstock.pipeline.backfill.run_stages import StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.contracts import HistorySource
+from penstock.pipeline.reading.inline_certificates import with_inline_certificates
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.rows import END
+from penstock.pipeline.spark.causes import causes_named
+from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_progress import tasks_of
-from penstock.pipeline.spark.spark_session import spark_session
+from penstock.pipeline.spark.spark_session import master_of, require_spark, spark_session
 from penstock.pipeline.task_hosts.contracts import EndRow
 from penstock.state.key_sample import KeySample
 from penstock.topology.physical.pattern_sources import with_matched_topics
@@ -43,7 +45,7 @@ from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
 TakeImages = Callable[[AuditPlan, ConfluentClients], LiveStores]
-"""Takes the images of a running application that a plan asks for."""
+"""Takes the stores that a plan asks for: images of a running application, or checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -100,17 +102,21 @@ def audit(
     topology: Topology,
     config: StreamsConfig,
     take_images: TakeImages,
-    master: str = "local[*]",
+    place: SparkPlace | str | None = None,
     progress: Progress = lambda now: None,
     options: AuditOptions | None = None,
 ) -> AuditReport:
-    """Compute the stores with Spark on ``master``, from the first record to the offsets of the images, and compare.
+    """Compute the stores with Spark, at a place or master URL, from the first record to the offsets of the stores that
+    ``take_images`` returns, and compare.
 
     Changes nothing in Kafka or in the application. Raises StreamsError if that could not be done: ConfigError for a
     topology whose results depend on more than its records, ApplicationStateError if the application does not run, or
     comes to no audit point, or if records are gone that its stores stand for.
     """
-    return _Audit(topology, config, options or AuditOptions(), progress).run(take_images, master)
+    require_spark()
+    at = place if isinstance(place, SparkPlace) else SparkPlace(place)
+    it = _Audit(topology, with_inline_certificates(config), options or AuditOptions(), progress)
+    return it.run(take_images, at)
 
 
 class _Audit:
@@ -131,29 +137,24 @@ class _Audit:
         planned = without_lost_topics(admin, config.application_id, partial(plan_topics, self._topology, config))
         self._plan = plan_audit(self._topology, config, planned(existing), existing)
 
-    def run(self, take_images: TakeImages, master: str) -> AuditReport:
+    def run(self, take_images: TakeImages, place: SparkPlace) -> AuditReport:
         plan, sample = self._plan, self._options.sample
         if sample is not None and (reason := refusal_of_sample(plan.programs, plan.counts.repartition)) is not None:
             raise ConfigError(f"--sample: {reason}. Audit all keys")
         self._progress(StepProgress("reading offsets from Kafka"))
         plan.require_history(self._history.available(plan.from_outside), {})
-        self._progress(StepProgress("waiting for an audit point of the application"))
         with closing(take_images(plan, self._clients)) as live:
             plan.require_layouts(live.layouts)
+            self._plan = plan.for_stores([task for task, stores in live.layouts.items() if stores])
             plan.require_history(self._history.available(plan.from_outside), live.offsets)
             self._history.require(plan.ranges(live.offsets))
-            self._progress(StepProgress("computing hashes of the live stores"))
+            self._progress(StepProgress("computing hashes of the stores"))
             digests = live.digests(sample)
-            results, rows = self._computed(master, live.offsets, TaskAudit(digests, sample))
+            results, rows = self._computed(place, live.offsets, TaskAudit(digests, sample))
             self._progress(StepProgress("comparing rows"))
             stores = compared(live, digests, computed_stores(rows), self._options.shown, sample)
+            others = self._absent(live, {store.store for store in stores})
         self._progress(StepProgress("looking for the records of rows that differ"))
-        compared_ones = {store.store for store in stores}
-        others = {
-            name: "it is kept in memory, and has no rows"
-            for stores_of in plan.builders.values()
-            for name in stores_of.keys() - compared_ones
-        }
         return AuditReport(
             tuple(stores),
             tuple(self._shown(stores, live.offsets)),
@@ -166,15 +167,26 @@ class _Audit:
             frozenset(task for task, read in plan.sources.items() if read - plan.from_outside),
         )
 
+    def _absent(self, live: LiveStores, compared_ones: Collection[str]) -> dict[str, str]:
+        """Returns the other stores of the program, and the reasons."""
+        tasks: dict[int, list[TaskId]] = {}
+        for task in sorted(self._plan.sources):
+            tasks.setdefault(task.subtopology, []).append(task)
+        return {
+            name: live.why_absent(tasks[sub], name)
+            for sub, stores in self._plan.builders.items()
+            for name in stores.keys() - compared_ones
+        }
+
     def _computed(
-        self, master: str, offsets: Mapping[TopicPartition, int], at_end: TaskAudit
+        self, place: SparkPlace, offsets: Mapping[TopicPartition, int], at_end: TaskAudit
     ) -> tuple[Mapping[str, int], list[tuple[TaskId, EndRow]]]:
         """Returns the numbers of records that were read, and what the ends of the tasks have yielded."""
         plan = self._plan.at(offsets, self._kafka.available(self._plan.global_partitions))
         history, sample = self._history, self._options.sample
         if sample is not None:
             history = SampledHistory(history, sample)
-        with self._work(master) as work:
+        with self._work(master_of(place)) as work:
             manifest = RunManifest(
                 new_run_id(),
                 self._config.application_id,
@@ -185,7 +197,7 @@ class _Audit:
             )
             run = Run.begin(work, manifest)
             self._progress(StepProgress("starting Spark"))
-            with spark_session(master, f"audit {self._config.application_id}", program=self._topology) as spark:
+            with spark_session(place, f"audit {self._config.application_id}", program=self._topology) as spark:
                 meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
                 with meter.watch:
                     runner = StageRunner(
@@ -202,7 +214,8 @@ class _Audit:
                     )
                     results = runner.run_all()
                     meter.begin("collecting what differs")
-                    rows = list(_end_rows(results.rows(spark, END).frame().collect()))
+                    with causes_named("what differs cannot be collected"):
+                        rows = list(_end_rows(results.rows(spark, END).frame().collect()))
             read = results.read(plan.topics.repartition)
             run.delete()
         return read, rows
@@ -217,10 +230,8 @@ class _Audit:
                 f"--work: Spark runs on {master}, and its executors need a place that all of them reach: give the URL "
                 "of object storage, or a folder that is mounted on each machine"
             )
-        root = self._config.state_dir / self._config.application_id
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="audit-", dir=root) as folder:
-            yield ObjectLocation(str(Path(folder)))
+        with work_folder(self._config.state_dir / self._config.application_id) as folder:
+            yield ObjectLocation(str(folder))
 
     def _shown(self, stores: Sequence[StoreComparison], offsets: Mapping[TopicPartition, int]) -> list[ShownDifference]:
         plan = self._plan

@@ -1,4 +1,4 @@
-"""The contract between an audit and the live application that it looks at."""
+"""The contract between an audit and the stores that it looks at: of the live application, or of checkpoints."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ StoreOfTask = tuple[TaskId, str]
 
 
 class LiveStores(Protocol):
-    """The stores of a live application at one moment, and the input offsets that they stand for. They stay as they are
-    until :meth:`close`. All methods raise StreamsError if the images cannot be read any more."""
+    """The stores of an application at one moment, or of one checkpoint of each task, and the input offsets that they
+    stand for. They stay as they are until :meth:`close`. All methods raise StreamsError if they cannot be read any
+    more."""
 
     @property
     def offsets(self) -> Mapping[TopicPartition, int]:
-        """The committed offsets of all sources."""
+        """The offsets up to which the tasks have processed their sources. Spark computes all records before them."""
 
     @property
     def held_s(self) -> float:
@@ -29,6 +30,9 @@ class LiveStores(Protocol):
     def layouts(self) -> Mapping[TaskId, Mapping[str, str]]:
         """The forms of the rows of each store that can be compared, by task."""
 
+    def why_absent(self, task_ids: Sequence[TaskId], store: str) -> str:
+        """Returns the reason for which a store of these tasks is not in :attr:`layouts`."""
+
     def digests(self, sample: KeySample | None) -> Mapping[StoreOfTask, Sequence[RangeDigest]]:
         """Returns the digests of all stores: of all rows that an audit compares, or of those in ``sample``."""
 
@@ -36,4 +40,4 @@ class LiveStores(Protocol):
         """Returns the rows of one range: from ``begin`` up to but not including ``end``."""
 
     def close(self) -> None:
-        """End the images. Idempotent."""
+        """Remove what was kept for the audit. Idempotent."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -63,16 +63,23 @@ class AuditPlan:
         """The stores of each sub-topology that are compared, by name."""
         return {sub: dict(program.stores) for sub, program in self.programs.items()}
 
+    def for_stores(self, tasks: Collection[TaskId]) -> AuditPlan:
+        """Returns the plan without the stages that no store of ``tasks`` needs: those after the last one with such a
+        task."""
+        subs = {task.subtopology for task in tasks}
+        needed = [number for number, it in enumerate(self.shapes, 1) if subs & {sub.id for sub in it.subtopologies}]
+        return replace(self, shapes=self.shapes[: max(needed, default=len(self.shapes))])
+
     def require_layouts(self, layouts: Mapping[TaskId, Mapping[str, str]]) -> None:
-        """Raise ApplicationStateError if the live stores have other rows than those of this program."""
+        """Raise ApplicationStateError if the stores have other rows than those of this program."""
         for task, stores in sorted(layouts.items()):
             builders = self.programs[task.subtopology].stores
             for store, layout in stores.items():
                 mine = builders[store].layout if store in builders else "no store"
                 if mine != layout:
                     raise ApplicationStateError(
-                        f"store {store!r} of task {task} is live {layout!r}, and {mine!r} in this program: audit with "
-                        "the program that runs"
+                        f"store {store!r} of task {task} is {layout!r}, and {mine!r} in this program: audit with the "
+                        "program that runs"
                     )
 
     def require_history(self, available: Ranges, offsets: Mapping[TopicPartition, int]) -> None:

@@ -116,7 +116,7 @@ class StageRunner:
             kept = RECORDS if self.at_end is None else frozenset({REPARTITION, END})
             writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix, kept)
             indexes = self.spark.range(0, len(together), 1, len(together))
-            with causes_named(f"{name_of(stage)} failed over history", _KEPT):
+            with causes_named(f"{name_of(stage)} failed over history", _KEPT if self.at_end is None else ""):
                 indexes.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
         return work.commit()
 

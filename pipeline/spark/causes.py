@@ -14,6 +14,8 @@ from penstock.common.errors import StreamsError
 # The last line of a Python traceback.
 _OF_PYTHON = re.compile(r"^(?:penstock\.[\w.]+\.)?(\w*Error: .+)$", re.MULTILINE)
 _OF_JAVA = re.compile(r"^\s*Caused by: [\w.$]*?(\w+(?:Exception|Error): .+)$", re.MULTILINE)
+_NO_ANSWER = ("An error occurred while calling", "Answer from Java side is empty", "Connection re")
+"""The only lines of reports without a cause, which Java would have given: there is no Java any more."""
 _KILLED = "Python worker exited unexpectedly"
 
 
@@ -23,7 +25,7 @@ def causes_named(what: str, then: str = "") -> Iterator[None]:
     sentence that follows it."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:  # the latter if a worker is lost
+    except (PySparkException, Py4JError, ConnectionError) as error:  # if a worker, or all of Java, is lost
         raise StreamsError(f"{what}: {_cause(str(error))}{then and f'. {then}'}") from error
 
 
@@ -34,4 +36,7 @@ def _cause(report: str) -> str:
         return "a Python worker of Spark was killed, as by the system when memory is short, or has crashed"
     if found := _OF_JAVA.findall(report):
         return str(found[-1])
-    return report.partition("\n")[0]
+    first, _, more = report.partition("\n")
+    if not more and any(text in first for text in _NO_ANSWER):
+        return "Spark has ended: its Java was killed, as by the system when memory is short, or has crashed"
+    return first

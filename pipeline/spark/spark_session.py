@@ -6,9 +6,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # has no types
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
@@ -55,7 +56,8 @@ def spark_session(place: SparkPlace | str | None, name: str, *, program: object 
             yield spark
         finally:
             if running is None:
-                spark.stop()
+                with suppress(Py4JError, ConnectionError):  # its Java may be gone, which the work has reported
+                    spark.stop()
 
 
 def master_of(place: SparkPlace | str | None) -> str:

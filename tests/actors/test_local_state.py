@@ -35,6 +35,15 @@ def test_leftover_global_stores_and_locks_are_removed_too_and_foreign_files_rema
     assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["global", "global/x", "notes"]
 
 
+def test_what_audits_have_left_is_removed(tmp_path: Path) -> None:
+    root = tmp_path / "app"
+    for path in ("audit-images/20261127T1000-1/0_0/rocksdb", "audit-work-7/stage-1", "0_0/rocksdb"):
+        (root / path).mkdir(parents=True)
+    (root / "audit-work-7.lock").touch()
+    assert remove_local_state(root).directories == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_stores_that_are_open_are_not_removed(tmp_path: Path) -> None:
     rig = Rig(tmp_path)
     rig.write("in", ("k", "x", 1))

@@ -16,6 +16,7 @@ from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.pipeline.audit import audit as module
 from penstock.pipeline.audit.audit import AuditReport, ShownDifference
+from penstock.pipeline.audit.checkpoint_stores import NewestCheckpoints
 from penstock.pipeline.audit.comparing import StoreComparison
 from penstock.pipeline.audit.origins import KeyOffsets
 
@@ -110,6 +111,22 @@ def test_the_sample_is_a_share_of_the_keys(audits: Audits) -> None:
     assert audits.called[-1].sample.per_million == 5_000
     for wrong in ("1", "0%", "101%", "half"):
         assert isinstance(run("--sample", wrong).exception, ConfigError)
+
+
+def test_spark_gets_its_master_and_settings(audits: Audits) -> None:
+    assert run("--master", "local[3]", "--conf", "spark.executor.memory=2g").exit_code == 0
+    place = audits.called[3]
+    assert (place.master, place.conf) == ("local[3]", {"spark.executor.memory": "2g"})
+    assert isinstance(run("--conf", "nothing").exception, ConfigError)
+
+
+def test_checkpoints_are_taken_in_place_of_images_and_named_in_the_table(audits: Audits) -> None:
+    result = run("--checkpoint")
+    assert result.exit_code == 0
+    assert isinstance(audits.called[2], NewestCheckpoints)
+    assert "checkpoint" in result.output
+    assert "live" not in result.output
+    assert not isinstance((run(), audits.called[2])[1], NewestCheckpoints)
 
 
 def test_ctrl_c_is_130(audits: Audits, monkeypatch: pytest.MonkeyPatch) -> None:

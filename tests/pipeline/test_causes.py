@@ -33,6 +33,7 @@ KILLED = "x\nCaused by: org.apache.spark.SparkException: Python worker exited un
             "it failed: a Python worker of Spark was killed, as by the system when memory is short, or has crashed",
         ),
         ("only a line\nat x", "it failed: only a line. Then this"),
+        ("An error occurred while calling o1.collect", "it failed: Spark has ended: its Java was killed"),
     ],
 )
 def test_the_last_cause_is_named(report: str, named: str) -> None:

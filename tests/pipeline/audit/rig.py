@@ -122,6 +122,10 @@ class Application:
         options: AuditOptions | None = None,
     ) -> AuditReport:
         """Returns the report of an audit. ``corrupted``: changes rows of a store's images by a function."""
+        return self.audited(patched, partial(self.images, corrupted=corrupted or {}), options)
+
+    def audited(self, patched: pytest.MonkeyPatch, take: Any, options: AuditOptions | None = None) -> AuditReport:
+        """Returns the report of an audit of the stores that ``take`` takes."""
 
         @contextmanager
         def inline(*where: object, **settings: object) -> Iterator[InlineSpark]:
@@ -130,8 +134,8 @@ class Application:
         clients = SimpleNamespace(of=lambda config: self.clients)
         patched.setattr(module, "ConfluentClients", clients)
         patched.setattr(module, "spark_session", inline)
+        patched.setattr(module, "require_spark", lambda: None)
         patched.setattr(module, "tasks_of", lambda context: (0, 0))
-        take = partial(self.images, corrupted=corrupted or {})
         return audit(self.topology, self.config, take, "local[1]", options=options)
 
 
@@ -153,6 +157,9 @@ class Images:
     @property
     def layouts(self) -> Mapping[TaskId, Mapping[str, str]]:
         return {task: each.image.layouts for task, each in self._point.images.items()}
+
+    def why_absent(self, task_ids: Sequence[TaskId], store: str) -> str:
+        return "it is kept in memory, and has no rows"
 
     def digests(self, sample: KeySample | None) -> Mapping[tuple[TaskId, str], Sequence[RangeDigest]]:
         return {

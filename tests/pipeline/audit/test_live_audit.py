@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.actors.audit_messages import AuditStep, TakeImages
 from penstock.actors.task_host.task_images import IMAGES
+from penstock.api.kafka_streams import KafkaStreams
 from penstock.cli.audit import images_of
+from penstock.cluster.client import live_images
+from penstock.cluster.queries.audit_point import AuditPointError
+from penstock.cluster.status import ApplicationState
+from penstock.common.errors import StreamsError
+from penstock.kafka.clients import ConfluentClients
 from penstock.pipeline.audit import audit as module
 from penstock.pipeline.audit.audit import AuditReport, audit
+from penstock.pipeline.audit.contracts import LiveStores
+from penstock.pipeline.audit.plan import AuditPlan
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskPrograms
 from tests.cluster.conftest import LONG, WordCount
+from tests.processes import signal_ray_process
 from tests.waiting import PATIENCE_S, eventually
 
+asking = live_images._asking  # the real one, while a test has another in its place
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 100
 
 
@@ -55,6 +68,44 @@ def records_keep_coming(it: WordCount) -> Iterator[None]:
         thread.join()
 
 
+def killing_at_images(app: KafkaStreams, actors: Mapping[str, Any]) -> Callable[[Mapping[str, AuditStep]], Any]:
+    """Returns what asks the actors, and kills the first one that is asked for images."""
+    ask = asking(actors)
+    killed: set[str] = set()
+
+    def asked(steps: Mapping[str, AuditStep]) -> Any:
+        if not killed and any(isinstance(step, TakeImages) for step in steps.values()):
+            killed.add(min(steps))
+            kill(app, min(steps))
+        return ask(steps)
+
+    return asked
+
+
+def killing_afterwards(app: KafkaStreams) -> Callable[[AuditPlan, ConfluentClients], LiveStores]:
+    """Returns what takes the images, and kills an actor whose image it has."""
+
+    def take(plan: AuditPlan, clients: ConfluentClients) -> LiveStores:
+        live = images_of(app.application_id, PATIENCE_S)(plan, clients)
+        kill(app, app.status().actors[0].actor_id)
+        return live
+
+    return take
+
+
+def kill(app: KafkaStreams, actor_id: str) -> None:
+    (pid,) = (actor.pid for actor in app.status().actors if actor.actor_id == actor_id)
+    signal_ray_process(pid)
+
+
+def all_run(app: KafkaStreams) -> bool:
+    try:
+        status = app.status()
+    except StreamsError:
+        return False
+    return status.state is ApplicationState.RUNNING and len(status.tasks) == status.task_count > 0
+
+
 @pytest.mark.submission
 @pytest.mark.usefixtures("one_spark", "ray_cluster")
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2"])
@@ -73,8 +124,20 @@ def test_an_application_that_works_is_clean_until_a_row_of_it_is_corrupted(
     (counts,) = report.stores
     assert counts.found == counts.expected > 0
     assert report.held_s > 0, "the tasks before the repartition topic took no records for a moment"
-    eventually(it.complete, "the application has counted everything")
     root = tmp_path / it.application_id
+    eventually(lambda: not (root / IMAGES).exists(), "the images are removed")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(live_images, "_asking", partial(killing_at_images, app))
+        with (
+            records_keep_coming(it),
+            pytest.raises(AuditPointError, match=r"actor stream/\S+ gives no images of its tasks"),
+        ):
+            audited(it)
+    eventually(lambda: all_run(app), "another actor has the tasks")
+    report = audit(app.topology, app.config, killing_afterwards(app), "local[2]")
+    assert report.is_clean, "the images are there, and their actor is not needed any more"
+    eventually(it.complete, "the application has counted everything")
     eventually(lambda: not (root / IMAGES).exists(), "the images are removed")
     assert app.close()
 

@@ -63,7 +63,7 @@ def test_another_program_than_the_one_that_runs_is_refused(tmp_path: Path, monke
     builder.stream("in", consumed()).process(Nothing, "table")
     builder.global_table("global", consumed(), materialized=ps.Materialized.as_("everywhere"))
     app.topology = builder.build()
-    with pytest.raises(ApplicationStateError, match="store 'table' of task 0_0 is live 'timestamped key-value'"):
+    with pytest.raises(ApplicationStateError, match="store 'table' of task 0_0 is 'timestamped key-value'"):
         audited(app, monkeypatch)
 
 
@@ -87,6 +87,9 @@ class OtherRows:
     offsets: dict[TopicPartition, int] = {}  # noqa: RUF012
     held_s = 0.0
     layouts: dict[TaskId, dict[str, str]] = {}  # noqa: RUF012
+
+    def why_absent(self, task_ids: object, store: str) -> str:
+        return "it is not here"
 
     def digests(self, sample: KeySample | None) -> dict[tuple[TaskId, str], list[RangeDigest]]:
         return {}
