@@ -27,6 +27,7 @@ from benchmarks.pipeline.figures import Figure, ratios
 from benchmarks.pipeline.job import COUNTED, PRICED, RECORDS, USERS, page_views, topology
 from benchmarks.pipeline.tree_meter import TreeMeter, TreeUsage
 from benchmarks.rig import Rig, rig
+from penstock.cluster.client.control import CoordinatorSilentError
 from penstock.cluster.names import NAMESPACE
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
@@ -87,7 +88,10 @@ def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, Any]
 def _wait(app: ps.KafkaStreams, until: int | None) -> float:
     """Waits until ``until`` records are processed, or, with None, until no task has a lag; returns the time then."""
     while True:
-        status = app.status()
+        try:
+            status = app.status()
+        except CoordinatorSilentError:  # on a machine that has other work, too
+            continue
         if status.state.has_ended:
             raise RuntimeError(f"the application ended: {status.error}")
         done = sum(task.records_processed for task in status.tasks)
