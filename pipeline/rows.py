@@ -19,8 +19,11 @@ _HEADERS = "headers array<struct<key: string, value: binary>>"
 OUTPUT_SCHEMA = (
     "kind string, task int, topic string, partition int, sequence long, key binary, value binary, timestamp long, "
     + _HEADERS
+    + ", due long"
 )
-"""``task`` is the one that wrote the row: its partition, and above 16 bits the number of its sub-topology."""
+"""``task`` is the one that wrote the row: its partition, and above 16 bits the number of its sub-topology. ``due`` is
+for rows that a pass over a cycle writes for a later one: the time of the record that led to it, in the order of the
+cycle, and ``sequence`` is the place of that record among those of the same time."""
 
 _ARROW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORD = [("key", pa.binary()), ("value", pa.binary()), ("timestamp", pa.int64()), ("headers", _ARROW_HEADERS)]
@@ -32,6 +35,7 @@ OUTPUT_ARROW = pa.schema(
         ("partition", pa.int32()),
         ("sequence", pa.int64()),
         *_RECORD,
+        ("due", pa.int64()),
     ]
 )
 

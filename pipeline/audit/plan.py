@@ -30,9 +30,11 @@ class AuditWave:
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """The stages of the recomputation, without offsets, and what the tasks read and keep."""
+    """The stages of the recomputation, without offsets, and what the tasks read and keep. ``together``: the same, with
+    the sub-topologies of each cycle in one."""
 
     shapes: tuple[Stage, ...]
+    together: tuple[Stage, ...]
     counts: TopicCounts
     sources: Mapping[TaskId, frozenset[TopicPartition]]
     programs: Mapping[int, TaskProgram]
@@ -50,7 +52,7 @@ class AuditPlan:
     def waves(self) -> list[AuditWave]:
         """The order in which images are taken: each task after those that write what it reads."""
         waves = []
-        for stage in self.shapes:
+        for stage in self.together:
             subs = {sub.id for sub in stage.subtopologies}
             tasks = frozenset(task for task in self.sources if task.subtopology in subs)
             read = frozenset[TopicPartition]().union(*(self.sources[task] for task in tasks))
@@ -112,7 +114,8 @@ class AuditPlan:
     def _read_by(self, stage: Stage) -> list[TopicPartition]:
         subs = {sub.id for sub in stage.subtopologies}
         read = (at for task, sources in self.sources.items() if task.subtopology in subs for at in sources)
-        return sorted(self.from_outside.intersection(read))
+        topics = {topic for sub in stage.subtopologies for source in sub.sources for topic in source.topics}
+        return sorted(at for at in self.from_outside.intersection(read) if stage.cycle is None or at.topic in topics)
 
 
 def plan_audit(topology: Topology, config: StreamsConfig, topics: TopicPlan, existing: Mapping[str, int]) -> AuditPlan:
@@ -129,7 +132,8 @@ def plan_audit(topology: Topology, config: StreamsConfig, topics: TopicPlan, exi
         for store in sub.stores
     }
     shapes = tuple(stage_shapes(topology, config, topics, counts))
-    return AuditPlan(shapes, counts, topics.tasks.partitions, programs, global_partitions, not_compared)
+    together = tuple(stage_shapes(topology, config, topics, counts, in_passes=False))
+    return AuditPlan(shapes, together, counts, topics.tasks.partitions, programs, global_partitions, not_compared)
 
 
 def _require_determined(config: StreamsConfig, programs: Iterable[TaskProgram]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -14,13 +14,15 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
 from penstock.pipeline.backfill.offsets_now import History, OffsetsNow
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
+from penstock.pipeline.backfill.unrolling import UnrolledPass, unrolled
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.kafka_history import kafka_ranges
 from penstock.pipeline.task_hosts.collector import TopicCounts
+from penstock.pipeline.task_hosts.cycle_pass import MOST_TOPICS, CyclePass
 from penstock.tasks.program import Changelog, TaskProgram
 from penstock.topology.physical.task_plan import SubtopologyTasks
 from penstock.topology.physical.topic_plan import TopicPlan
-from penstock.topology.physical.topology import Subtopology, Topology, internal_topic
+from penstock.topology.physical.topology import SinkNode, Subtopology, Topology, internal_topic
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Stage:
     """One sub-topology, or those of a cycle: runs as one Spark job, after those that write its repartition topics.
 
     ``repartition_topics`` are those that it reads, ``shuffles`` those that it writes, and ``inner_topics`` those by
-    which the sub-topologies of a cycle write to each other. ``tasks``: the largest number that one of them has.
+    which the sub-topologies of a cycle write to each other if they run together; if they run in passes, each pass is a
+    stage, ``cycle``, which need not read all. ``tasks``: the largest number that one of them has.
 
     ``changelogs`` maps each store to the rows that make its state as of the committed offsets, and ``unfinished`` to
     the rows after them, which an unfinished backfill wrote.
@@ -42,6 +45,7 @@ class Stage:
     inner_topics: frozenset[str]
     changelogs: Mapping[str, Ranges]
     unfinished: Mapping[str, Ranges]
+    cycle: CyclePass | None = None
 
 
 @dataclass(frozen=True)
@@ -137,8 +141,11 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
         )
 
 
-def stage_shapes(topology: Topology, config: StreamsConfig, topics: TopicPlan, counts: TopicCounts) -> list[Stage]:
-    """Returns the stages of a topology in the order in which they run, without any offsets."""
+def stage_shapes(
+    topology: Topology, config: StreamsConfig, topics: TopicPlan, counts: TopicCounts, in_passes: bool = True
+) -> list[Stage]:
+    """Returns the stages of a topology in the order in which they run, without any offsets. ``in_passes``: cycles run
+    in passes, if they can."""
     tasks = {sub.id: sub for sub in topics.tasks.subtopologies}
 
     def prefixed(names: Iterable[str]) -> frozenset[str]:
@@ -150,7 +157,57 @@ def stage_shapes(topology: Topology, config: StreamsConfig, topics: TopicPlan, c
         most = max(each.tasks for each in mine)
         return Stage(planned.subtopologies, most, {}, read, prefixed(planned.written), prefixed(planned.inner), {}, {})
 
-    return [shape(planned) for planned in in_order(topology)]
+    def passes(planned: StageSubtopologies) -> list[Stage]:
+        found = unrolled(planned) if planned.inner and in_passes else None
+        whole = shape(planned)
+        outside = tuple(sorted(topic for topic in _topics_of(config, whole) - whole.inner_topics))
+        if found is None or len(outside) > MOST_TOPICS:
+            return [whole]
+        return [_of_pass(config, whole, outside, number, found, tasks) for number in range(len(found))]
+
+    return [stage for planned in in_order(topology) for stage in passes(planned)]
+
+
+def _of_pass(
+    config: StreamsConfig,
+    whole: Stage,
+    outside: tuple[str, ...],
+    number: int,
+    passes: Sequence[UnrolledPass],
+    tasks: Mapping[int, SubtopologyTasks],
+) -> Stage:
+    """Returns the stage of pass ``number`` over the cycle of the stage ``whole``."""
+    it = passes[number]
+    writes = frozenset(internal_topic(config.application_id, topic) for topic in it.writes)
+    cycle = CyclePass(number + 1, len(passes), outside, whole.inner_topics, writes, it.partial)
+    stage = replace(
+        whole,
+        subtopologies=(it.subtopology,),
+        tasks=tasks[it.subtopology.id].tasks,
+        inner_topics=frozenset(),
+        cycle=cycle,
+    )
+    read = _topics_of(config, stage) & whole.repartition_topics
+    leaving = frozenset[str]() if it.partial else whole.shuffles & _written_by(config, it.subtopology)
+    return replace(stage, repartition_topics=read, shuffles=writes | leaving - whole.inner_topics)
+
+
+def _topics_of(config: StreamsConfig, stage: Stage) -> frozenset[str]:
+    """Returns the topics that the sub-topologies of ``stage`` read, by their names in Kafka."""
+    sources = (source for sub in stage.subtopologies for source in sub.sources)
+    return frozenset(
+        internal_topic(config.application_id, topic) if source.internal else topic
+        for source in sources
+        for topic in source.topics
+    )
+
+
+def _written_by(config: StreamsConfig, sub: Subtopology) -> frozenset[str]:
+    return frozenset(
+        internal_topic(config.application_id, node.topic)
+        for node in sub.nodes
+        if isinstance(node, SinkNode) and node.internal and isinstance(node.topic, str)
+    )
 
 
 class _Planner:
@@ -166,6 +223,9 @@ class _Planner:
         """Returns the stage with the offsets that it reads and restores."""
         mine = [self._tasks[sub.id] for sub in shape.subtopologies]
         counts = {topic: count for tasks in mine for topic, count in tasks.topics.items()}
+        if shape.cycle is not None:  # perhaps only a part of its sub-topology
+            topics = _topics_of(self._config, shape)
+            counts = {topic: count for topic, count in counts.items() if topic in topics}
         read = [
             TopicPartition(topic, number)
             for topic, count in counts.items()

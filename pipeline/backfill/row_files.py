@@ -22,6 +22,7 @@ from penstock.objects.contracts import ObjectStore
 from penstock.objects.digests import digest_of_file
 from penstock.objects.ranged_file import RangedFile
 from penstock.objects.storage import ObjectLocation
+from penstock.pipeline.reading.merge_cycle import PlacedBatch
 from penstock.pipeline.rows import OUTPUT_ARROW, OUTPUT_SCHEMA, REPARTITION, headers_of
 
 _ROWS_PER_GROUP = 100_000
@@ -29,6 +30,7 @@ _BYTES_PER_GROUP = 32 << 20
 _ROWS_PER_TARGET = 8_000
 """Rows for one partition in a row group: a reader merges one group of each writer at a time."""
 _BYTES_OF_TARGETS = 64 << 20
+_COLUMNS = ("sequence", "key", "value", "timestamp", "headers")
 _DAMAGED = "is damaged. Run the backfill again without --resume"
 
 
@@ -181,22 +183,46 @@ def written_to(objects: ObjectStore, files: Iterable[StageFile], target: TopicPa
     ]
 
 
+def placed_in(objects: ObjectStore, files: Iterable[StageFile], target: TopicPartition) -> list[Iterator[PlacedBatch]]:
+    """Returns the same of what a pass over a cycle wrote, with the places in the cycle's order."""
+    return [
+        _placed_for(objects, file, target)
+        for file in files
+        if any((group.topic, group.partition) == target for group in file.groups)
+    ]
+
+
+def _placed_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[PlacedBatch]:
+    for rows in _rows_for(objects, file, target, [*_COLUMNS, "due"]):
+        due, places = rows.column("due").to_numpy(), rows.column("sequence").to_numpy()
+        yield PlacedBatch(_records_of(rows, target), due, places)
+
+
 def _records_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[RecordBatch]:
-    columns = ["sequence", "key", "value", "timestamp", "headers"]
+    for rows in _rows_for(objects, file, target, _COLUMNS):
+        yield _records_of(rows, target)
+
+
+def _records_of(rows: pa.Table, target: TopicPartition) -> RecordBatch:
+    return RecordBatch(
+        target,
+        rows.column("key").to_pylist(),
+        rows.column("value").to_pylist(),
+        rows.column("timestamp").to_pylist(),
+        rows.column("sequence").to_pylist(),
+        headers_of(rows.column("headers")),
+    )
+
+
+def _rows_for(
+    objects: ObjectStore, file: StageFile, target: TopicPartition, columns: Sequence[str]
+) -> Iterator[pa.Table]:
     try:
         source = pa.PythonFile(RangedFile(objects, file.name, file.size), mode="r")
         with pq.ParquetFile(source, page_checksum_verification=True) as parquet:
             for number, group in enumerate(file.groups):
                 if (group.topic, group.partition) == target:
-                    rows = parquet.read_row_group(number, columns).combine_chunks()
-                    yield RecordBatch(
-                        target,
-                        rows.column("key").to_pylist(),
-                        rows.column("value").to_pylist(),
-                        rows.column("timestamp").to_pylist(),
-                        rows.column("sequence").to_pylist(),
-                        headers_of(rows.column("headers")),
-                    )
+                    yield parquet.read_row_group(number, columns).combine_chunks()
     except (OSError, pa.ArrowInvalid) as error:
         raise StreamsError(f"{file.name!r} in {objects.url} {_DAMAGED} ({error})") from error
 

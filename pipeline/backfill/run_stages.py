@@ -24,6 +24,7 @@ from penstock.pipeline.spark.causes import causes_named
 from penstock.pipeline.task_hosts.contracts import StageInput, TaskEnd
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
+from penstock.pipeline.task_hosts.pass_host import PassHost
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.topology.physical.topology import Topology
 
@@ -113,7 +114,8 @@ class StageRunner:
         self.meter.begin(named, work, rows)
         together = self._together(stage, done)
         if together and (given := self._input(stage, results)) is not None:
-            kept = RECORDS if self.at_end is None else frozenset({REPARTITION, END})
+            partial_pass = stage.cycle is not None and stage.cycle.partial
+            kept = frozenset({REPARTITION, END}) if partial_pass or self.at_end is not None else RECORDS
             writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix, kept)
             indexes = self.spark.range(0, len(together), 1, len(together))
             with causes_named(f"{name_of(stage)} failed over history", _KEPT if self.at_end is None else ""):
@@ -142,6 +144,10 @@ class StageRunner:
                 at_end=self.at_end,
             ).run
         (subtopology,) = stage.subtopologies
+        if stage.cycle is not None:
+            return PassHost(
+                subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end, cycle=stage.cycle
+            ).run
         return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end).run
 
     def _input(self, stage: Stage, results: Results) -> StageInput | None:
@@ -166,6 +172,7 @@ class StageRunner:
             self.run.location,
             shuffled,
             topics,
+            stage.cycle,
         )
 
 
@@ -184,4 +191,6 @@ def _size(stage: Stage) -> str:
 def name_of(stage: Stage) -> str:
     """Returns the name of ``stage`` for messages."""
     *others, last = (str(sub.id) for sub in stage.subtopologies)
+    if stage.cycle is not None:
+        return f"sub-topology {last} (pass {stage.cycle.number} of {stage.cycle.passes} over its cycle)"
     return f"sub-topologies {', '.join(others)} and {last}" if others else f"sub-topology {last}"

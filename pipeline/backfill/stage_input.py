@@ -12,12 +12,14 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.objects.storage import ObjectLocation
-from penstock.pipeline.backfill.row_files import StageFile, written_to
+from penstock.pipeline.backfill.row_files import StageFile, placed_in, written_to
 from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
 from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
+from penstock.pipeline.reading.merge_cycle import PlacedBatch, merged_cycle, placed
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
+from penstock.pipeline.task_hosts.cycle_pass import CyclePass
 from penstock.pipeline.task_hosts.event_times import EventTimes
 from penstock.tasks.program import TaskProgram
 from penstock.topology.physical.topology import Subtopology
@@ -39,6 +41,7 @@ class HistoryInput(StageInput):
 
     ``records``: of the source topics, in ``history``. ``shuffled``: the files of earlier stages in ``location``, which
     have rows for ``repartition_topics``. ``subtopologies``: those that read them, from what is ``committed`` on.
+    ``cycle``: the pass, if the stage is one over a cycle.
     """
 
     subtopologies: tuple[Subtopology, ...]
@@ -51,6 +54,7 @@ class HistoryInput(StageInput):
     location: ObjectLocation
     shuffled: Sequence[StageFile]
     repartition_topics: frozenset[str]
+    cycle: CyclePass | None = None
 
     @override
     def open(self, tasks: Sequence[int]) -> TaskInput:
@@ -75,6 +79,19 @@ class _HistoryOfTasks(TaskInput):
 
     @override
     def chunks(self) -> Iterator[Chunk]:
+        partitions = self._partitions()
+        cycle = self._stage.cycle
+        if cycle is None:
+            return merged([partitions[at] for at in sorted(partitions)])
+        outside = [self._placed(cycle, at, partitions[at]) for at in sorted(partitions)]
+        return merged_cycle([*outside, *self._of_passes(cycle)])
+
+    def _placed(self, cycle: CyclePass, at: TopicPartition, batches: TimedBatches) -> Iterator[PlacedBatch]:
+        offsets = self._stage.records.get(at)
+        return placed(batches, cycle.place(at), None if offsets is None else offsets.begin)
+
+    def _partitions(self) -> dict[TopicPartition, TimedBatches]:
+        """Returns the records of each partition, except those that other passes over the cycle wrote."""
         stage = self._stage
         partitions = {at: TimedBatches(batches) for at, batches in self._shuffled().items()}
         records = self._own(stage.records)
@@ -84,7 +101,7 @@ class _HistoryOfTasks(TaskInput):
             for at in records:
                 times = EventTimes(program, at, stage.committed)
                 partitions[at] = TimedBatches(opened.batches(at), times.of)
-        return merged([partitions[at] for at in sorted(partitions)])
+        return partitions
 
     @override
     def close(self) -> None:
@@ -98,6 +115,15 @@ class _HistoryOfTasks(TaskInput):
         stage = self._stage
         if not stage.shuffled:
             return {}
+        inner = frozenset[str]() if stage.cycle is None else stage.cycle.inner
         objects = stage.location.open()
-        targets = [TopicPartition(topic, task) for topic in stage.repartition_topics for task in self._tasks]
+        targets = [TopicPartition(topic, task) for topic in stage.repartition_topics - inner for task in self._tasks]
         return {at: merged_writers(written_to(objects, stage.shuffled, at)) for at in targets}
+
+    def _of_passes(self, cycle: CyclePass) -> Iterator[Iterator[PlacedBatch]]:
+        """Yields what each task of an earlier pass wrote."""
+        stage = self._stage
+        objects = stage.location.open()
+        for topic in sorted(stage.repartition_topics & cycle.inner):
+            for task in self._tasks:
+                yield from placed_in(objects, stage.shuffled, TopicPartition(topic, task))

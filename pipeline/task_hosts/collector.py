@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 from typing_extensions import override
@@ -20,6 +21,8 @@ from penstock.tasks.contracts import RecordCollector, Send
 
 Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[Headers | None]]
 """Keys, values, timestamps and headers of many records."""
+PartitionOf = Callable[["bytes | None"], int]
+"""Returns the partition for a key."""
 
 
 class TopicCounts(NamedTuple):
@@ -30,7 +33,20 @@ class TopicCounts(NamedTuple):
     changelogs: frozenset[str]
 
 
-class InnerTopics:
+class Inner(Protocol):
+    """Takes what a task writes to the repartition topics of its cycle, which are ``topics``."""
+
+    topics: frozenset[str]
+
+    def sender(self, topic: str, partition_of: PartitionOf) -> Send:
+        """Returns the function that sends to ``topic``, to the partition that it is given or else the one that
+        ``partition_of`` returns for the key."""
+
+    def rows(self) -> Iterable[Rows]:
+        """Returns rows that wait for :meth:`SparkCollector.drain`."""
+
+
+class InnerTopics(Inner):
     """The repartition topics by which the tasks of a cycle write to each other, and their unread records."""
 
     def __init__(self, topics: frozenset[str]) -> None:
@@ -59,6 +75,24 @@ class InnerTopics:
         timestamps.append(timestamp)
         each_headers.append(headers)
 
+    @override
+    def sender(self, topic: str, partition_of: PartitionOf) -> Send:
+        def send(
+            topic: str,
+            key: bytes | None,
+            value: bytes | None,
+            timestamp: int,
+            headers: Headers | None = None,
+            partition: int = -1,
+        ) -> None:
+            self.send(topic, partition if partition >= 0 else partition_of(key), key, value, timestamp, headers)
+
+        return send
+
+    @override
+    def rows(self) -> Iterable[Rows]:
+        return ()
+
     @property
     def unread(self) -> bool:
         """True if records wait to be read."""
@@ -72,7 +106,7 @@ class InnerTopics:
         return partition, self._unread.pop(partition)
 
 
-class _Rows:
+class Rows:
     """The rows of one topic that wait for :meth:`SparkCollector.drain`, as columns."""
 
     __slots__ = ("headers", "keys", "kind", "partitions", "timestamps", "topic", "values")
@@ -88,18 +122,40 @@ class _Rows:
 
     def taken(self, writer: int, first: int) -> pa.RecordBatch:
         """Returns the rows with their numbers from ``first`` on, and takes them out."""
+        return self._taken(writer, range(first, first + len(self.keys)), None)
+
+    def _taken(self, writer: int, numbers: Sequence[int], due: Sequence[int] | None) -> pa.RecordBatch:
         count, types = len(self.keys), OUTPUT_ARROW.types
         front = (self.kind, writer, self.topic)
         headers = [headers_row(each) for each in self.headers] if any(self.headers) else None
-        columns = (self.partitions, range(first, first + count), self.keys, self.values, self.timestamps)
+        columns = (self.partitions, numbers, self.keys, self.values, self.timestamps)
         arrays = [
             *(pa.repeat(pa.scalar(same, type), count) for same, type in zip(front, types[:3], strict=True)),
             *(pa.array(column, type) for column, type in zip(columns, types[3:8], strict=True)),
             pa.nulls(count, types[8]) if headers is None else pa.array(headers, types[8]),
+            pa.nulls(count, types[9]) if due is None else pa.array(due, types[9]),
         ]
         taken = pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_ARROW)
         for column in (self.partitions, self.keys, self.values, self.timestamps, self.headers):
             column.clear()
+        return taken
+
+
+class RowsOfPass(Rows):
+    """Rows for a later pass over the cycle, each with the place in the cycle's order of the record that led to it."""
+
+    __slots__ = ("due", "places")
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(REPARTITION, topic)
+        self.due: list[int] = []
+        self.places: list[int] = []
+
+    @override
+    def taken(self, writer: int, first: int) -> pa.RecordBatch:
+        taken = self._taken(writer, self.places, self.due)
+        self.due.clear()
+        self.places.clear()
         return taken
 
 
@@ -109,18 +165,19 @@ class SparkCollector(RecordCollector):
     Records of changelogs go to :attr:`changelogs`, by topic; those of other changelogs are not kept.
     """
 
-    def __init__(self, task_id: TaskId, topics: TopicCounts, inner: InnerTopics | None = None) -> None:
+    def __init__(self, task_id: TaskId, topics: TopicCounts, inner: Inner | None = None) -> None:
         self.changelogs: dict[str, Put] = {}
         self._task = task_id.partition
         self._writer = task_id.subtopology << 16 | task_id.partition
         self._topics = topics
         self._inner = inner
         self._sequence = 0
-        self._rows: dict[str, _Rows] = {}
-        self._ends: dict[str, _Rows] = {}
+        self._rows: dict[str, Rows] = {}
+        self._ends: dict[str, Rows] = {}
 
     def __len__(self) -> int:
-        return sum([len(rows.keys) for rows in self._rows.values()])
+        inner = () if self._inner is None else self._inner.rows()
+        return sum([len(rows.keys) for rows in (*self._rows.values(), *inner)])
 
     @override
     def send(
@@ -143,10 +200,10 @@ class SparkCollector(RecordCollector):
         """Returns the function that sends to ``topic``, of a sink."""
         shuffled = topic in self._topics.repartition
         if shuffled and self._inner is not None and topic in self._inner.topics:
-            return self._inner_sender(self._inner, self._topics.partitions[topic])
+            return self._inner.sender(topic, partial(self._partition_of, self._topics.partitions[topic]))
         rows = self._rows.get(topic)
         if rows is None:
-            rows = self._rows[topic] = _Rows(REPARTITION if shuffled else SINK, topic)
+            rows = self._rows[topic] = Rows(REPARTITION if shuffled else SINK, topic)
         count = self._topics.partitions[topic] if shuffled else 0
         add_partition, add_key, add_value = rows.partitions.append, rows.keys.append, rows.values.append
         add_timestamp, add_headers, own_partition = rows.timestamps.append, rows.headers.append, self._own_partition
@@ -169,20 +226,8 @@ class SparkCollector(RecordCollector):
 
         return send
 
-    def _inner_sender(self, inner: InnerTopics, count: int) -> Send:
-        def send(
-            topic: str,
-            key: bytes | None,
-            value: bytes | None,
-            timestamp: int,
-            headers: Headers | None = None,
-            partition: int = -1,
-        ) -> None:
-            if partition < 0:
-                partition = self._own_partition(count) if key is None else partition_for(key, count)
-            inner.send(topic, partition, key, value, timestamp, headers)
-
-        return send
+    def _partition_of(self, count: int, key: bytes | None) -> int:
+        return self._own_partition(count) if key is None else partition_for(key, count)
 
     @override
     def partitions(self, topic: str) -> int:
@@ -193,14 +238,14 @@ class SparkCollector(RecordCollector):
 
     def report(self, kind: str, topic: str, partition: int, number: int, text: str = "") -> pa.RecordBatch:
         """Returns one row that is a report, and no record of a topic."""
-        row = [kind, self._writer, topic, partition, number, None, text.encode(), 0, None]
+        row = [kind, self._writer, topic, partition, number, None, text.encode(), 0, None, None]
         return _batch([column] for column in row)
 
     def put_end(self, row: EndRow) -> None:
         """Add a row of the task's end to the rows for :meth:`drain`."""
         rows = self._ends.get(row.store)
         if rows is None:
-            rows = self._ends[row.store] = self._rows[f"end of {row.store}"] = _Rows(END, row.store)
+            rows = self._ends[row.store] = self._rows[f"end of {row.store}"] = Rows(END, row.store)
         rows.partitions.append(row.number)
         rows.keys.append(row.key)
         rows.values.append(row.row)
@@ -213,7 +258,7 @@ class SparkCollector(RecordCollector):
         """Add a record of a changelog to the rows for :meth:`drain`."""
         rows = self._rows.get(topic)
         if rows is None:
-            rows = self._rows[topic] = _Rows(CHANGELOG, topic)
+            rows = self._rows[topic] = Rows(CHANGELOG, topic)
         rows.partitions.append(self._task)
         rows.keys.append(key)
         rows.values.append(value)
@@ -222,7 +267,7 @@ class SparkCollector(RecordCollector):
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows that were sent to sinks and shuffles since the last call: those of each topic in order."""
-        for rows in list(self._rows.values()):
+        for rows in [*self._rows.values(), *(() if self._inner is None else self._inner.rows())]:
             if count := len(rows.keys):
                 first, self._sequence = self._sequence, self._sequence + count
                 yield rows.taken(self._writer, first)

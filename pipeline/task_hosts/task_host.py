@@ -17,7 +17,7 @@ from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.rows import DROPPED, OFFSET, READ
 from penstock.pipeline.task_hosts.changelogs import TaskChangelog, changelog_of, must_commit
-from penstock.pipeline.task_hosts.collector import InnerTopics, SparkCollector, TopicCounts
+from penstock.pipeline.task_hosts.collector import Inner, SparkCollector, TopicCounts
 from penstock.pipeline.task_hosts.contracts import EndRow, RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
@@ -62,14 +62,23 @@ class TaskHost:
                     if global_stores is None:
                         global_stores = self._global_stores()
                     if task is None:
-                        task = TaskRun(self, program, TaskId(self.subtopology.id, number), global_stores)
+                        task = self._task(program, TaskId(self.subtopology.id, number), global_stores)
                         opened.callback(task.close)
                     if isinstance(step, RestoredRows):
                         task.restore(step)
                     else:
-                        yield from task.process(chain.from_iterable(step.partitions))
+                        yield from self._process(task, step)
                 if task is not None:
-                    yield from task.finish()
+                    yield from self._finish(task)
+
+    def _task(self, program: TaskProgram, task_id: TaskId, global_stores: Mapping[str, Store]) -> TaskRun:
+        return TaskRun(self, program, task_id, global_stores)
+
+    def _process(self, task: TaskRun, chunk: Chunk) -> Iterator[pa.RecordBatch]:
+        yield from task.process(chain.from_iterable(chunk.partitions))
+
+    def _finish(self, task: TaskRun) -> Iterator[pa.RecordBatch]:
+        yield from task.finish()
 
     def _global_stores(self) -> Mapping[str, Store]:
         if self.global_topics is not None and may_look_into_global_stores(self.subtopology):
@@ -119,7 +128,7 @@ class TaskRun:
         program: TaskProgram,
         task_id: TaskId,
         global_stores: Mapping[str, Store],
-        inner: InnerTopics | None = None,
+        inner: Inner | None = None,
         budget: MemoryBudget | None = None,
     ) -> None:
         self.number = number = task_id.partition

@@ -70,42 +70,53 @@ class RowsInput(StageInput):
         self._taken = taken
         self._times_of = times_of
 
-    def open(self, tasks: Sequence[int]) -> _RowsOfTasks:
-        return _RowsOfTasks([row for row in self._rows if row[0] in tasks], self._size, self._taken, self._times_of)
+    def open(self, tasks: Sequence[int]) -> RowsOfTasks:
+        return RowsOfTasks(*self.of(tasks))
+
+    def of(self, tasks: Sequence[int]) -> tuple[list[Row], int, Callable[[], object], Callable[[str, int], TimesOf]]:
+        """Returns the arguments of RowsOfTasks."""
+        return [row for row in self._rows if row[0] in tasks], self._size, self._taken, self._times_of
 
 
-class _RowsOfTasks(TaskInput):
+class RowsOfTasks(TaskInput):
     def __init__(
         self, rows: list[Row], size: int, taken: Callable[[], object], times_of: Callable[[str, int], TimesOf]
     ) -> None:
         self._rows = rows
-        self._size = size
-        self._taken = taken
+        self.size = size
+        self.taken = taken
         self._times_of = times_of
 
     def restored(self) -> Iterator[RestoredRows]:
         rows = (row for row in self._rows if row[1] == RESTORE)
         for (task, _, store, source), own in groupby(rows, lambda row: row[:4]):
-            for batch in self._batches(list(own)):
+            for batch in self.batches(list(own)):
                 yield RestoredRows(task, store, batch, bool(source))
 
     def chunks(self) -> Iterator[Chunk]:
+        for chunk in merged([partition for _, partition in self.partitions()], self.size):
+            yield chunk
+            self.taken()
+
+    def partitions(self) -> list[tuple[TopicPartition, TimedBatches]]:
+        """Returns the records of each partition."""
         rows = (row for row in self._rows if row[1] == PROCESS)
         writers: dict[tuple[str, int], list[Iterator[RecordBatch]]] = defaultdict(list)
         for (task, _, topic, _), own in groupby(rows, lambda row: row[:4]):
-            writers[topic, task].append(self._batches(list(own)))
-        partitions = [TimedBatches(merged_writers(writers[at]), self._times_of(*at)) for at in sorted(writers)]
-        for chunk in merged(partitions, self._size):
-            yield chunk
-            self._taken()
+            writers[topic, task].append(self.batches(list(own)))
+        return [
+            (TopicPartition(*at), TimedBatches(merged_writers(writers[at]), self._times_of(*at)))
+            for at in sorted(writers)
+        ]
 
     def close(self) -> None:
         pass
 
-    def _batches(self, rows: list[Row]) -> Iterator[RecordBatch]:
-        for start in range(0, len(rows), self._size):
+    def batches(self, rows: list[Row]) -> Iterator[RecordBatch]:
+        """Yields ``rows`` of one partition as batches."""
+        for start in range(0, len(rows), self.size):
             tasks, _, topics, _, offsets, keys, values, timestamps, structs = zip(
-                *rows[start : start + self._size], strict=True
+                *rows[start : start + self.size], strict=True
             )
             headers = [each and [(header["key"], header["value"]) for header in each] for each in structs]
             partition, own = TopicPartition(topics[0], tasks[0]), headers if any(headers) else None

@@ -11,6 +11,7 @@ import pytest
 from penstock.common.config import StreamsConfig
 from penstock.common.records import NO_HEADERS
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
+from penstock.pipeline.backfill.unrolling import unrolled
 from penstock.pipeline.rows import CHANGELOG, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
@@ -23,6 +24,7 @@ from tests.live.play import excluded, halves
 from tests.live.rig import configuration
 from tests.live.shapes import of_shapes
 from tests.parity import corpus
+from tests.pipeline.passes import run_passes
 from tests.pipeline.rows import PROCESS, Row, output, run
 from tests.pipeline.test_cycle_host import written
 
@@ -39,20 +41,24 @@ CASES = [
 
 
 def results_of(
-    stage: StageSubtopologies, rows: list[Row], config: StreamsConfig, topics: TopicCounts
+    stage: StageSubtopologies, rows: list[Row], config: StreamsConfig, topics: TopicCounts, passes: bool
 ) -> dict[str, list[dict[str, Any]]]:
     read = {topic for sub in stage.subtopologies for source in sub.sources for topic in source.topics}
     read |= {internal_topic(APPLICATION, topic) for topic in read}
     own = [row for row in rows if row[2] in read]
     if stage.inner:
         inner = frozenset(internal_topic(APPLICATION, topic) for topic in stage.inner)
-        return output(run(CycleHost(stage.subtopologies, inner, config, topics, {}), own, 10))
+        together = CycleHost(stage.subtopologies, inner, config, topics, {})
+        if passes and unrolled(stage) is not None:
+            return run_passes(stage, together, own, 10)
+        return output(run(together, own, 10))
     (subtopology,) = stage.subtopologies
     return output(run(TaskHost(subtopology, config, topics, {}), own, 10))
 
 
+@pytest.mark.parametrize("passes", [False, True], ids=["together", "in passes"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_all_stages_one_behind_the_other_do_what_the_driver_does(case: Case) -> None:
+def test_all_stages_one_behind_the_other_do_what_the_driver_does(case: Case, passes: bool) -> None:
     bunch = Bunch("one", case["config"], (case,), False)
     settings, topology = configuration(bunch, APPLICATION), bunch.built.topology
     driver, config = PartitionedDriver(topology, settings, PARTITIONS), StreamsConfig.of(settings)
@@ -72,7 +78,7 @@ def test_all_stages_one_behind_the_other_do_what_the_driver_does(case: Case) -> 
     stages = in_order(topology)
     assert any(stage.inner for stage in stages)
     for stage in stages:
-        found = results_of(stage, rows, config, topics)
+        found = results_of(stage, rows, config, topics, passes)
         for row in found[REPARTITION]:
             to = (row["partition"], PROCESS, row["topic"], row["task"], row["sequence"])
             rows.append((*to, row["key"], row["value"], row["timestamp"], row["headers"]))

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import penstock as ps
 from penstock.common.config import StreamsConfig
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
@@ -21,8 +20,15 @@ from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
+from tests.pipeline.passes import run_passes
 from tests.pipeline.rows import PROCESS, RESTORE, Row, output, run
-from tests.pipeline.topologies import foreign_key_chain, foreign_key_join, foreign_key_join_with_views, self_join
+from tests.pipeline.topologies import (
+    foreign_key_chain,
+    foreign_key_join,
+    foreign_key_join_of_rows_that_expire,
+    foreign_key_join_with_views,
+    self_join,
+)
 
 KEYS = 15
 UNCACHED = {"application.id": "app", "statestore.cache.max.bytes": 0}
@@ -30,12 +36,25 @@ Results = Mapping[str, list[dict[str, Any]]]
 
 
 def host(topology: Topology, config: Mapping[str, Any] = UNCACHED) -> CycleHost:
-    together, *_ = in_order(topology)
+    cycle, *_ = in_order(topology)
     repartition = frozenset(internal_topic("app", name) for name in topology.repartition_topics)
     changelogs = frozenset(internal_topic("app", f"{name}-changelog") for name in topology.store_builders)
     counts = TopicCounts(dict.fromkeys(repartition, PARTITIONS), repartition, changelogs)
-    inner = frozenset(internal_topic("app", name) for name in together.inner)
-    return CycleHost(together.subtopologies, inner, StreamsConfig.of(config), counts, {})
+    inner = frozenset(internal_topic("app", name) for name in cycle.inner)
+    return CycleHost(cycle.subtopologies, inner, StreamsConfig.of(config), counts, {})
+
+
+def together(it: CycleHost, topology: Topology, rows: list[Row], size: int) -> Results:
+    return output(run(it, rows, size))
+
+
+def in_passes(it: CycleHost, topology: Topology, rows: list[Row], size: int) -> Results:
+    cycle, *_ = in_order(topology)
+    return run_passes(cycle, it, rows, size)
+
+
+EACH_WAY = pytest.mark.parametrize("play", [together, in_passes])
+Play = Callable[[CycleHost, Topology, list[Row], int], Results]
 
 
 def history(rng: random.Random, topics: Iterable[str], count: int) -> list[Row]:
@@ -91,8 +110,9 @@ def found(driver: PartitionedDriver, results: Results) -> list[str]:
     ]
 
 
+@EACH_WAY
 @pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
-def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Callable[[], Topology]) -> None:
+def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Callable[[], Topology], play: Play) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     topology = program()
@@ -100,12 +120,13 @@ def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Calla
     driver = driven(topology, rows)
     assert sum(map(len, driver.topics["out"])) > 100
     for size in (1, 7, 1000):
-        results = output(run(host(topology), rows, size))
+        results = play(host(topology), topology, rows, size)
         assert found(driver, results) == []
         assert results[REPARTITION] == [], "what is read inside leaves nothing"
 
 
-def test_records_that_lead_to_none_for_another_task_come_in_batches_and_find_the_same() -> None:
+@EACH_WAY
+def test_records_that_lead_to_none_for_another_task_come_in_batches_and_find_the_same(play: Play) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     topology = foreign_key_join_with_views()
@@ -114,7 +135,7 @@ def test_records_that_lead_to_none_for_another_task_come_in_batches_and_find_the
     driver = driven(topology, rows)
     assert sum(map(len, driver.topics["viewed"])) > 100
     for size in (1, 7, 1000):
-        results = output(run(host(topology), rows, size))
+        results = play(host(topology), topology, rows, size)
         assert found(driver, results) == []
         assert list(differences(driver.topics, written(results, SINK), {"viewed"})) == []
 
@@ -122,15 +143,7 @@ def test_records_that_lead_to_none_for_another_task_come_in_batches_and_find_the
 def test_only_topics_whose_records_cannot_enter_the_cycle_are_apart() -> None:
     assert apart(foreign_key_join_with_views()) == {"views"}
     assert apart(foreign_key_chain()) == apart(self_join()) == set()
-    builder = ps.StreamsBuilder()
-    text = ps.Consumed.with_(ps.Serdes.string(), ps.Serdes.string())
-    into = ps.Produced.with_(ps.Serdes.string(), ps.Serdes.string())
-    expiring: ps.Materialized[str, str] = ps.Materialized.as_("left-table")
-    left = builder.table("left", text, expiring.with_ttl(1000))
-    joined = left.join(builder.table("right", text), lambda value: value, lambda value, other: value)
-    joined.to_stream().to("out", into)
-    builder.stream("views", text).left_join(left, lambda value, other: value).to("viewed", into)
-    assert apart(builder.build()) == set(), "a view may make rows expire, and each of these is unsubscribed"
+    assert apart(foreign_key_join_of_rows_that_expire()) == set(), "a view may make rows expire"
 
 
 def apart(topology: Topology) -> set[str]:
@@ -147,40 +160,43 @@ def last_values(partitions: list[list[Written]]) -> dict[bytes | None, bytes | N
     return {key: value for key, value in last.items() if value is not None}
 
 
+@EACH_WAY
 @pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
-def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[], Topology]) -> None:
+def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[], Topology], play: Play) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     topology = program()
     rows = history(random.Random(seed), read_topics(topology), 400)
     driver = driven(topology, rows)
-    results = output(run(host(topology, {"application.id": "app"}), rows, 50))
+    results = play(host(topology, {"application.id": "app"}), topology, rows, 50)
     assert len(results[SINK]) < sum(map(len, driver.topics["out"])), "caches hold updates back"
     assert last_values(written(results, SINK)["out"]) == last_values(driver.topics["out"]) != {}
 
 
-def test_it_continues_from_the_state_that_an_earlier_half_has_left() -> None:
+@EACH_WAY
+def test_it_continues_from_the_state_that_an_earlier_half_has_left(play: Play) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     rng, topology = random.Random(seed), foreign_key_join()
     rows = history(rng, ("left", "right"), 400)
     at = rng.randrange(100, 300)
-    first = output(run(host(topology), rows[:at], 50))
+    first = play(host(topology), topology, rows[:at], 50)
     store_of = {internal_topic("app", f"{name}-changelog"): name for name in topology.store_builders}
     state = [
         (row["partition"], RESTORE, store_of[row["topic"]], 0, place, row["key"], row["value"], row["timestamp"], None)
         for place, row in enumerate(first[CHANGELOG])
     ]
     state.sort(key=lambda row: (row[2], row[0], row[4]))
-    second = output(run(host(topology), state + rows[at:], 50))
+    second = play(host(topology), topology, state + rows[at:], 50)
     halves = {kind: [*first[kind], *second[kind]] for kind in (SINK, CHANGELOG)}
     assert found(driven(topology, rows), halves) == []
 
 
-def test_the_tasks_report_what_they_read_and_what_to_commit() -> None:
+@EACH_WAY
+def test_the_tasks_report_what_they_read_and_what_to_commit(play: Play) -> None:
     topology = foreign_key_join()
     rows = history(random.Random(1), ("left", "right"), 200)
-    results = output(run(host(topology), rows, 50))
+    results = play(host(topology), topology, rows, 50)
     read = {(row["topic"], row["partition"]): row["sequence"] for row in results[READ]}
     offsets = {(row["topic"], row["partition"]): row["sequence"] for row in results[OFFSET]}
     for topic in ("left", "right"):
@@ -191,10 +207,11 @@ def test_the_tasks_report_what_they_read_and_what_to_commit() -> None:
     assert inner == {internal_topic("app", name) for name in topology.repartition_topics}
 
 
-def test_records_that_leave_the_cycle_name_the_task_that_wrote_them() -> None:
+@EACH_WAY
+def test_records_that_leave_the_cycle_name_the_task_that_wrote_them(play: Play) -> None:
     topology = foreign_key_join(counted=True)
     rows = history(random.Random(1), ("left", "right"), 200)
-    results = output(run(host(topology), rows, 50))
+    results = play(host(topology), topology, rows, 50)
     (left,) = (sub.id for sub in topology.subtopologies if "left" in sub.sources[0].topics)
     assert left > 0
     assert {row["task"] for row in results[REPARTITION]} == {left << 16 | number for number in range(PARTITIONS)}

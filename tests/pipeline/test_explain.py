@@ -5,16 +5,15 @@ from __future__ import annotations
 from contextlib import closing
 from functools import partial
 
-import pytest
-
 from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.plan import plan_backfill
 from penstock.testing.fake_broker import FakeRecord
 from penstock.topology.physical.topic_plan import plan_topics
+from penstock.topology.physical.topology import Topology
 from tests.pipeline.test_bounds import Planned
-from tests.pipeline.topologies import described, foreign_key_join
+from tests.pipeline.topologies import described, foreign_key_join, foreign_key_join_of_rows_that_expire
 
 
 def test_each_stage_shows_sources_ranges_skew_and_what_is_shuffled() -> None:
@@ -47,21 +46,32 @@ def test_notes_come_first_and_a_bound_changes_the_ranges() -> None:
     assert "  reads     lines: 5 records, from Kafka; offsets 6–10, 4–5" in lines
 
 
-@pytest.mark.parametrize("global_stores", [True, False])
-def test_a_cycle_has_no_parallel_tasks_and_global_stores_are_read_by_each_executor(global_stores: bool) -> None:
+def explanation(topology: Topology, *names: str) -> str:
+    """Returns the explanation for topics of two partitions, each with one record."""
     planned = Planned()
-    topology = described("lines", "users", "words", "out") if global_stores else foreign_key_join()
-    names = ("users", "words") if global_stores else ("left", "right")
     planned.admin.create_topics([NewTopic(name, 2) for name in names])
     for name in names:
         planned.clients.broker.append(name, FakeRecord(b"k", b"v", 1, None), 0)
     topics = ensure_topics(planned.admin, partial(plan_topics, topology, planned.config))
     with closing(planned.clients.consumer()) as consumer:
         plan = plan_backfill(topology, planned.config, topics, planned.admin, consumer)
-    text = "\n".join(explained(plan, lambda at: "Kafka"))
-    if global_stores:
-        assert "global stores: 2 records of users, words, read by each executor" in text
-    else:
-        assert "4 tasks, in one Spark partition" in text
-        assert "longest   all 2 records, one after the other: this is the least time of the stage" in text
-        assert "inside    app-" in text
+    return "\n".join(explained(plan, lambda at: "Kafka"))
+
+
+def test_global_stores_are_read_by_each_executor() -> None:
+    text = explanation(described("lines", "users", "words", "out"), "users", "words")
+    assert "global stores: 2 records of users, words, read by each executor" in text
+
+
+def test_each_pass_over_a_cycle_is_a_stage_with_parallel_tasks() -> None:
+    text = explanation(foreign_key_join(), "left", "right")
+    assert "3 stages, 2 records" in text
+    for number, sub in enumerate((1, 0, 1), 1):
+        assert f"stage {number}: sub-topology {sub} (pass {number} of 3 over its cycle), 2 tasks" in text
+
+
+def test_a_cycle_that_cannot_run_in_passes_has_no_parallel_tasks() -> None:
+    text = explanation(foreign_key_join_of_rows_that_expire(), "left", "right", "views", "viewed")
+    assert "stage 1: sub-topologies 0 and 1, 4 tasks, in one Spark partition" in text
+    assert "longest   all 3 records, one after the other: this is the least time of the stage" in text
+    assert "inside    app-" in text

@@ -37,7 +37,9 @@ KINDS = (SINK, REPARTITION, CHANGELOG)
 
 
 def rows(of: Rows) -> pa.RecordBatch:
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*of, strict=True), OUTPUT_ARROW, strict=True)]
+    filled = [(*row, None) for row in of]  # none of a pass over a cycle
+    each = zip(zip(*filled, strict=True), OUTPUT_ARROW, strict=True)
+    columns = [pa.array(column, field.type) for column, field in each]
     return pa.RecordBatch.from_arrays(columns, schema=OUTPUT_ARROW)
 
 

@@ -142,6 +142,17 @@ def foreign_key_join_with_views() -> ps.Topology:
     return builder.build()
 
 
+def foreign_key_join_of_rows_that_expire() -> ps.Topology:
+    """A join of a table whose rows expire, and views, which also make them expire."""
+    builder = ps.StreamsBuilder()
+    texts = ps.Consumed.with_(STRING, STRING)
+    left = builder.table("left", texts, _kept("left-table").with_ttl(1000))
+    joined = left.join(_table(builder, "right"), _foreign_key, _pair)
+    joined.to_stream().to("out", ps.Produced.with_(STRING, STRING))
+    builder.stream("views", texts).left_join(left, _pair).to("viewed", ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
 def foreign_key_chain() -> ps.Topology:
     """The result of a join is joined again."""
     builder = ps.StreamsBuilder()

@@ -4,7 +4,7 @@ there at the end (``pipeline/backfill/hand_over.py``), are not."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,13 @@ from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.rows import CHANGELOG, OFFSET, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
+from penstock.pipeline.task_hosts.pass_host import PassHost
 from penstock.pipeline.task_hosts.task_host import TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
+from tests.pipeline.passes import run_pass
 from tests.pipeline.rows import PROCESS, RESTORE, Row, output, records_in, run
 
 Results = dict[str, list[dict[str, Any]]]
@@ -49,7 +51,7 @@ def _run(
     topology: Topology,
     config: StreamsConfig,
     clients: FakeClients,
-    shuffled: Iterable[Mapping[str, Any]],
+    shuffled: Sequence[dict[str, Any]],
     at_once: int,
 ) -> Results:
     rows = list(_rows(clients, stage.records, PROCESS))
@@ -71,6 +73,10 @@ def _run(
     if stage.inner_topics:
         return output(run(CycleHost(stage.subtopologies, stage.inner_topics, *shared), rows, at_once))
     (subtopology,) = stage.subtopologies
+    if stage.cycle is not None:
+        host = PassHost(subtopology, *shared, cycle=stage.cycle)
+        written = [row for row in shuffled if row["topic"] in stage.repartition_topics & stage.cycle.inner]
+        return run_pass(host, [row for row in rows if row[2] not in stage.cycle.inner], written, at_once)
     return output(run(TaskHost(subtopology, *shared), rows, at_once))
 
 
