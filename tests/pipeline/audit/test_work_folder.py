@@ -10,12 +10,12 @@ from pathlib import Path
 from penstock.pipeline.audit.work_folder import work_folder
 
 KILLED = """
-import os, signal, sys
+import signal, sys
 from pathlib import Path
 from penstock.pipeline.audit.work_folder import work_folder
 with work_folder(Path(sys.argv[1])) as folder:
     (folder / "results").write_text("many")
-    os.kill(os.getpid(), signal.SIGKILL)
+    signal.raise_signal(signal.SIGKILL)
 """
 
 
