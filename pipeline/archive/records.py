@@ -26,8 +26,6 @@ FILE_SCHEMA = pa.schema(
     ]
 )
 """The columns of a file: those of Spark's Kafka source, without its ``timestampType``."""
-
-
 _DAMAGED = "Restore it from a copy of the archive; if Kafka still has the records, archive the topic to another URL"
 
 
