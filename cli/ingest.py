@@ -15,7 +15,9 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from penstock.cli import ingest_options as options
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings
+from penstock.cli.loading import load_object
 from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
+from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
 from penstock.common.secrets import Entries
 from penstock.common.shown import counted
@@ -76,13 +78,13 @@ def _ingest(
         topic,
         len(Topics.of(clients).partitions(topic)),
         key_column,
-        options.serde_of("--key", key),
+        serde_of("--key", key),
         columns,
-        options.serde_of("--value", value or ("string" if len(columns) == 1 else "json")),
+        serde_of("--value", value or ("string" if len(columns) == 1 else "json")),
         timestamp_column,
         tuple(options.header(text) for text in header_column or ()),
         partition_column,
-        None if partitioner is None else options.loaded("--partitioner", partitioner),
+        None if partitioner is None else load_object("--partitioner", partitioner),
     )
     ingest = Ingest(id_, source, mapping, options.csv_form(csv_delimiter, column_type or []), clients, skips)
     _run(ingest, spark_lanes.spark_lanes(spark_place(master, conf), id_))

@@ -1,16 +1,13 @@
-"""The options of ``penstock ingest``, and the objects that they name."""
+"""The options of ``penstock ingest``, and the values that they name."""
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.loading import search_current_folder_first
-from penstock.cli.topic_options import SerdeName, pair
+from penstock.cli.topic_options import pair
 from penstock.common.errors import ConfigError
-from penstock.common.serdes import Serde
 
 if TYPE_CHECKING:
     from penstock.pipeline.ingest.contracts import CsvForm, FileFormat
@@ -91,27 +88,3 @@ def csv_form(delimiter: str, types: list[str]) -> CsvForm:
 def header(text: str) -> tuple[str, str]:
     """Returns the name and the column of a header. Raises ConfigError."""
     return pair("--header-column", text, "NAME=COLUMN")
-
-
-def serde_of(option: str, text: str) -> Serde[Any]:
-    """Returns the serde of a name, or the one that MODULE:SERDE names. Raises ConfigError."""
-    if text in list(SerdeName):
-        return SerdeName(text).serde
-    if ":" not in text:
-        raise ConfigError(f"{option} {text!r} is none of {', '.join(SerdeName)}, and no MODULE:SERDE")
-    found = loaded(option, text)
-    if not isinstance(found, Serde):
-        raise ConfigError(f"{option} {text} is a {type(found).__name__}, not a penstock.Serde")
-    return found
-
-
-def loaded(option: str, text: str) -> Any:
-    """Returns the object that MODULE:NAME names. Raises ConfigError, also for what the module raises."""
-    module, colon, name = text.partition(":")
-    if not module or not colon or not name:
-        raise ConfigError(f"{option} {text!r} is not MODULE:NAME")
-    search_current_folder_first()
-    try:
-        return getattr(importlib.import_module(module), name)
-    except Exception as error:  # importing runs the user's code
-        raise ConfigError(f"{option} {text} cannot be loaded: {type(error).__name__}: {error}") from error

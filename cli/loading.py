@@ -1,4 +1,4 @@
-"""Loads the object that ``MODULE:APP`` names: each failure is an error of one clear sentence."""
+"""Loads the object that ``MODULE:NAME`` names: each failure is an error of one clear sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import ConfigError, StreamsError
 
@@ -37,6 +37,21 @@ def load_application(target: str) -> KafkaStreams:
     if not isinstance(found, KafkaStreams):
         raise ConfigError(f"{target} is a {type(found).__name__}, not a penstock.KafkaStreams")
     return found
+
+
+def load_object(option: str, text: str) -> Any:
+    """Returns the object that MODULE:NAME names, as ``option`` gives it; the current folder is searched first. Raises
+    ConfigError, also for what the module raises."""
+    module_name, colon, name = text.partition(":")
+    if not module_name or not colon or not name:
+        raise ConfigError(f"{option} {text!r} is not MODULE:NAME")
+    try:
+        module = _imported(module_name, search_current_folder_first())
+    except StreamsError as error:
+        raise ConfigError(f"{option} {text}: {error}") from error
+    if not hasattr(module, name):
+        raise ConfigError(f"{option} {text}: module {module_name!r} has no {name!r}")
+    return getattr(module, name)
 
 
 def search_current_folder_first() -> str:

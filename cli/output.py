@@ -29,11 +29,6 @@ def print_json(value: Any) -> None:
     typer.echo(msgspec.json.format(to_json(value), indent=2).decode())
 
 
-def print_json_line(value: Any) -> None:
-    """Print one JSON document on one line, so that a program can read the lines one by one."""
-    typer.echo(to_json(value).decode())
-
-
 def shown(value: Any) -> str:
     """Returns text unchanged, and any other object as the JSON that the HTTP API shows (None as ``null``)."""
     return value if isinstance(value, str) else to_json(value).decode()

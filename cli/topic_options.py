@@ -1,4 +1,4 @@
-"""The common parts of the commands of ``penstock topic``: options, and the conversion between text and keys or
+"""The common parts of the commands that name topics and serdes: options, and the conversion between text and keys or
 values."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli.loading import load_object
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serde, Serdes
 
@@ -34,6 +35,18 @@ class SerdeName(StrEnum):
         """The serde itself."""
         made: Serde[Any] = getattr(Serdes, self.value)()
         return made
+
+
+def serde_of(option: str, text: str) -> Serde[Any]:
+    """Returns the serde of a name, or the one that MODULE:SERDE names. Raises ConfigError."""
+    if text in list(SerdeName):
+        return SerdeName(text).serde
+    if ":" not in text:
+        raise ConfigError(f"{option} {text!r} is none of {', '.join(SerdeName)}, and no MODULE:SERDE")
+    found = load_object(option, text)
+    if not isinstance(found, Serde):
+        raise ConfigError(f"{option} {text} is a {type(found).__name__}, not a penstock.Serde")
+    return found
 
 
 KeySerde = Annotated[SerdeName, typer.Option("--key", help="The serde of keys")]

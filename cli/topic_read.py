@@ -151,7 +151,7 @@ def batches(
     consumer.assign(start)
     while ends is None or any(not _has_reached(consumer.position(each), end) for each, end in ends.items()):
         for batch in consumer.poll(_RECORDS, _POLL_S):
-            yield batch if ends is None else _before(batch, ends[batch.partition])
+            yield batch if ends is None else batch.before(ends[batch.partition])
         for partition, offset in consumer.lost_positions().items():
             _skip_deleted(consumer, partition, offset)
 
@@ -172,18 +172,6 @@ def _skip_deleted(consumer: RecordConsumer, partition: TopicPartition, offset: i
 def _has_reached(position: int, end: int) -> bool:
     # An empty partition has nothing to read, whatever its position.
     return position >= end or end == 0
-
-
-def _before(batch: RecordBatch, end: int) -> RecordBatch:
-    """Returns the records that were there when the reading began."""
-    count = sum(offset < end for offset in batch.offsets)
-    if count == len(batch):
-        return batch
-    headers = batch.headers[:count] if batch.headers else None
-    return RecordBatch(
-        batch.partition, batch.keys[:count], batch.values[:count], batch.timestamps[:count], batch.offsets[:count],
-        headers,
-    )  # fmt: skip
 
 
 def read(

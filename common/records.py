@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
@@ -88,6 +89,36 @@ class RecordBatch:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def part(self, begin: int, end: int) -> RecordBatch:
+        """Returns the records from index ``begin`` up to, but not including, ``end``."""
+        headers = None if self.headers is None else self.headers[begin:end]
+        return RecordBatch(
+            self.partition,
+            self.keys[begin:end],
+            self.values[begin:end],
+            self.timestamps[begin:end],
+            self.offsets[begin:end],
+            headers,
+        )
+
+    def before(self, offset: int) -> RecordBatch:
+        """Returns the records whose offsets are less than ``offset``; the batch itself if all are."""
+        if not self.keys or self.offsets[-1] < offset:
+            return self
+        return self.part(0, bisect_left(self.offsets, offset))
+
+    def chosen(self, indexes: Sequence[int]) -> RecordBatch:
+        """Returns the records at these indexes, in this order."""
+        headers = None if self.headers is None else [self.headers[index] for index in indexes]
+        return RecordBatch(
+            self.partition,
+            [self.keys[index] for index in indexes],
+            [self.values[index] for index in indexes],
+            [self.timestamps[index] for index in indexes],
+            [self.offsets[index] for index in indexes],
+            headers,
+        )
 
 
 def check_headers(headers: Headers, topic: str) -> None:

@@ -1,1 +1,2 @@
-"""Runs a topology over history: PySpark reads what topics hold, runs the tasks, and hands their state over."""
+"""The data pipeline, on Spark: topics to files (archive), files to topics (ingest), a topology over history, whose state
+the live application takes over (backfill), and the comparison of the two (audit)."""

@@ -15,8 +15,18 @@ class OffsetRange:
     begin: int
     end: int
 
-    def __bool__(self) -> bool:
-        return self.end > self.begin
+    def __len__(self) -> int:
+        """Number of offsets, of which some may be without a record; 0 if ``end`` is not after ``begin``."""
+        return max(0, self.end - self.begin)
+
+    def common(self, other: OffsetRange) -> OffsetRange:
+        """Returns the offsets that are in both."""
+        return OffsetRange(max(self.begin, other.begin), min(self.end, other.end))
 
 
 Ranges = Mapping[TopicPartition, OffsetRange]
+
+
+def size_of(ranges: Ranges) -> int:
+    """Returns the number of offsets in all ranges together."""
+    return sum(map(len, ranges.values()))

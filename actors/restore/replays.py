@@ -184,7 +184,7 @@ class Replays(Generic[Stored]):
         self.overtaken.add(replay.partition)
 
     def _take(self, replay: Replay[Stored], read: RecordBatch) -> None:
-        batch = read if replay.followed else _before(replay.end, read)
+        batch = read if replay.followed else read.before(replay.end)
         if len(batch) < len(read) and replay.thrown_away is None:
             replay.thrown_away = read.offsets[len(batch)]
         if not batch.offsets:
@@ -322,13 +322,3 @@ class Replays(Generic[Stored]):
 
 def _load(task: StoredTask, store: str, position: int, end: int) -> BulkLoad | None:
     return task.state_manager.bulk_load(store, position) if end - position >= _WORTH_A_LOAD else None
-
-
-def _before(end: int, batch: RecordBatch) -> RecordBatch:
-    if batch.offsets[-1] < end:
-        return batch
-    count = sum(offset < end for offset in batch.offsets)
-    return RecordBatch(
-        batch.partition, batch.keys[:count], batch.values[:count], batch.timestamps[:count], batch.offsets[:count],
-        None if batch.headers is None else batch.headers[:count],
-    )  # fmt: skip

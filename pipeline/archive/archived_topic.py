@@ -74,14 +74,14 @@ class ArchivedTopic:
         missing = [
             OffsetRange(offsets.begin, min(offsets.end, has.begin)),
             OffsetRange(max(offsets.begin, has.end), offsets.end),
-            *(_common(offsets, OffsetRange(it.begin, it.end)) for it in self.lost if it.partition == partition),
+            *(offsets.common(OffsetRange(it.begin, it.end)) for it in self.lost if it.partition == partition),
         ]
         for gap in filter(None, missing):
             raise ArchiveGapError(
                 f"the archive lacks offsets {gap.begin} to {gap.end - 1} of {self.topic}-{partition} (folder "
                 f"{self.folder}): it {self._has(partition)}. Archive the topic first, or ask for other offsets"
             )
-        return [file for file in self._files.get(partition, ()) if _common(file.offsets, offsets)]
+        return [file for file in self._files.get(partition, ()) if file.offsets.common(offsets)]
 
     def take(self, number: int, entry: Entry) -> None:
         """Take the next entry of the log. Raises ArchiveError if it does not follow on those before."""
@@ -159,7 +159,3 @@ class ArchivedTopic:
         lost = [f"{it.begin} to {it.end - 1}" for it in self.lost if it.partition == partition]
         without = f", without {', '.join(lost)}, which Kafka had deleted before they were archived" if lost else ""
         return f"has offsets {has.begin} to {has.end - 1}{without}"
-
-
-def _common(one: OffsetRange, other: OffsetRange) -> OffsetRange:
-    return OffsetRange(max(one.begin, other.begin), min(one.end, other.end))

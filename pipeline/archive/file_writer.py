@@ -46,12 +46,12 @@ class FileWriter:
         for batch in work:
             for row in batch.to_pylist():
                 at, offsets = TopicPartition(row["topic"], row["partition"]), OffsetRange(row["begin"], row["end"])
-                for file in _Lane(self, objects, at, offsets).files():
+                for file in _Part(self, objects, at, offsets).files():
                     yield pa.RecordBatch.from_pydict({"topic": [at.topic], "file": [msgspec.json.encode(file)]})
 
 
-class _Lane:
-    """Writes the files of some offsets of one partition."""
+class _Part:
+    """Writes the files of one part: some offsets of one partition."""
 
     def __init__(
         self, writer: FileWriter, objects: ObjectStore, partition: TopicPartition, offsets: OffsetRange

@@ -58,8 +58,7 @@ class KafkaComparison:
         ]
 
     def _there(self, partition: int, offsets: OffsetRange) -> OffsetRange:
-        has = self.offsets.get(partition, OffsetRange(0, 0))
-        return OffsetRange(max(offsets.begin, has.begin), min(offsets.end, has.end))
+        return offsets.common(self.offsets.get(partition, OffsetRange(0, 0)))
 
     def _compare_each(self, objects: ObjectStore, file: ArchivedFile, there: OffsetRange) -> tuple[int, list[str]]:
         table = read_file(objects, file.name, file.digest).read(["offset", "key", "value"]).to_pydict()

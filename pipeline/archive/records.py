@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 from penstock.common.errors import ArchiveError, ObjectMissingError
 from penstock.common.records import RecordBatch
 from penstock.objects.contracts import ObjectStore
-from penstock.objects.digests import digest_of
+from penstock.objects.digests import digest_of, new_digest
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 FILE_SCHEMA = pa.schema(
@@ -27,9 +26,6 @@ FILE_SCHEMA = pa.schema(
     ]
 )
 """The columns of a file: those of Spark's Kafka source, without its ``timestampType``."""
-_DIGEST_BYTES = 16
-
-
 _DAMAGED = "Restore it from a copy of the archive; if Kafka still has the records, archive the topic to another URL"
 
 
@@ -71,7 +67,7 @@ class ContentDigest:
     """
 
     def __init__(self) -> None:
-        self._columns = [hashlib.blake2b(digest_size=_DIGEST_BYTES) for _ in range(5)]
+        self._columns = [new_digest() for _ in range(5)]
 
     def update(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take the next records: a batch or a table with the columns ``offset``, ``key`` and ``value``."""
@@ -85,7 +81,7 @@ class ContentDigest:
 
     def hexdigest(self) -> str:
         """Returns the hash of all records so far."""
-        whole = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        whole = new_digest()
         for column in self._columns:
             whole.update(column.digest())
         return whole.hexdigest()

@@ -1,6 +1,6 @@
 """``penstock archive``: Spark's workers read topics and write files; the driver commits a manifest a batch and topic.
 
-Spark schedules and repeats the tasks. The records do not pass through its JVM (docs/decisions/0034).
+Spark schedules and repeats the tasks. The records do not pass through its JVM (docs/decisions/0035-archive.md).
 """
 
 from __future__ import annotations

@@ -88,20 +88,8 @@ class _OpenSample(OpenHistory):
         for batch in self._opened.batches(partition):
             kept = [index for index, key in enumerate(batch.keys) if key is not None and self._sample.has(key)]
             if kept:
-                yield _only(batch, kept)
+                yield batch.chosen(kept)
 
     @override
     def close(self) -> None:
         self._opened.close()
-
-
-def _only(batch: RecordBatch, kept: list[int]) -> RecordBatch:
-    headers = None if batch.headers is None else [batch.headers[index] for index in kept]
-    return RecordBatch(
-        batch.partition,
-        [batch.keys[index] for index in kept],
-        [batch.values[index] for index in kept],
-        [batch.timestamps[index] for index in kept],
-        [batch.offsets[index] for index in kept],
-        headers,
-    )

@@ -113,13 +113,13 @@ class ArchiveAndKafka(HistorySource):
         if there.end < live.begin:
             raise ArchiveGapError(
                 f"the offsets {there.end} to {live.begin - 1} of {at} are neither in the archive nor in Kafka: the "
-                f"archive ends at offset {there.end}, and Kafka begins at {live.begin}. If another archive has them, "
+                f"archive ends at offset {there.end - 1}, and Kafka begins at {live.begin}. If another archive has them, "
                 "read from that one; otherwise read from Kafka alone"
             )
         if there.end > live.end:
             raise ArchiveError(
-                f"the archive has {at} up to offset {there.end}, but Kafka up to {live.end}: they are not of the same "
-                "topic, or the topic has lost records"
+                f"the archive has {at} up to offset {there.end - 1}, and Kafka ends at {live.end - 1}: they are not of "
+                "the same topic, or Kafka has lost records"
             )
         return OffsetRange(min(there.begin, live.begin), there.end if self.alone else live.end)
 

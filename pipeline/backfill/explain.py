@@ -9,7 +9,7 @@ from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.shown import counted
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.run_stages import name_of
-from penstock.pipeline.offset_ranges import Ranges
+from penstock.pipeline.offset_ranges import Ranges, size_of
 from penstock.topology.physical.topology import SinkNode
 
 _MOST_PARTITIONS = 16
@@ -21,7 +21,7 @@ PlaceOf = Callable[[TopicPartition], str]
 def explained(plan: BackfillPlan, place_of: PlaceOf) -> Iterator[str]:
     """Yields the lines of the explanation. Numbers of records are those of offsets: compaction and transactions leave
     offsets without records."""
-    yield f"{counted(len(plan.stages), 'stage')}, {_size(_all_records(plan)):,} records of source topics"
+    yield f"{counted(len(plan.stages), 'stage')}, {size_of(_all_records(plan)):,} records of source topics"
     for note in plan.notes:
         yield f"note: {note}"
     for number, stage in enumerate(plan.stages, 1):
@@ -33,7 +33,7 @@ def explained(plan: BackfillPlan, place_of: PlaceOf) -> Iterator[str]:
     if plan.global_records:
         yield ""
         topics = ", ".join(sorted({at.topic for at in plan.global_records}))
-        yield f"global stores: {_size(plan.global_records):,} records of {topics}, read by each executor"
+        yield f"global stores: {size_of(plan.global_records):,} records of {topics}, read by each executor"
 
 
 def _of_stage(plan: BackfillPlan, index: int, place_of: PlaceOf) -> Iterator[tuple[str, str]]:
@@ -41,14 +41,14 @@ def _of_stage(plan: BackfillPlan, index: int, place_of: PlaceOf) -> Iterator[tup
     for topic in sorted({at.topic for at in stage.records}):
         own = {at: offsets for at, offsets in stage.records.items() if at.topic == topic}
         places = ", ".join(sorted({place_of(at) for at in own}))
-        yield "reads", f"{topic}: {_size(own):,} records, from {places}; offsets {_ranges(own)}"
+        yield "reads", f"{topic}: {size_of(own):,} records, from {places}; offsets {_ranges(own)}"
     for topic in sorted(stage.repartition_topics - stage.inner_topics):
         writers = [str(n) for n, other in enumerate(plan.stages, 1) if topic in other.shuffles - other.inner_topics]
         yield "reads", f"{topic}: what stage {' and '.join(writers) or 'none'} shuffles to it"
     for store, ranges in sorted(stage.changelogs.items()):
-        rows = _size(ranges) + _size(stage.unfinished[store])
+        rows = size_of(ranges) + size_of(stage.unfinished[store])
         if rows:
-            again = _size(stage.unfinished[store])
+            again = size_of(stage.unfinished[store])
             unfinished = f", {again:,} of an unfinished backfill" if again else ""
             yield "restores", f"{store}: {rows:,} rows of {', '.join(sorted({at.topic for at in ranges}))}{unfinished}"
     yield from _skew(stage)
@@ -81,7 +81,7 @@ def records_per_task(stage: Stage) -> dict[int, int]:
     counts: Counter[int] = Counter()
     for ranges in (stage.records, *stage.changelogs.values(), *stage.unfinished.values()):
         for at, offsets in ranges.items():
-            counts[at.partition] += offsets.end - offsets.begin
+            counts[at.partition] += len(offsets)
     return dict(counts) if stage.records else {}
 
 
@@ -102,10 +102,6 @@ def _ranges(ranges: Ranges) -> str:
     listed = [f"{offsets.begin:,}–{offsets.end:,}" for _, offsets in sorted(ranges.items())]
     more = len(listed) - _MOST_PARTITIONS
     return ", ".join(listed[:_MOST_PARTITIONS]) + (f", and {more} partitions more" if more > 0 else "")
-
-
-def _size(ranges: Ranges) -> int:
-    return sum(max(0, offsets.end - offsets.begin) for offsets in ranges.values())
 
 
 def _all_records(plan: BackfillPlan) -> Ranges:

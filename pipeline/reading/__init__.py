@@ -1,1 +1,1 @@
-"""Sources of history: the records that a backfill reads."""
+"""Sources of history, and the order in which a task takes their records."""

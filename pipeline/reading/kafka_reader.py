@@ -11,7 +11,6 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import RecordConsumer
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
-from penstock.pipeline.reading.merge import part_of
 
 _RECORDS_PER_POLL = 10_000
 _POLL_S = 0.5
@@ -72,7 +71,7 @@ class KafkaReader:
             return
         end = owner.offsets.end
         if batch.offsets[-1] >= end:
-            batch = part_of(batch, 0, sum(offset < end for offset in batch.offsets))
+            batch = batch.before(end)
             self._end(at, owner)
         if len(batch):
             owner.waiting.append(batch)

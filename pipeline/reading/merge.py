@@ -8,7 +8,6 @@ records of several topics have the same one, a live task takes turns, as far as 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -97,8 +96,8 @@ class _Partition:
             if len(batch) <= count:
                 taken.append(self._loaded.pop(0))
             else:
-                taken.append(part_of(batch, 0, count))
-                self._loaded[0] = part_of(batch, count, len(batch))
+                taken.append(batch.part(0, count))
+                self._loaded[0] = batch.part(count, len(batch))
             count -= len(taken[-1])
         return taken
 
@@ -136,32 +135,14 @@ def _safe(writers: Sequence[_Partition]) -> Iterator[RecordBatch]:
 
 def _ordered(batches: Sequence[RecordBatch], order: Sequence[int]) -> RecordBatch:
     """Returns the records of ``batches``, of one partition, in ``order``."""
-    keys = [key for batch in batches for key in batch.keys]
-    values = [value for batch in batches for value in batch.values]
-    timestamps = [timestamp for batch in batches for timestamp in batch.timestamps]
-    offsets = [offset for batch in batches for offset in batch.offsets]
     headers = None
     if any(batch.headers is not None for batch in batches):
-        each = [own for batch in batches for own in (batch.headers or [None] * len(batch))]
-        headers = [each[index] for index in order]
+        headers = [own for batch in batches for own in (batch.headers or [None] * len(batch))]
     return RecordBatch(
         batches[0].partition,
-        [keys[index] for index in order],
-        [values[index] for index in order],
-        [timestamps[index] for index in order],
-        [offsets[index] for index in order],
+        [key for batch in batches for key in batch.keys],
+        [value for batch in batches for value in batch.values],
+        [timestamp for batch in batches for timestamp in batch.timestamps],
+        [offset for batch in batches for offset in batch.offsets],
         headers,
-    )
-
-
-def part_of(batch: RecordBatch, begin: int, end: int) -> RecordBatch:
-    """Returns the records ``begin`` to ``end`` (exclusive) of a batch."""
-    return replace(
-        batch,
-        keys=batch.keys[begin:end],
-        values=batch.values[begin:end],
-        timestamps=batch.timestamps[begin:end],
-        offsets=batch.offsets[begin:end],
-        headers=None if batch.headers is None else batch.headers[begin:end],
-        size=0,
-    )
+    ).chosen(order)

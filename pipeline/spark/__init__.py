@@ -1,1 +1,1 @@
-"""The Spark session, and its progress."""
+"""The Spark session: its settings, the code and the checks of its executors, its progress, its errors."""

@@ -11,6 +11,7 @@ from penstock.cli import ingest_options
 from penstock.cli.client_options import command_settings
 from penstock.cli.ingest import ProgressLine, summary
 from penstock.cli.main import app
+from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serdes
 from penstock.pipeline.ingest.ingest import IngestReport
@@ -42,17 +43,17 @@ def test_a_serde_is_a_name_or_one_of_a_module(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert ingest_options.serde_of("--key", "long") is Serdes.long()
-    assert ingest_options.serde_of("--key", "own_serdes_of_ingest:own").name == "own"
+    assert serde_of("--key", "long") is Serdes.long()
+    assert serde_of("--key", "own_serdes_of_ingest:own").name == "own"
     for text, message in {
         "avro": "--key 'avro' is none of string, .* and no MODULE:SERDE",
         "own_serdes_of_ingest:other": "--key own_serdes_of_ingest:other is a int, not a penstock.Serde",
-        "own_serdes_of_ingest:none": "--key own_serdes_of_ingest:none cannot be loaded: AttributeError",
-        "no_such_module_at_all:x": "cannot be loaded: ModuleNotFoundError",
+        "own_serdes_of_ingest:none": "--key own_serdes_of_ingest:none: module 'own_serdes_of_ingest' has no 'none'",
+        "no_such_module_at_all:x": "--key no_such_module_at_all:x: there is no module 'no_such_module_at_all'",
         ":x": "--key ':x' is not MODULE:NAME",
     }.items():
         with pytest.raises(ConfigError, match=message):
-            ingest_options.serde_of("--key", text)
+            serde_of("--key", text)
 
 
 @pytest.mark.parametrize(

@@ -151,3 +151,31 @@ def test_the_ends_of_a_window_as_times() -> None:
     assert window.end_time() == datetime(1970, 1, 2, tzinfo=UTC)
     with pytest.raises(OverflowError, match="after the year 9999"):
         Window(0, LARGEST_TIMESTAMP).end_time()
+
+
+def _batch_with_holes() -> RecordBatch:
+    keys: list[bytes | None] = [b"a", b"b", None]
+    return RecordBatch(
+        TopicPartition("in", 0), keys, [b"1", None, b"3"], [7, 8, 9], [5, 9, 12], [None, [("h", b"x")], None]
+    )
+
+
+def test_a_part_of_a_batch_has_the_records_between_two_indexes() -> None:
+    part = _batch_with_holes().part(1, 3)
+    assert part.keys == [b"b", None]
+    assert part.values == [None, b"3"]
+    assert part.timestamps == [8, 9]
+    assert part.offsets == [9, 12]
+    assert part.headers == [[("h", b"x")], None]
+
+
+@pytest.mark.parametrize(("offset", "count"), [(5, 0), (6, 1), (9, 1), (10, 2), (12, 2), (13, 3)])
+def test_the_records_before_an_offset_are_those_below_it_also_if_no_record_has_it(offset: int, count: int) -> None:
+    batch = _batch_with_holes()
+    assert batch.before(offset) == (batch if count == 3 else batch.part(0, count))
+    assert (batch.before(offset) is batch) == (count == 3)
+
+
+def test_chosen_records_have_the_order_of_their_indexes() -> None:
+    chosen = _batch_with_holes().chosen([2, 0])
+    assert (chosen.keys, chosen.offsets, chosen.headers) == ([None, b"a"], [12, 5], [None, None])

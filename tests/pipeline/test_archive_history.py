@@ -129,7 +129,7 @@ def test_a_gap_within_the_archive_is_named_before_it_is_read(tmp_path: Path) -> 
 
 
 def test_an_archive_that_is_ahead_of_kafka_is_of_another_topic(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="lines-0 up to offset 30, but Kafka up to 20"):
+    with pytest.raises(ArchiveError, match="lines-0 up to offset 29, and Kafka ends at 19"):
         Rig(tmp_path, archived=(0, 30)).source().available([FIRST])
 
 
