@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.common.records import RecordBatch
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.reading.merge import RECORDS_PER_CHUNK, TimedBatches, part_of
+from penstock.pipeline.reading.merge import RECORDS_PER_CHUNK, TimedBatches
 
 
 class PlacedBatch(NamedTuple):
@@ -100,7 +100,7 @@ class _Waiting:
             if len(batch) <= count:
                 taken.append(self._loaded.pop(0))
             else:
-                taken.append(part_of(batch, 0, count))
-                self._loaded[0] = part_of(batch, count, len(batch))
+                taken.append(batch.part(0, count))
+                self._loaded[0] = batch.part(count, len(batch))
             count -= len(taken[-1])
         return taken
