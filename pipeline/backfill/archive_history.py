@@ -113,8 +113,8 @@ class ArchiveAndKafka(HistorySource):
         if there.end < live.begin:
             raise ArchiveGapError(
                 f"the offsets {there.end} to {live.begin - 1} of {at} are neither in the archive nor in Kafka: the "
-                f"archive ends at offset {there.end - 1}, and Kafka begins at {live.begin}. If another archive has them, "
-                "read from that one; otherwise read from Kafka alone"
+                f"archive ends at offset {there.end - 1}, and Kafka begins at {live.begin}. If another archive has "
+                "them, read from that one; otherwise read from Kafka alone"
             )
         if there.end > live.end:
             raise ArchiveError(
