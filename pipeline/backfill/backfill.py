@@ -134,7 +134,7 @@ def explain(topology: Topology, config: StreamsConfig, options: BackfillOptions 
     """Returns the lines that explain what :func:`backfill` would do now. Changes nothing, and starts no Spark; raises
     what the backfill would raise before it starts Spark."""
     it = _Backfill(topology, config, options or BackfillOptions())
-    return list(explained(it.look(), it.place_of))
+    return list(explained(it.look(), config, it.place_of))
 
 
 class _Backfill:

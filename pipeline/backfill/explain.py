@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.shown import counted
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.run_stages import name_of
+from penstock.pipeline.backfill.splitting import RECORDS_PER_PART, parts_of, why_whole
 from penstock.pipeline.offset_ranges import Ranges, size_of
 from penstock.topology.physical.topology import SinkNode
 
@@ -18,7 +20,7 @@ PlaceOf = Callable[[TopicPartition], str]
 """Returns the place that the records of a source partition are read from, in words."""
 
 
-def explained(plan: BackfillPlan, place_of: PlaceOf) -> Iterator[str]:
+def explained(plan: BackfillPlan, config: StreamsConfig, place_of: PlaceOf) -> Iterator[str]:
     """Yields the lines of the explanation. Numbers of records are those of offsets: compaction and transactions leave
     offsets without records."""
     yield f"{counted(len(plan.stages), 'stage')}, {size_of(_all_records(plan)):,} records of source topics"
@@ -28,7 +30,7 @@ def explained(plan: BackfillPlan, place_of: PlaceOf) -> Iterator[str]:
         together = ", in one Spark partition" if stage.inner_topics else ""
         yield ""
         yield f"stage {number}: {name_of(stage)}, {counted(_tasks(stage), 'task')}{together}"
-        for what, text in _of_stage(plan, number - 1, place_of):
+        for what, text in _of_stage(plan, number - 1, config, place_of):
             yield f"  {what:<9} {text}"
     if plan.global_records:
         yield ""
@@ -36,7 +38,7 @@ def explained(plan: BackfillPlan, place_of: PlaceOf) -> Iterator[str]:
         yield f"global stores: {size_of(plan.global_records):,} records of {topics}, read by each executor"
 
 
-def _of_stage(plan: BackfillPlan, index: int, place_of: PlaceOf) -> Iterator[tuple[str, str]]:
+def _of_stage(plan: BackfillPlan, index: int, config: StreamsConfig, place_of: PlaceOf) -> Iterator[tuple[str, str]]:
     stage = plan.stages[index]
     for topic in sorted({at.topic for at in stage.records}):
         own = {at: offsets for at, offsets in stage.records.items() if at.topic == topic}
@@ -51,7 +53,7 @@ def _of_stage(plan: BackfillPlan, index: int, place_of: PlaceOf) -> Iterator[tup
             again = size_of(stage.unfinished[store])
             unfinished = f", {again:,} of an unfinished backfill" if again else ""
             yield "restores", f"{store}: {rows:,} rows of {', '.join(sorted({at.topic for at in ranges}))}{unfinished}"
-    yield from _skew(stage)
+    yield from _skew(stage, config)
     for topic in sorted(stage.inner_topics):
         yield "inside", f"{topic}: written and read by this stage"
     for topic in sorted(stage.shuffles - stage.inner_topics):
@@ -60,7 +62,7 @@ def _of_stage(plan: BackfillPlan, index: int, place_of: PlaceOf) -> Iterator[tup
         yield "writes", ", ".join(sinks)
 
 
-def _skew(stage: Stage) -> Iterator[tuple[str, str]]:
+def _skew(stage: Stage, config: StreamsConfig) -> Iterator[tuple[str, str]]:
     per_task = records_per_task(stage)
     if not per_task:
         return
@@ -72,7 +74,14 @@ def _skew(stage: Stage) -> Iterator[tuple[str, str]]:
     name = TaskId(stage.subtopologies[0].id, longest)
     skew = f"{most / mean:.1f} × the mean" if mean else "no records"
     yield "per task", f"{min(per_task.values()):,} to {most:,} records"
+    reason = why_whole(stage, config)
+    if reason is None and (parts := len(parts_of(stage, config))) > stage.tasks:
+        yield "longest", f"task {name}: {most:,} records ({skew})"
+        yield "split", f"{parts} parts of at most {RECORDS_PER_PART:,} records: all cores share a task"
+        return
     yield "longest", f"task {name}: {most:,} records ({skew}): this is the least time of the stage"
+    if reason is not None:
+        yield "whole", f"no task is split: {reason}"
 
 
 def records_per_task(stage: Stage) -> dict[int, int]:

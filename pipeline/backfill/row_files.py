@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,10 @@ class StageFile(Struct, frozen=True):
     size: int
     digest: str
     groups: list[RowGroup] = []
+
+
+Files = Sequence[StageFile]
+"""The files of one writer, in order: one, or those of its parts."""
 
 
 class StageFileWriter:
@@ -174,22 +179,25 @@ def by_column(rows: pa.RecordBatch, name: str) -> Iterator[tuple[Any, pa.RecordB
         begin += count
 
 
-def written_to(objects: ObjectStore, files: Iterable[StageFile], target: TopicPartition) -> list[Iterator[RecordBatch]]:
-    """Returns, for each file that has some, the records that its writer sent to ``target``, in the writer's order."""
+def written_to(objects: ObjectStore, files: Iterable[Files], target: TopicPartition) -> list[Iterator[RecordBatch]]:
+    """Returns, for each writer that has some, the records that it sent to ``target``, in its order."""
     return [
-        _records_for(objects, file, target)
-        for file in files
-        if any((group.topic, group.partition) == target for group in file.groups)
+        chain.from_iterable(_records_for(objects, file, target) for file in own) for own in _files_for(files, target)
     ]
 
 
-def placed_in(objects: ObjectStore, files: Iterable[StageFile], target: TopicPartition) -> list[Iterator[PlacedBatch]]:
+def placed_in(objects: ObjectStore, files: Iterable[Files], target: TopicPartition) -> list[Iterator[PlacedBatch]]:
     """Returns the same of what a pass over a cycle wrote, with the places in the cycle's order."""
     return [
-        _placed_for(objects, file, target)
-        for file in files
-        if any((group.topic, group.partition) == target for group in file.groups)
+        chain.from_iterable(_placed_for(objects, file, target) for file in own) for own in _files_for(files, target)
     ]
+
+
+def _files_for(files: Iterable[Files], target: TopicPartition) -> Iterator[list[StageFile]]:
+    for of_writer in files:
+        own = [file for file in of_writer if any((group.topic, group.partition) == target for group in file.groups)]
+        if own:
+            yield own
 
 
 def _placed_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[PlacedBatch]:
@@ -232,7 +240,7 @@ class FileReader:
     """Reads files of a stage; ``run`` is given to ``mapInArrow`` over the numbers of the files."""
 
     location: ObjectLocation
-    files: Sequence[StageFile]
+    files: Sequence[Files]
 
     def run(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the rows of each file, in order."""
@@ -240,7 +248,8 @@ class FileReader:
         with tempfile.TemporaryDirectory(prefix="penstock-stage-") as folder:
             for batch in numbers:
                 for number in batch.column(0).to_pylist():
-                    yield from _rows(objects, self.files[number], Path(folder) / "rows.parquet")
+                    for file in self.files[number]:
+                        yield from _rows(objects, file, Path(folder) / "rows.parquet")
 
 
 def _rows(objects: ObjectStore, file: StageFile, local: Path) -> Iterator[pa.RecordBatch]:
@@ -253,7 +262,7 @@ def _rows(objects: ObjectStore, file: StageFile, local: Path) -> Iterator[pa.Rec
         yield from parquet.iter_batches(batch_size=10_000)
 
 
-def rows_of(spark: SparkSession, location: ObjectLocation, files: Sequence[StageFile]) -> DataFrame:
-    """Returns the rows of ``files``, of OUTPUT_SCHEMA: one Spark partition for each file, in its order."""
+def rows_of(spark: SparkSession, location: ObjectLocation, files: Sequence[Files]) -> DataFrame:
+    """Returns the rows of ``files``, of OUTPUT_SCHEMA: one Spark partition for the files of each writer, in order."""
     numbers = spark.range(0, len(files), 1, max(1, len(files)))
     return numbers.mapInArrow(FileReader(location, files).run, OUTPUT_SCHEMA)

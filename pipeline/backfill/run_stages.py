@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -13,19 +12,21 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
-from penstock.pipeline.backfill.row_files import StageFile
-from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, RECORDS, FinishedTasks, RunTasks, StageWriter
+from penstock.pipeline.backfill.row_files import Files
+from penstock.pipeline.backfill.splitting import RECORDS_PER_PART, parts_of, unfinished
+from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, RECORDS, FinishedTasks, RunTasks, StageWriter, Unit
 from penstock.pipeline.backfill.stage_input import ChangelogRows, HistoryInput
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource, every_record
 from penstock.pipeline.rows import END, REPARTITION
 from penstock.pipeline.spark.causes import causes_named
-from penstock.pipeline.task_hosts.contracts import StageInput, TaskEnd
+from penstock.pipeline.task_hosts.contracts import TaskEnd
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.pass_host import PassHost
 from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.tasks.offsets import decode_partition_time
 from penstock.topology.physical.topology import Topology
 
 _KEPT = "What the other tasks have finished is kept: with --resume the backfill continues from it"
@@ -43,7 +44,7 @@ class Results:
         files = [file for _, manifest in self.stages for file in manifest.files(kind)]
         return StageRows(spark, self.run.location, files)
 
-    def shuffled(self, stage: Stage) -> list[StageFile]:
+    def shuffled(self, stage: Stage) -> list[Files]:
         """Returns the files of earlier stages with rows for the repartition topics that ``stage`` reads."""
         return [
             file
@@ -54,7 +55,7 @@ class Results:
 
     def shuffled_rows(self, stage: Stage) -> int:
         """Returns the number of rows of earlier stages for ``stage``."""
-        groups = [group for file in self.shuffled(stage) for group in file.groups]
+        groups = [group for files in self.shuffled(stage) for file in files for group in file.groups]
         return sum(group.rows for group in groups if group.topic in stage.repartition_topics)
 
     def finished(self) -> list[FinishedTasks]:
@@ -69,8 +70,13 @@ class Results:
         return dict(counts)
 
     def metadata(self) -> dict[TopicPartition, str]:
-        """Returns what is committed with the offset of each partition."""
-        return {TopicPartition(topic, number): text for each in self.finished() for topic, number, text in each.offsets}
+        """Returns what is committed with the offset of each partition. Parts of a task have only its time to commit."""
+        found: dict[TopicPartition, str] = {}
+        for topic, number, text in (offset for each in self.finished() for offset in each.offsets):
+            at = TopicPartition(topic, number)
+            if at not in found or decode_partition_time(text) > decode_partition_time(found[at]):
+                found[at] = text
+        return found
 
 
 @dataclass
@@ -91,6 +97,7 @@ class StageRunner:
     allow_wall_clock: bool = False
     at_end: TaskEnd | None = None
     """Takes the stores at the ends of tasks: then neither changelogs nor results are kept."""
+    records_per_part: int = RECORDS_PER_PART
 
     def run_all(self) -> Results:
         """Returns the results of all stages, of those that were finished before, too."""
@@ -108,25 +115,20 @@ class StageRunner:
 
     def _run(self, named: str, stage: Stage, work: StageWork, results: Results) -> StageManifest:
         finished = work.finished()
-        done = sorted({task for each in finished for task in each.tasks})
+        done = {(task, each.part) for each in finished for task in each.tasks}
         work.begin()
         rows = rows_of_stage(stage) + results.shuffled_rows(stage) - sum(each.rows for each in finished)
         self.meter.begin(named, work, rows)
-        together = self._together(stage, done)
-        if together and (given := self._input(stage, results)) is not None:
+        parts = unfinished(parts_of(stage, self.config, self.records_per_part), done)
+        if parts and (given := self._input(stage, results)) is not None:
             partial_pass = stage.cycle is not None and stage.cycle.partial
             kept = frozenset({REPARTITION, END}) if partial_pass or self.at_end is not None else RECORDS
-            writer = StageWriter(self._host(stage), given, together, self.run.location, work.prefix, kept)
-            indexes = self.spark.range(0, len(together), 1, len(together))
+            units = [Unit(part.tasks, part.number, replace(given, records=part.records)) for part in parts]
+            writer = StageWriter(self._host(stage), units, self.run.location, work.prefix, kept)
+            indexes = self.spark.range(0, len(units), 1, len(units))
             with causes_named(f"{name_of(stage)} failed over history", _KEPT if self.at_end is None else ""):
                 indexes.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
         return work.commit()
-
-    def _together(self, stage: Stage, done: Sequence[int]) -> list[list[int]]:
-        """Returns the tasks that are not done, with those that must run together in one list."""
-        if stage.inner_topics:
-            return [] if done else [list(range(stage.tasks))]
-        return [[task] for task in range(stage.tasks) if task not in done]
 
     def _host(self, stage: Stage) -> RunTasks:
         topics = GlobalTopics(
@@ -150,7 +152,7 @@ class StageRunner:
             ).run
         return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end).run
 
-    def _input(self, stage: Stage, results: Results) -> StageInput | None:
+    def _input(self, stage: Stage, results: Results) -> HistoryInput | None:
         """Returns the input of ``stage``; None if there is no record, and so nothing to do."""
         shuffled = results.shuffled(stage)
         if not shuffled and not any(stage.records.values()):

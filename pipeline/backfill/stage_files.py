@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -39,8 +40,8 @@ RunTasks = Callable[[Sequence[int], StageInput], Iterator[pa.RecordBatch]]
 class FinishedTasks(Struct, frozen=True):
     """The results of the tasks of one Spark partition: their files by the kind of their rows, and their reports.
 
-    ``rows``: number of rows that they took. ``read``: number of records by topic. ``offsets``: topic, partition and
-    metadata of each source partition.
+    ``part``: the number of the part, if a task was split. ``rows``: number of rows that they took. ``read``: number of
+    records by topic. ``offsets``: topic, partition and metadata of each source partition.
     """
 
     tasks: list[int]
@@ -49,18 +50,26 @@ class FinishedTasks(Struct, frozen=True):
     read: dict[str, int]
     dropped: int
     offsets: list[tuple[str, int, str]]
+    part: int = 0
+
+
+class Unit(NamedTuple):
+    """The tasks of one Spark partition, or one part of a task, with their input."""
+
+    tasks: tuple[int, ...]
+    part: int
+    input: StageInput
 
 
 @dataclass(frozen=True)
 class StageWriter:
     """Runs tasks, and writes what they yield to files below ``prefix``; ``run`` is given to ``mapInArrow``.
 
-    ``together`` has the numbers of the tasks that run together. Spark's rows are indexes into it.
+    Spark's rows are indexes into ``units``.
     """
 
     run_tasks: RunTasks
-    input: StageInput
-    together: Sequence[Sequence[int]]
+    units: Sequence[Unit]
     location: ObjectLocation
     prefix: str
     kept: frozenset[str] = RECORDS
@@ -70,18 +79,18 @@ class StageWriter:
         """Yields one row for each index when all results of its tasks are in storage."""
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield self._finish(list(self.together[index]))
+                yield self._finish(self.units[index])
 
-    def _finish(self, tasks: list[int]) -> pa.RecordBatch:
-        objects = self.location.open()
-        counted = _CountedInput(self.input, objects, f"{self.prefix}progress/{_spark_partition()}-{tasks[0]}")
+    def _finish(self, unit: Unit) -> pa.RecordBatch:
+        objects, tasks = self.location.open(), list(unit.tasks)
+        counted = _CountedInput(unit.input, objects, f"{self.prefix}progress/{_spark_partition()}-{tasks[0]}")
         with tempfile.TemporaryDirectory(prefix="penstock-stage-") as folder:
             files = StageFileWriter(Path(folder), objects, f"{self.prefix}{uuid.uuid4().hex}")
             reports = pa.Table.from_batches([*self._reports(tasks, counted, files)], OUTPUT_ARROW)
-            finished = _finished(tasks, counted.rows, files.close(), reports)
+            finished = _finished(unit, counted.rows, files.close(), reports)
         counted.tell()
         try:
-            objects.create(finished_name(self.prefix, tasks[0]), msgspec.json.encode(finished))
+            objects.create(finished_name(self.prefix, tasks[0], unit.part), msgspec.json.encode(finished))
         except ObjectExistsError:  # another attempt was faster: its results count
             objects.delete(file.name for file in finished.files.values())
         return pa.RecordBatch.from_arrays([pa.array(tasks[:1], pa.int32())], schema=_FINISHED_ARROW)
@@ -138,12 +147,12 @@ class _CountedRows(TaskInput):
         self._counted.close()
 
 
-def finished_name(prefix: str, first_task: int) -> str:
+def finished_name(prefix: str, first_task: int, part: int = 0) -> str:
     """Returns the name of the note of the tasks of one Spark partition, of which ``first_task`` is the first."""
-    return f"{prefix}finished/{first_task}.json"
+    return f"{prefix}finished/{first_task}-{part}.json"
 
 
-def _finished(tasks: list[int], rows: int, files: dict[str, StageFile], reports: pa.Table) -> FinishedTasks:
+def _finished(unit: Unit, rows: int, files: dict[str, StageFile], reports: pa.Table) -> FinishedTasks:
     read: dict[str, int] = {}
     offsets: list[tuple[str, int, str]] = []
     dropped = 0
@@ -154,7 +163,7 @@ def _finished(tasks: list[int], rows: int, files: dict[str, StageFile], reports:
             read[row["topic"]] = read.get(row["topic"], 0) + row["sequence"]
         elif row["kind"] == DROPPED:
             dropped += row["sequence"]
-    return FinishedTasks(tasks, rows, files, read, dropped, offsets)
+    return FinishedTasks(list(unit.tasks), rows, files, read, dropped, offsets, unit.part)
 
 
 def _spark_partition() -> int:

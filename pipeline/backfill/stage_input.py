@@ -12,7 +12,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.objects.storage import ObjectLocation
-from penstock.pipeline.backfill.row_files import StageFile, placed_in, written_to
+from penstock.pipeline.backfill.row_files import Files, placed_in, written_to
 from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
@@ -52,7 +52,7 @@ class HistoryInput(StageInput):
     records: Ranges
     changelogs: Sequence[ChangelogRows]
     location: ObjectLocation
-    shuffled: Sequence[StageFile]
+    shuffled: Sequence[Files]
     repartition_topics: frozenset[str]
     cycle: CyclePass | None = None
 

@@ -29,7 +29,7 @@ from penstock.pipeline.backfill.row_files import StageFile
 from penstock.pipeline.backfill.stage_files import FinishedTasks
 
 _RUNS = "runs/"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class RunManifest(Struct, frozen=True):
@@ -50,9 +50,13 @@ class StageManifest(Struct, frozen=True):
 
     finished: list[FinishedTasks]
 
-    def files(self, kind: str) -> list[StageFile]:
-        """Returns the files with rows of ``kind``."""
-        return [tasks.files[kind] for tasks in self.finished if kind in tasks.files]
+    def files(self, kind: str) -> list[list[StageFile]]:
+        """Returns the files with rows of ``kind``: in one list those of the parts of a task, in order."""
+        found: dict[int, list[StageFile]] = {}
+        for tasks in sorted(self.finished, key=lambda each: (each.tasks[0], each.part)):
+            if kind in tasks.files:
+                found.setdefault(tasks.tasks[0], []).append(tasks.files[kind])
+        return list(found.values())
 
 
 class StageWork:
@@ -92,8 +96,8 @@ class StageWork:
     def commit(self) -> StageManifest:
         """Write the manifest of what all tasks have finished. Raises ApplicationStateError if another process has."""
         manifest = StageManifest(self.finished())
-        times = Counter(task for each in manifest.finished for task in each.tasks)
-        if twice := sorted(task for task, count in times.items() if count > 1):
+        times = Counter((task, each.part) for each in manifest.finished for task in each.tasks)
+        if twice := sorted({task for (task, _), count in times.items() if count > 1}):
             raise StreamsError(
                 f"tasks {', '.join(map(str, twice))} are finished twice in {self.prefix!r} of {self._objects.url}: two "
                 "versions of penstock have worked on it. Run the backfill again without --resume"

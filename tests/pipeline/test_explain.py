@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.plan import plan_backfill
+from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.testing.fake_broker import FakeRecord
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
@@ -21,7 +23,7 @@ def test_each_stage_shows_sources_ranges_skew_and_what_is_shuffled() -> None:
     planned.commit(4, 9)
     planned.plan()  # creates the internal topics
     planned.clients.broker.append("app-counts-changelog", FakeRecord(b"k", b"1", 1, None), 1)
-    lines = list(explained(planned.plan(), lambda at: "Kafka"))
+    lines = list(explained(planned.plan(), planned.config, lambda at: "Kafka"))
     assert lines == [
         "2 stages, 7 records of source topics",
         "",
@@ -41,7 +43,7 @@ def test_each_stage_shows_sources_ranges_skew_and_what_is_shuffled() -> None:
 def test_notes_come_first_and_a_bound_changes_the_ranges() -> None:
     planned = Planned()
     planned.commit(4, 4)
-    lines = list(explained(planned.plan("lines:0:6", "lines:1:5"), lambda at: "Kafka"))
+    lines = list(explained(planned.plan("lines:0:6", "lines:1:5"), planned.config, lambda at: "Kafka"))
     assert "note: partition 0 of topic 'lines': the offsets 4 to 5 are skipped" in lines[1]
     assert "  reads     lines: 5 records, from Kafka; offsets 6–10, 4–5" in lines
 
@@ -55,7 +57,7 @@ def explanation(topology: Topology, *names: str) -> str:
     topics = ensure_topics(planned.admin, partial(plan_topics, topology, planned.config))
     with closing(planned.clients.consumer()) as consumer:
         plan = plan_backfill(topology, planned.config, topics, planned.admin, consumer)
-    return "\n".join(explained(plan, lambda at: "Kafka"))
+    return "\n".join(explained(plan, planned.config, lambda at: "Kafka"))
 
 
 def test_global_stores_are_read_by_each_executor() -> None:
@@ -75,3 +77,14 @@ def test_a_cycle_that_cannot_run_in_passes_has_no_parallel_tasks() -> None:
     assert "stage 1: sub-topologies 0 and 1, 4 tasks, in one Spark partition" in text
     assert "longest   all 3 records, one after the other: this is the least time of the stage" in text
     assert "inside    app-" in text
+
+
+def test_a_stage_without_state_is_split_and_one_with_state_says_that_it_is_not() -> None:
+    planned = Planned()
+    plan = planned.plan()
+    (at, _), *_ = plan.stages[0].records.items()
+    long = replace(plan.stages[0], records={at: OffsetRange(4, 1_000_005)})
+    lines = list(explained(replace(plan, stages=(long,)), planned.config, lambda at: "Kafka"))
+    assert "  longest   task 0_0: 1,000,001 records (2.0 × the mean)" in lines
+    assert "  split     5 parts of at most 250,000 records: all cores share a task" in lines
+    assert "  whole     no task is split: it has state" in explanation(foreign_key_join(), "left", "right").split("\n")

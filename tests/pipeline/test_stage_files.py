@@ -13,7 +13,7 @@ from penstock.common.errors import StreamsError
 from penstock.common.ids import TopicPartition
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import FileReader, StageFile, written_to
-from penstock.pipeline.backfill.stage_files import StageWriter
+from penstock.pipeline.backfill.stage_files import StageWriter, Unit
 from penstock.pipeline.backfill.work import StageWork
 from penstock.pipeline.rows import CHANGELOG, DROPPED, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.contracts import StageInput
@@ -54,8 +54,9 @@ class Place:
     def run(self, *together: list[int], run_tasks: Any = echo) -> list[pa.RecordBatch]:
         numbers = [task for tasks in together for task in tasks]
         records = [process(task, "in", offset, "k", f"{offset}", 1) for task in numbers for offset in range(5)]
-        writer = StageWriter(run_tasks, RowsInput(records, 3), together, self.location, self.work.prefix)
-        return list(writer.run(batches_of_numbers(len(together))))
+        units = [Unit(tuple(tasks), 0, RowsInput(records, 3)) for tasks in together]
+        writer = StageWriter(run_tasks, units, self.location, self.work.prefix)
+        return list(writer.run(batches_of_numbers(len(units))))
 
     def values(self, kind: str) -> list[bytes]:
         files = (self.work.manifest() or self.work.commit()).files(kind)
@@ -122,7 +123,7 @@ def test_the_rows_that_tasks_have_taken_are_counted_for_the_driver(place: Place)
     assert place.work.taken() == 0
 
 
-def shuffled(place: Place, writers: dict[int, list[int]]) -> list[StageFile]:
+def shuffled(place: Place, writers: dict[int, list[int]]) -> list[list[StageFile]]:
     """Has each writer send records with these times to partitions 0 to 2 of two topics in turn; returns its files."""
 
     def send(tasks: Sequence[int], given: StageInput) -> Iterator[pa.RecordBatch]:
@@ -139,7 +140,7 @@ def shuffled(place: Place, writers: dict[int, list[int]]) -> list[StageFile]:
 
 def test_a_task_reads_only_the_rows_that_are_for_it_in_the_order_of_each_writer(place: Place) -> None:
     files = shuffled(place, {0: list(range(10)), 1: [7, 7, 7]})
-    assert [sorted({(it.topic, it.partition, it.rows) for it in file.groups})[:3] for file in files] == [
+    assert [sorted({(it.topic, it.partition, it.rows) for it in file.groups})[:3] for (file,) in files] == [
         [("a", 0, 4), ("a", 1, 3), ("a", 2, 3)],
         [("a", 0, 1), ("a", 1, 1), ("a", 2, 1)],
     ]
@@ -153,12 +154,12 @@ def test_a_task_reads_only_the_rows_that_are_for_it_in_the_order_of_each_writer(
 
 
 def test_a_damaged_row_group_is_found_by_its_checksum(place: Place) -> None:
-    (file,) = shuffled(place, {0: list(range(100))})
+    ((file,),) = shuffled(place, {0: list(range(100))})
     content = bytearray(place.objects.read(file.name))
     content[content.index(b"k") + 2] ^= 1
     for at in range(200, len(content) // 2):
         content[at] ^= 0xFF
     place.objects.put(file.name, bytes(content))
-    (writer,) = written_to(place.objects, [file], TopicPartition("a", 0))
+    (writer,) = written_to(place.objects, [[file]], TopicPartition("a", 0))
     with pytest.raises(StreamsError, match=r"is damaged.* without --resume"):
         list(writer)
