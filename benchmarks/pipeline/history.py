@@ -54,10 +54,10 @@ def application(application_id: str, bootstrap_servers: str, state_dir: Path) ->
 def live(made: Rig, application_id: str) -> dict[str, Any]:
     """Process all records live. Returns the figures from the start of the application to the end of its lag."""
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
-    with local_ray(), TreeMeter(without=_is_broker) as meter:
+    with local_ray(), TreeMeter(without=is_broker) as meter:
         begun = time.monotonic()
         app.start()
-        first = _wait(app, until=1)
+        first = begun_to_process(app)
         last = caught_up(app)
         app.close(_CLOSE_S)
         seconds = time.monotonic() - begun
@@ -71,18 +71,23 @@ def by_spark(made: Rig, application_id: str, master: str) -> list[dict[str, Any]
     environment = os.environ | {APPLICATION: application_id, SERVERS: made.bootstrap_servers, STATE_DIR: state_dir}
     command = [sys.executable, "-m", "penstock.cli.main", "backfill", "benchmarks.pipeline.spark_job:app"]
     begun = time.monotonic()
-    with TreeMeter(without=_is_broker) as meter:
+    with TreeMeter(without=is_broker) as meter:
         subprocess.run([*command, "--master", master], env=environment, check=True, stdout=sys.stderr)
     seconds = time.monotonic() - begun
     rows = [_row("spark", made.records, seconds, made.records / seconds, meter.usage())]
     app = application(application_id, made.bootstrap_servers, made.work / application_id)
-    with local_ray(), TreeMeter(without=_is_broker) as meter:
+    with local_ray(), TreeMeter(without=is_broker) as meter:
         begun = time.monotonic()
         app.start()
         app.wait_until_running()
         serving = time.monotonic() - begun
         app.close(_CLOSE_S)
     return [*rows, _row("start after spark", made.records, serving, 0.0, meter.usage())]
+
+
+def begun_to_process(app: ps.KafkaStreams) -> float:
+    """Waits until a record is processed; returns the time then."""
+    return _wait(app, until=1)
 
 
 def caught_up(app: ps.KafkaStreams) -> float:
@@ -130,7 +135,8 @@ def local_ray() -> ExitStack:
     return stack
 
 
-def _is_broker(process: psutil.Process) -> bool:
+def is_broker(process: psutil.Process) -> bool:
+    """Returns True for the Java of Kafka."""
     return "kafka.Kafka" in process.cmdline()
 
 
