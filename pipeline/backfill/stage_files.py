@@ -19,12 +19,13 @@ import pyarrow as pa
 from msgspec import Struct
 from pyspark import TaskContext
 
+from penstock.checkpoints.hand_overs import HandedOverTask
 from penstock.common.errors import ObjectExistsError
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import StageFile, StageFileWriter, by_column
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.rows import CHANGELOG, DROPPED, END, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
+from penstock.pipeline.rows import CHANGELOG, CHECKPOINT, DROPPED, END, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 
 FINISHED_SCHEMA = "first_task int"
@@ -40,7 +41,8 @@ class FinishedTasks(Struct, frozen=True):
     """The results of the tasks of one Spark partition: their files by the kind of their rows, and their reports.
 
     ``rows``: number of rows that they took. ``read``: number of records by topic. ``offsets``: topic, partition and
-    metadata of each source partition.
+    metadata of each source partition. ``checkpoints``: their stores in object storage, by task, if they are handed over
+    that way, too.
     """
 
     tasks: list[int]
@@ -49,6 +51,7 @@ class FinishedTasks(Struct, frozen=True):
     read: dict[str, int]
     dropped: int
     offsets: list[tuple[str, int, str]]
+    checkpoints: dict[str, HandedOverTask] = {}
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ def finished_name(prefix: str, first_task: int) -> str:
 def _finished(tasks: list[int], rows: int, files: dict[str, StageFile], reports: pa.Table) -> FinishedTasks:
     read: dict[str, int] = {}
     offsets: list[tuple[str, int, str]] = []
+    checkpoints: dict[str, HandedOverTask] = {}
     dropped = 0
     for row in reports.to_pylist():
         if row["kind"] == OFFSET:
@@ -154,7 +158,9 @@ def _finished(tasks: list[int], rows: int, files: dict[str, StageFile], reports:
             read[row["topic"]] = read.get(row["topic"], 0) + row["sequence"]
         elif row["kind"] == DROPPED:
             dropped += row["sequence"]
-    return FinishedTasks(tasks, rows, files, read, dropped, offsets)
+        elif row["kind"] == CHECKPOINT:
+            checkpoints[row["topic"]] = msgspec.json.decode(row["value"], type=HandedOverTask)
+    return FinishedTasks(tasks, rows, files, read, dropped, offsets, checkpoints)
 
 
 def _spark_partition() -> int:

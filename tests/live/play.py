@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
@@ -14,7 +14,7 @@ from time import sleep
 from typing import Any, Protocol
 
 from penstock.topology.physical.topology import internal_topic
-from tests.live.bunches import PARTITIONS, Bunch, Case, Input, owners, prefixed
+from tests.live.bunches import Bunch, Case, Input, owners, prefixed
 from tests.live.comparable import changelogs_made_comparable, made_comparable
 from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import PartitionedDriver, Written
@@ -47,13 +47,13 @@ class Outcome:
     records: int
 
 
-def halves(bunch: Bunch, case: Case, in_order: bool = False) -> tuple[Half, Half]:
-    """Returns the halves of a case, cut at a place that follows from its name. ``in_order``: no record is late, and
-    no two have the same time."""
+def halves(bunch: Bunch, case: Case, in_order: bool = False, seed: int = 0) -> tuple[Half, Half]:
+    """Returns the halves of a case, cut at a place that follows from its name and ``seed``. ``in_order``: no record is
+    late, and no two have the same time."""
     inputs = bunch.inputs(case)
     if in_order:
         inputs = list(accumulate(inputs, _later))
-    at = Random(case["name"]).randrange(1, max(2, len(inputs)))
+    at = Random(f"{case['name']} {seed}" if seed else case["name"]).randrange(1, max(2, len(inputs)))
     if IDLE in case["config"]:
         at = next(number for number, record in enumerate(case["input"]) if "advance_wall_ms" in record)
     global_topics = set(bunch.built.topology.global_topics)
@@ -105,7 +105,7 @@ class Expected(WholeRun):
         passes_ms = _PASSES_MS if bunch.idle else 0
         self._forgetful = {case["name"] for case in bunch.cases if forgets(case)}
         self._kept, self._restarted = (
-            _Driven(PartitionedDriver(bunch.built.topology, config, PARTITIONS), cut, restart, passes_ms)
+            _Driven(PartitionedDriver(bunch.built.topology, config, bunch.partitions), cut, restart, passes_ms)
             for restart in (False, True)
         )
         self.written = [
@@ -164,11 +164,19 @@ def play_with_caches(bunch: Bunch, broker: str, application_id: str, state: Path
     return play(replace(bunch, caching=True), broker, application_id, state)
 
 
-def play_live(live: LiveBunch, parts: list[Half], state: Path, written: Mapping[str, int]) -> Stores:
+def play_live(
+    live: LiveBunch,
+    parts: list[Half],
+    state: Path,
+    written: Mapping[str, int],
+    started: Callable[[], None] = lambda: None,
+) -> Stores:
     """Plays one half, from start to stop. Returns the stores as queries showed them at its end. If time advances
-    without records, it ends when the sinks' topics have as many records as are expected (``written``)."""
+    without records, it ends when the sinks' topics have as many records as are expected (``written``). ``started`` is
+    called when the application runs."""
     live.send(record for half in parts for record in half.filled)
     live.start(state)
+    started()
     if live.bunch.idle:
         # All at once: no topic may seem idle before its last record has come.
         live.send(record for half in parts for record in half.records)
