@@ -27,7 +27,7 @@ from tests.parity.ops_own import IDLE
 
 @dataclass(frozen=True)
 class Way:
-    """How history comes to the live application: read from Kafka or an archive, handed over by changelogs alone or by
+    """The way of history to the live application: read from Kafka or an archive, handed over by changelogs alone or by
     checkpoints too, on so many partitions."""
 
     archive: bool = False

@@ -112,7 +112,7 @@ def rows(loop: StreamLoop) -> dict[str, list[tuple[bytes, bytes]]]:
     """Returns the committed rows of each store."""
     manager = loop._tasks[TASK_0].state_manager
     found = {name: list(manager.store(name).context.committed.scan(None, None)) for name in manager.store_names}
-    # The notes of when keys may expire may be too early: a restore makes them anew.
+    # The notes of when keys may expire may be too early: a restore makes them again.
     return {**found, "fleeting": [row for row in found["fleeting"] if row[0].startswith(b"r")]}
 
 
