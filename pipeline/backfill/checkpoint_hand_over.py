@@ -66,8 +66,11 @@ class CheckpointHandOver:
 
     def commit(self, parts: Mapping[str, HandedOverTask], offsets: Offsets, sinks: Iterable[str]) -> None:
         """Hand over the stores of ``parts``, which are those of the changelogs as they end now, and of ``offsets``.
-        ``sinks``: the topics with results. Raises CheckpointSupersededError like :meth:`committed`, and if another
-        backfill has handed over."""
+        ``sinks``: the topics with results. Without parts, as if there was nothing to read, the last hand-over stays.
+
+        Raises CheckpointSupersededError like :meth:`committed`, and if another backfill has handed over."""
+        if not parts:
+            return
         of_task = self._inputs_by_task(parts, offsets)
         changelogs = {
             TopicPartition(store.changelog, TaskId.parse(task).partition)

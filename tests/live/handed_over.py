@@ -36,7 +36,7 @@ def play_handed_over(bunch: Bunch, way: Way, seed: int, folder: Path) -> Outcome
     """Plays ``bunch``, cut as ``seed`` says. Of ``way``, the source is always the fake Kafka."""
     bunch = replace(bunch, partitions=way.partitions)
     cut = [halves(bunch, case, in_order=True, seed=seed) for case in bunch.cases]
-    expected = Expected(bunch, APPLICATION, cut)
+    expected = Expected(bunch, APPLICATION, cut, way.forgets)
     clients = FakeClients(APPLICATION, KeylessToFirst())
     clients.admin().create_topics(NewTopic(topic, bunch.partitions) for topic in bunch.topics)
     for first, _ in cut:

@@ -98,9 +98,15 @@ class WholeRun(Protocol):
 
 
 class Expected(WholeRun):
-    """The results of a bunch that the driver plays."""
+    """The results of a bunch that the driver plays. ``forgets``: True for a case in which a restart shows."""
 
-    def __init__(self, bunch: Bunch, application_id: str, cut: list[tuple[Half, Half]]) -> None:
+    def __init__(
+        self,
+        bunch: Bunch,
+        application_id: str,
+        cut: list[tuple[Half, Half]],
+        forgets: Callable[[Case], bool] = forgets,
+    ) -> None:
         config = configuration(bunch, application_id)
         passes_ms = _PASSES_MS if bunch.idle else 0
         self._forgetful = {case["name"] for case in bunch.cases if forgets(case)}

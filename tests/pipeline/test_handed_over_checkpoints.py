@@ -96,6 +96,13 @@ def test_a_second_backfill_continues_where_the_application_stopped_and_its_hand_
     assert stored(counting)[0].epoch == handed_over(counting).epoch
 
 
+def test_a_backfill_with_nothing_to_read_leaves_the_last_hand_over(counting: Rig) -> None:
+    counting.write("in", *lines(*KEYS, at=1))
+    backfill(counting)
+    backfill(counting)
+    assert [it.number for it in repository(counting).hand_overs()] == [1]
+
+
 # ---- every kind of store ----
 
 

@@ -126,7 +126,8 @@ def test_a_start_after_a_backfill_downloads_the_hand_over_and_reads_only_the_tai
     shutil.rmtree(every.state_dir)
     app = every.started()
     records, size = restored(app)
-    assert (in_memory < records < in_memory + 20 * len(LOGGED), size) == (True, every.handed_over_bytes())
+    assert size == every.handed_over_bytes()
+    assert in_memory < records < in_memory + KEYS, "of the other stores only the tail is read"
     counted = found_in(app, "k3")
     # Without a changelog it is lost with the disk.
     assert (counted["counts"], counted["sessions"], counted["unlogged"]) == (2, [2], None)
