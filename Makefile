@@ -37,7 +37,7 @@ test-long: environment jars  ## run all slow tests, for half an hour
 	@$(TESTS) 3 -m "submission or long"
 
 test-live: environment jars  ## play all parity cases live and by Spark, on four partitions, for hours; ONLY=windowed,cogroup plays some
-	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
+	@$(RUN) -m tests.live $(if $(HOW),--how $(HOW)) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(if $(KEEP),--keep $(KEEP))
 
 check: environment  ## lint, format, types, style of texts
 	@$(RUN) -m ruff check .

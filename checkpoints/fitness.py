@@ -62,6 +62,7 @@ def judge(manifest: CheckpointManifest, expected: ExpectedState) -> Verdict:
         wipe[name] = reason
         if store.changelog is None and found.form != store.form:
             refused = f"store {name!r} {reason}, and has no changelog to be restored from"
+    refused = refused or _unfinished(manifest, expected)
     if refused is None and not useful:
         reasons = "; ".join(f"store {name!r} {reason}" for name, reason in wipe.items())
         refused = reasons or "it has no rows of the task's stores"
@@ -101,6 +102,22 @@ def _stale(store: ExpectedStore, manifest: CheckpointManifest, expected: Expecte
     if committed == offsets:
         return None
     return "has no changelog, and the task has processed records since the checkpoint"
+
+
+def _unfinished(manifest: CheckpointManifest, expected: ExpectedState) -> str | None:
+    """Returns the reason for which a hand-over does not count: its backfill has not committed its offsets, so that the
+    records that its rows count would come again. None if it counts, or if no offset is expected."""
+    if manifest.sequence:
+        return None
+    for topic, partitions in manifest.inputs.items():
+        for partition, found in partitions.items():
+            now = expected.inputs.get(topic, {}).get(partition)
+            if now is not None and now.committed is not None and now.committed < found.offset:
+                return (
+                    f"it is of a backfill that has not committed its offsets: it has the records of topic {topic}, "
+                    f"partition {partition}, up to offset {found.offset}, and the application is at {now.committed}"
+                )
+    return None
 
 
 def _notices(manifest: CheckpointManifest, expected: ExpectedState) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointSupersededError
+from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointFormatError, CheckpointSupersededError
 from penstock.checkpoints.file_digests import FileDigests
 from penstock.checkpoints.manifest import (
     HAND_OVER_FILES,
@@ -27,6 +27,7 @@ from penstock.checkpoints.manifest import (
 from penstock.checkpoints.sealed import seal, unseal
 from penstock.checkpoints.transfers import for_all, upload
 from penstock.common.errors import ObjectExistsError
+from penstock.common.log import logger
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.manifest_log import ManifestLog
 from penstock.objects.prefix import ObjectsBelow
@@ -103,6 +104,16 @@ def hand_over_log(objects: ObjectStore) -> ManifestLog:
     return ManifestLog(objects, HAND_OVERS)
 
 
+def readable_hand_overs(objects: ObjectStore, application_id: str) -> Iterator[HandOver]:
+    """Yields the hand-overs of the application whose objects these are, in their order. The log names those that are
+    damaged, or of a newer penstock."""
+    for number, content in hand_over_log(objects).entries():
+        try:
+            yield decode_hand_over(content, number, application_id)
+        except (CheckpointDamagedError, CheckpointFormatError) as error:
+            logger(__name__).warning("a hand-over cannot be used", error=str(error))
+
+
 def number_of(name: str) -> int | None:
     """Returns the number of the hand-over in the object of this name; None if that is none."""
     match = _NAME.fullmatch(name)
@@ -142,8 +153,11 @@ class HandOverWriter:
 
     @staticmethod
     def begin(objects: ObjectStore, application_id: str, now_ms: int) -> int:
-        """Returns the epoch for a new run, which keeps it if it is resumed."""
-        return max(now_ms, newest_epoch(ObjectsBelow(objects, f"{application_id}/")) + 1)
+        """Returns the epoch for a new run, which keeps it if it is resumed: above those of all checkpoints and
+        hand-overs that are there, whatever the clock says."""
+        own = ObjectsBelow(objects, f"{application_id}/")
+        handed_over = max((found.epoch for found in readable_hand_overs(own, application_id)), default=0)
+        return max(now_ms, newest_epoch(own) + 1, handed_over + 1)
 
     def committed(self) -> HandOver | None:
         """Returns the run's hand-over if it was committed: then the run continues with what follows that. Raises like
@@ -183,8 +197,7 @@ class HandOverWriter:
         return hand_over
 
     def _found(self) -> Iterator[HandOver]:
-        for number, content in self._log.entries():
-            yield decode_hand_over(content, number, self._application_id)
+        return readable_hand_overs(self._objects, self._application_id)
 
     def _require_newest(self) -> None:
         epoch = newest_epoch(self._objects)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from penstock.checkpoints.deletion import DeletionPlan, plan_deletion
 from penstock.checkpoints.errors import CheckpointDamagedError, CheckpointFormatError
-from penstock.checkpoints.hand_overs import HAND_OVERS, HandOver, decode_hand_over, hand_over_log, number_of
+from penstock.checkpoints.hand_overs import HAND_OVERS, HandOver, decode_hand_over, number_of, readable_hand_overs
 from penstock.checkpoints.listing import ListedFile, ListedManifest, Listing
 from penstock.checkpoints.manifest import (
     FILES,
@@ -65,11 +65,7 @@ class CheckpointRepository:
 
     def hand_overs(self) -> list[HandOver]:
         """Returns all hand-overs that can be read, in their order."""
-        found = []
-        for number, content in hand_over_log(self._objects).entries():
-            with self._damage_is_logged():
-                found.append(decode_hand_over(content, number, self._application_id))
-        return found
+        return list(readable_hand_overs(self._objects, self._application_id))
 
     def newest_hand_over(self) -> HandOver | None:
         """Returns the last hand-over; None without one."""

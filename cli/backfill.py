@@ -20,6 +20,7 @@ from penstock.cli.loading import load_application
 from penstock.cli.output import console as standard_output
 from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.common.errors import ConfigError
+from penstock.common.shown import counted
 
 if TYPE_CHECKING:
     from penstock.pipeline.backfill.backfill import BackfillReport
@@ -166,6 +167,8 @@ def summary(report: BackfillReport) -> Table:
     for what, counts in (("read", report.read), (results, report.written), ("state", report.changelog_rows)):
         for topic, count in sorted(counts.items()):
             table.add_row(what, topic, f"{count:,}")
+    if report.handed_over:
+        table.add_row("checkpoints", "", counted(report.handed_over, "task"))
     if report.dropped:
         table.add_row("dropped", "", f"{report.dropped:,}")
     for note in report.notes:

@@ -11,6 +11,9 @@ SINK, REPARTITION, CHANGELOG = "sink", "repartition", "changelog"
 OFFSET, READ, DROPPED = "offset", "read", "dropped"
 """Kinds of rows by which a task reports, once per source partition, what to commit (``sequence`` is the offset,
 ``value`` the metadata), how many records it read, and how many it dropped (``sequence`` is the number)."""
+CHECKPOINT = "checkpoint"
+"""The kind of a row by which a task reports that its stores are uploaded (``topic`` is the task, ``value`` its part of
+a hand-over)."""
 END = "end"
 """The kind of the rows that the end of a task yields about its stores (``topic`` is the store, ``partition`` the number
 of the row)."""

@@ -208,18 +208,24 @@ def _newest(fetch: _Fetch, repository: CheckpointRepository, log: BoundLogger) -
         return True
 
     def prepare(found: Fetched) -> None:
-        _prepare(fetch, found.verdict.wipe)
+        _prepare(fetch, found)
 
     found = fetch_newest(repository, str(fetch.task), fetch.expected, fetch.folder, is_worth, prepare)
     return None if found is None else FetchedStores(fetch.folder, found.manifest)
 
 
-def _prepare(fetch: _Fetch, wipe: Mapping[str, str]) -> None:
+def _prepare(fetch: _Fetch, found: Fetched) -> None:
     """Open the stores once, which shows that they can be opened, and wipe those that do not fit: after the folder has
-    taken the place of the local stores, a crash must not leave rows that do not belong there."""
+    taken the place of the local stores, a crash must not leave rows that do not belong there. The manifest has the
+    changelog offsets: a backfill writes the changelogs after it has made the files."""
     stores = open_task_stores(fetch.folder, fetch.builders)
     try:
-        for name in wipe:
+        for name in found.verdict.wipe:
             stores.wipe(name)
+        for name in {builder.name for builder in fetch.builders} - found.verdict.wipe.keys():
+            store = found.manifest.stores.get(name)
+            offset = None if store is None else store.changelog_offset
+            if offset is not None and offset != stores.changelog_offset(name):
+                stores.write(stores.new_batch(), {name: offset})
     finally:
         stores.close()

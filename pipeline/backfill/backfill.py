@@ -10,6 +10,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from penstock.checkpoints.hand_overs import HandOverWriter
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
@@ -21,13 +22,19 @@ from penstock.kafka.internal_topics.known_topics import without_lost_topics
 from penstock.objects.storage import ObjectLocation, require_conditional_writes
 from penstock.pipeline.backfill.archive_history import ArchiveAndKafka, ArchiveHistory
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
+from penstock.pipeline.backfill.checkpoint_hand_over import (
+    CheckpointHandOver,
+    begun_checkpoints,
+    checkpoint_location,
+    refuse_other_checkpoints,
+)
 from penstock.pipeline.backfill.compare import Comparison, compare, stores_to_compare
 from penstock.pipeline.backfill.contracts import HandOver
 from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.hand_over import KafkaHandOver
 from penstock.pipeline.backfill.offsets_now import History
 from penstock.pipeline.backfill.outputs import NoOutput, ParquetOutput, refuse_if_written
-from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_running
+from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_moved, refuse_if_running
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
@@ -40,6 +47,7 @@ from penstock.pipeline.rows import CHANGELOG, SINK
 from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_progress import tasks_of
 from penstock.pipeline.spark.spark_session import master_of, require_spark, spark_session
+from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import TopicPlan, plan_topics
 from penstock.topology.physical.topology import Topology
@@ -84,7 +92,8 @@ class BackfillOptions:
 class BackfillReport:
     """The result of a backfill. Counts are by topic. ``notes``: sentences that people should read.
 
-    ``compared``: of a dry run, the changelogs; ``not_compared``: stores whose changelogs were left out. ``kind``: see
+    ``handed_over``: number of tasks whose stores were handed over as checkpoints, too. ``compared``: of a dry run, the
+    changelogs; ``not_compared``: stores whose changelogs were left out. ``kind``: see
     :class:`BackfillOptions`.
     """
 
@@ -97,6 +106,7 @@ class BackfillReport:
     seconds: float
     notes: tuple[str, ...] = ()
     kind: str = KAFKA
+    handed_over: int = 0
     compared: tuple[Comparison, ...] = ()
     not_compared: tuple[str, ...] = ()
 
@@ -111,7 +121,8 @@ def backfill(
     """Process with Spark, at a place or master URL, the records of the source topics between the bounds: by default all
     that they have now, from the committed offsets on.
 
-    Order of effects: results to their topics, final state to the changelogs, offsets last. If it fails in between, it
+    Order of effects: results to their topics, final state to the changelogs, the manifest of the checkpoints (with
+    ``state.checkpoint.uri``), offsets last. If it fails in between, it
     can be run again: state and offsets come out the same, results are written again (at least once). ``progress``
     is called at the beginning of each step, and each second if there is progress. Raises ApplicationStateError
     (running, or not in a state that allows it), MissingTopicError, BrokerUnreachableError, KafkaRefusedError,
@@ -155,6 +166,7 @@ class _Backfill:
         topics = self._admin.topics()
         self._topology = with_matched_topics(topology, config.application_id, topics)
         self._history: HistorySource = self._kafka
+        self._checkpoints: ObjectLocation | None = None
         if options.archive is not None:
             archive = ArchiveHistory(options.archive, self._admin.topic_ids(topics))
             self._history = ArchiveAndKafka(archive, self._kafka, alone=not options.kafka_too)
@@ -176,6 +188,8 @@ class _Backfill:
         """Create internal topics, and begin a run; or find an unfinished one."""
         progress(StepProgress("reading offsets from Kafka"))
         options = self._options
+        if options.kind == KAFKA:
+            self._checkpoints = checkpoint_location(self._config)
         work = _work(self._config, options, master_of(place))
         require_conditional_writes(work.open())
         if not isinstance(options.output, str):
@@ -191,7 +205,9 @@ class _Backfill:
             logger(__name__).warning(note)
         program, offsets = program_hash(self._topology, plan), PlannedOffsets.of(plan)
         ids = self._admin.topic_ids(plan.read_topics)
-        manifest = RunManifest(new_run_id(), self._config.application_id, program, options.in_words(), offsets, ids)
+        application_id, words = self._config.application_id, options.in_words()
+        checkpoints = begun_checkpoints(self._checkpoints, application_id)
+        manifest = RunManifest(new_run_id(), application_id, program, words, offsets, ids, checkpoints)
         self._run = Run.begin(work, manifest)
 
     def _topics(self) -> TopicPlan:
@@ -222,6 +238,7 @@ class _Backfill:
         run = Run.unfinished(work)
         if run is None:
             return None
+        refuse_other_checkpoints(run.manifest.checkpoints, self._checkpoints)
         options = self._options.in_words()
         with closing(self._clients.consumer()) as consumer:
             plan = plan_of_unfinished(run, options, self._topology, self._config, topics, self._admin, consumer)
@@ -239,21 +256,31 @@ class _Backfill:
             self._run,
             meter,
             self._options.allow_wall_clock,
+            checkpoints=None
+            if self._checkpoints is None
+            else CheckpointUpload(self._checkpoints, self._config.application_id),
         )
         results = runner.run_all()
-        to = self._hand_over()
+        to, checkpoints = self._hand_over(), self._checkpoint_hand_over()
         if self._options.kind == KAFKA:
             # Processing may have taken hours.
             refuse_if_running(self._config, self._admin)
+            refuse_if_moved(self._config, self._admin, self._plan)
         self._run.refuse_if_superseded()
-        self._run.begin_hand_over()
-        to.note()
-        meter.begin("writing results")
-        written = to.results(results.rows(spark, SINK))
-        meter.begin("writing state")
-        changelog_rows = to.state(results.rows(spark, CHANGELOG))
-        meter.begin("committing offsets")
         offsets = self._plan.offsets(results.metadata())
+        written: Mapping[str, int] = {}
+        changelog_rows: Mapping[str, int] = {}
+        if checkpoints is None or not checkpoints.committed():
+            self._run.begin_hand_over()
+            to.note()
+            meter.begin("writing results")
+            written = to.results(results.rows(spark, SINK))
+            meter.begin("writing state")
+            changelog_rows = to.state(results.rows(spark, CHANGELOG))
+            if checkpoints is not None:
+                meter.begin("handing over checkpoints")
+                checkpoints.commit(results.checkpoints(), offsets, written)
+        meter.begin("committing offsets")
         to.offsets(offsets)
         to.withdraw()
         compared, left_out = self._compared(spark, meter, results)
@@ -268,6 +295,7 @@ class _Backfill:
             time.monotonic() - begun,
             self._plan.notes,
             self._options.kind,
+            0 if checkpoints is None else len(results.checkpoints()),
             tuple(compared),
             tuple(left_out),
         )
@@ -279,6 +307,13 @@ class _Backfill:
         if self._options.kind == KAFKA:
             return KafkaHandOver(self._config, self._clients, self._admin, plan.changelog_ends, plan.fingerprint)
         return NoOutput()
+
+    def _checkpoint_hand_over(self) -> CheckpointHandOver | None:
+        begun, application_id = self._run.manifest.checkpoints, self._config.application_id
+        if self._checkpoints is None or begun is None:
+            return None
+        writer = HandOverWriter(self._checkpoints.open(), application_id, self._run.manifest.run_id, begun.epoch)
+        return CheckpointHandOver(self._config, self._admin, self._plan.stages, writer)
 
     def _compared(self, spark: SparkSession, meter: Meter, results: Results) -> tuple[list[Comparison], list[str]]:
         if not self._options.bounds.recompute:

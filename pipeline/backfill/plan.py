@@ -10,6 +10,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.shown import counted
+from penstock.kafka.backfill_note import fingerprint
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
 from penstock.pipeline.backfill.offsets_now import History, OffsetsNow
@@ -138,6 +139,16 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
             f"{counted(members, 'member')}. One that runs is stopped by 'penstock stop {config.application_id} "
             "--leave-group', after which a backfill can begin at once. Otherwise the members of a stopped application "
             "leave when their session.timeout.ms (45 s by default) has passed: then run the backfill again"
+        )
+
+
+def refuse_if_moved(config: StreamsConfig, admin: Admin, plan: BackfillPlan) -> None:
+    """Raise ApplicationStateError if the application has committed other offsets than those that ``plan`` begins at."""
+    if fingerprint(plan.until, admin.committed(config.application_id)) != plan.fingerprint:
+        raise ApplicationStateError(
+            f"application {config.application_id!r} has committed offsets since the backfill began: it ran meanwhile, "
+            "and nothing was handed over. Stop it, and run the backfill again without --resume: it begins at the "
+            "application's present offsets"
         )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from penstock.checkpoints.hand_overs import HandedOverTask
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
@@ -21,6 +22,7 @@ from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
 from penstock.pipeline.reading.contracts import HistorySource, every_record
 from penstock.pipeline.rows import END, REPARTITION
 from penstock.pipeline.spark.causes import causes_named
+from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.pipeline.task_hosts.contracts import TaskEnd
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
@@ -69,6 +71,10 @@ class Results:
             counts.update({topic: count for topic, count in tasks.read.items() if topic not in repartition})
         return dict(counts)
 
+    def checkpoints(self) -> dict[str, HandedOverTask]:
+        """Returns the stores that were uploaded, by task."""
+        return {task: part for each in self.finished() for task, part in each.checkpoints.items()}
+
     def metadata(self) -> dict[TopicPartition, str]:
         """Returns what is committed with the offset of each partition. Parts of a task have only its time to commit."""
         found: dict[TopicPartition, str] = {}
@@ -98,6 +104,8 @@ class StageRunner:
     at_end: TaskEnd | None = None
     """Takes the stores at the ends of tasks: then neither changelogs nor results are kept."""
     records_per_part: int = RECORDS_PER_PART
+    checkpoints: CheckpointUpload | None = None
+    """Uploads the stores at the ends of tasks, beside the changelogs."""
 
     def run_all(self) -> Results:
         """Returns the results of all stages, of those that were finished before, too."""
@@ -144,13 +152,25 @@ class StageRunner:
                 *shared,
                 allow_wall_clock=self.allow_wall_clock,
                 at_end=self.at_end,
+                checkpoints=self.checkpoints,
             ).run
         (subtopology,) = stage.subtopologies
         if stage.cycle is not None:
             return PassHost(
-                subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end, cycle=stage.cycle
+                subtopology,
+                *shared,
+                allow_wall_clock=self.allow_wall_clock,
+                at_end=self.at_end,
+                checkpoints=self.checkpoints,
+                cycle=stage.cycle,
             ).run
-        return TaskHost(subtopology, *shared, allow_wall_clock=self.allow_wall_clock, at_end=self.at_end).run
+        return TaskHost(
+            subtopology,
+            *shared,
+            allow_wall_clock=self.allow_wall_clock,
+            at_end=self.at_end,
+            checkpoints=self.checkpoints,
+        ).run
 
     def _input(self, stage: Stage, results: Results) -> HistoryInput | None:
         """Returns the input of ``stage``; None if there is no record, and so nothing to do."""

@@ -20,12 +20,13 @@ import pyarrow as pa
 from msgspec import Struct
 from pyspark import TaskContext
 
+from penstock.checkpoints.hand_overs import HandedOverTask
 from penstock.common.errors import ObjectExistsError
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill.row_files import StageFile, StageFileWriter, by_column
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.rows import CHANGELOG, DROPPED, END, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
+from penstock.pipeline.rows import CHANGELOG, CHECKPOINT, DROPPED, END, OFFSET, OUTPUT_ARROW, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 
 FINISHED_SCHEMA = "first_task int"
@@ -41,7 +42,8 @@ class FinishedTasks(Struct, frozen=True):
     """The results of the tasks of one Spark partition: their files by the kind of their rows, and their reports.
 
     ``part``: the number of the part, if a task was split. ``rows``: number of rows that they took. ``read``: number of
-    records by topic. ``offsets``: topic, partition and metadata of each source partition.
+    records by topic. ``offsets``: topic, partition and metadata of each source partition. ``checkpoints``: their stores
+    in object storage, by task, if they are handed over that way, too.
     """
 
     tasks: list[int]
@@ -51,6 +53,7 @@ class FinishedTasks(Struct, frozen=True):
     dropped: int
     offsets: list[tuple[str, int, str]]
     part: int = 0
+    checkpoints: dict[str, HandedOverTask] = {}
 
 
 class Unit(NamedTuple):
@@ -155,6 +158,7 @@ def finished_name(prefix: str, first_task: int, part: int = 0) -> str:
 def _finished(unit: Unit, rows: int, files: dict[str, StageFile], reports: pa.Table) -> FinishedTasks:
     read: dict[str, int] = {}
     offsets: list[tuple[str, int, str]] = []
+    checkpoints: dict[str, HandedOverTask] = {}
     dropped = 0
     for row in reports.to_pylist():
         if row["kind"] == OFFSET:
@@ -163,7 +167,9 @@ def _finished(unit: Unit, rows: int, files: dict[str, StageFile], reports: pa.Ta
             read[row["topic"]] = read.get(row["topic"], 0) + row["sequence"]
         elif row["kind"] == DROPPED:
             dropped += row["sequence"]
-    return FinishedTasks(list(unit.tasks), rows, files, read, dropped, offsets, unit.part)
+        elif row["kind"] == CHECKPOINT:
+            checkpoints[row["topic"]] = msgspec.json.decode(row["value"], type=HandedOverTask)
+    return FinishedTasks(list(unit.tasks), rows, files, read, dropped, offsets, unit.part, checkpoints)
 
 
 def _spark_partition() -> int:

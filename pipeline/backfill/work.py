@@ -32,9 +32,16 @@ _RUNS = "runs/"
 _FORMAT = 2
 
 
+class RunCheckpoints(Struct, frozen=True):
+    """The place where a run hands over checkpoints, and the epoch of these."""
+
+    url: str
+    epoch: int
+
+
 class RunManifest(Struct, frozen=True):
     """The plan of a run. ``program``: the hash of the topology and its topics; ``options``: what it was asked for;
-    ``topic_ids``: the ids of the topics that it reads."""
+    ``topic_ids``: the ids of the topics that it reads. ``checkpoints``: None if it hands over the changelogs alone."""
 
     run_id: str
     application_id: str
@@ -42,6 +49,7 @@ class RunManifest(Struct, frozen=True):
     options: dict[str, str]
     offsets: PlannedOffsets
     topic_ids: dict[str, str]
+    checkpoints: RunCheckpoints | None = None
     format: int = _FORMAT
 
 

@@ -13,6 +13,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.chunk import Chunk
+from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
@@ -42,6 +43,7 @@ class CycleHost:
     global_topics: GlobalTopics | None = None
     allow_wall_clock: bool = False
     at_end: TaskEnd | None = None
+    checkpoints: CheckpointUpload | None = None
     run_id: str = field(default_factory=new_run_id)
 
     def run(self, tasks: Sequence[int], given: StageInput) -> Iterator[pa.RecordBatch]:

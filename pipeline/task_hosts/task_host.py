@@ -9,14 +9,16 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Protocol
 
+import msgspec
 import pyarrow as pa
 
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.rows import DROPPED, OFFSET, READ
+from penstock.pipeline.rows import CHECKPOINT, DROPPED, OFFSET, READ
 from penstock.pipeline.task_hosts.changelogs import TaskChangelog, changelog_of, must_commit
+from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.pipeline.task_hosts.collector import Inner, SparkCollector, TopicCounts
 from penstock.pipeline.task_hosts.contracts import EndRow, RestoredRows, StageInput, TaskEnd
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
@@ -45,6 +47,7 @@ class TaskHost:
     global_topics: GlobalTopics | None = None
     allow_wall_clock: bool = False
     at_end: TaskEnd | None = None
+    checkpoints: CheckpointUpload | None = None
     run_id: str = field(default_factory=new_run_id)
 
     def run(self, tasks: Iterable[int], given: StageInput) -> Iterator[pa.RecordBatch]:
@@ -102,6 +105,10 @@ class Host(Protocol):
         """Takes the stores at the end of a task, in place of the changelogs; None: these are written."""
 
     @property
+    def checkpoints(self) -> CheckpointUpload | None:
+        """Uploads the stores at the end of a task, beside the changelogs; None: they are not uploaded."""
+
+    @property
     def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
         """The offsets that the application has committed."""
 
@@ -148,7 +155,7 @@ class TaskRun:
         )
         self._changelogs: dict[str, TaskChangelog] = {}
         """By store, from the first record on."""
-        self._at_end, self._id = host.at_end, task_id
+        self._at_end, self._checkpoints, self._id = host.at_end, host.checkpoints, task_id
         logged = program.changelogs.items() if host.at_end is None else ()
         self._topics = {name: each.topic for name, each in logged if not each.is_source_topic}
         # If the rows of a store expire, its changelog deletes them, too.
@@ -292,7 +299,8 @@ class TaskRun:
         yield from self.hand_over()
 
     def hand_over(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows of the changelogs and the reports, after the last commit, and closes the task."""
+        """Yields the rows of the changelogs and the reports, after the last commit, and closes the task. Its stores
+        are uploaded before that, if they are handed over as checkpoints."""
         for store, topic in self._topics.items():
             for row in self._changelogs[store].rows():
                 self._collector.put_changelog(topic, *row)
@@ -307,6 +315,9 @@ class TaskRun:
             yield self._collector.report(READ, topic, self.number, count)
         if dropped := self._task.metrics().dropped_records_total:
             yield self._collector.report(DROPPED, "", self.number, dropped)
+        if self._checkpoints is not None and (part := self._checkpoints.upload(self._state_manager, self._disk)):
+            text = msgspec.json.encode(part).decode()
+            yield self._collector.report(CHECKPOINT, str(self._id), self.number, 0, text)
         self.close()
 
     def _end_rows(self) -> Iterable[EndRow]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from penstock.checkpoints.fitness import ExpectedInput, ExpectedState, ExpectedStore, judge
 from penstock.checkpoints.manifest import CheckpointManifest, InputInCheckpoint, StoreInCheckpoint
 
@@ -86,3 +88,15 @@ def test_an_input_that_was_deleted_and_made_again_is_reported_and_wipes_nothing(
     assert "topic lines was deleted and made again" in notice
     assert "up to offset 20 of partition 3" in notice
     assert judge(checkpoint(None, counts=counts()), expected(counts=COUNTS)).notices == ()
+
+
+def test_a_hand_over_whose_backfill_has_not_committed_its_offsets_is_refused() -> None:
+    """Its rows count records that come again. A checkpoint of a live task has only committed ones."""
+    handed_over = replace(checkpoint(counts=counts()), sequence=0)
+    for committed, refused in ((19, True), (20, False), (30, False)):
+        verdict = judge(handed_over, expected(counts=COUNTS, committed=committed))
+        assert (verdict.refused is not None) == refused
+    assert "up to offset 20, and the application is at 19" in str(
+        judge(handed_over, expected(counts=COUNTS, committed=19)).refused
+    )
+    assert judge(checkpoint(counts=counts()), expected(counts=COUNTS, committed=19)).refused is None

@@ -105,3 +105,15 @@ def test_a_hand_over_comes_between_the_checkpoints_before_and_after_it(objects: 
     save(objects, tmp_path, epoch=4000)
     assert [it.epoch for it in repository.newest_first("0_0")] == [4000, 3001, 3000]
     assert [it.epoch for it in repository.newest_first("0_1")] == [3001]
+
+
+def test_a_damaged_hand_over_stands_in_the_way_of_none(objects: ObjectStore, tmp_path: Path) -> None:
+    begun(objects, "run-1", 1000).commit(uploaded(objects, tmp_path), SINKS)
+    objects.put("app/hand-overs/" + "1".rjust(20, "0") + ".json", b"damaged")
+    handed_over = begun(objects, "run-2", 2000).commit(uploaded(objects, tmp_path, "more"), SINKS)
+    assert (handed_over.number, CheckpointRepository(objects, "app").hand_overs()) == (2, [handed_over])
+
+
+def test_the_epoch_of_a_run_is_above_all_that_are_there(objects: ObjectStore, tmp_path: Path) -> None:
+    begun(objects, "run-1", 5000).commit(uploaded(objects, tmp_path), SINKS)
+    assert HandOverWriter.begin(objects, "app", now_ms=10) == 5001

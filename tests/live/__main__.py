@@ -1,5 +1,8 @@
 """``python -m tests.live``: all parity cases live and backfilled; ends with the table of docs/PARITY.md.
 
+Spark hands over each application in one of eight ways (from Kafka or an archive, by changelogs or checkpoints, on one
+or four partitions): with eight values of ``--seed`` in all.
+
 ``--only`` plays some shapes (``windowed``) or applications (``bunch-3``), so that a long run can be cut; ``--keep``
 adds what was found to a file, and the table is of all that it has.
 """
@@ -39,10 +42,11 @@ def main() -> None:
         "--only", type=lambda names: names.split(","), default=[], help="shapes or bunches, with commas"
     )
     parser.add_argument("--size", type=int, default=50, help="how many cases an application has at most")
+    parser.add_argument("--seed", type=int, default=0, help="where Spark ends, and how it hands over")
     parser.add_argument("--keep", type=Path, help="a file of results to add to")
     given = parser.parse_args()
     results = [] if given.keep is None or not given.keep.exists() else list(map(json.loads, given.keep.open()))
-    with tempfile.TemporaryDirectory() as folder, _hosts(Path(folder), given.how) as (broker, ways):
+    with tempfile.TemporaryDirectory() as folder, _hosts(Path(folder), given.how, given.seed) as (broker, ways):
         for how, play_one, why_not in ways:
             for result in _played(how, play_one, why_not, given, broker, Path(folder)):
                 results.append(result)
@@ -80,7 +84,7 @@ def _played(
 
 
 @contextmanager
-def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
+def _hosts(folder: Path, how: str, seed: int) -> Iterator[tuple[str, list[Any]]]:
     """A broker, a Ray of this process, and a Spark where there is something to backfill."""
     # Ray's workers and Spark's find the tests' functions by the path, and do not run behind all else.
     os.environ.update({"PYTHONPATH": str(Path(__file__).parents[2]), "RAY_worker_niceness": "0"})
@@ -96,9 +100,15 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
                 yield status.bootstrap_servers, ways
                 return
             from penstock.pipeline.spark.spark_session import spark_session
-            from tests.live.backfilled import excluded_from_backfill, play_backfilled
+            from tests.live.backfilled import excluded_from_backfill, play_backfilled, way_of
 
             os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+            def play_one_way(bunch: Bunch, broker: str, application_id: str, state: Path) -> Outcome:
+                way = way_of(bunch, seed)
+                print(f"{bunch.name}: {way}", flush=True)
+                return play_backfilled(bunch, broker, application_id, state, way, seed, spark)
+
             with spark_session("local[2]", "tests") as spark:
 
                 @contextmanager
@@ -107,7 +117,7 @@ def _hosts(folder: Path, how: str) -> Iterator[tuple[str, list[Any]]]:
 
                 # One for all bunches.
                 with patch("penstock.pipeline.backfill.backfill.spark_session", session):
-                    yield status.bootstrap_servers, [*ways, ("backfilled", play_backfilled, excluded_from_backfill)]
+                    yield status.bootstrap_servers, [*ways, ("backfilled", play_one_way, excluded_from_backfill)]
         finally:
             ray.shutdown()
 

@@ -48,7 +48,8 @@ class Input:
 class Bunch:
     """Cases that run as one application. ``paced``: some of them look for closed windows once a second at most.
 
-    Without ``caching`` every update goes downstream, so that all records can be compared, not only the last ones.
+    Each topic has that many ``partitions``. Without ``caching`` every update goes downstream, so that all records can
+    be compared, not only the last ones.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Bunch:
     cases: tuple[Case, ...]
     paced: bool
     caching: bool = False
+    partitions: int = PARTITIONS
 
     @property
     def idle(self) -> bool:
@@ -79,7 +81,7 @@ class Bunch:
             None if part is None else SERDES[type].serialize(part)
             for part, type in zip((record["key"], record["value"]), types, strict=True)
         )
-        partition = number % PARTITIONS if key is None else partition_for(key, PARTITIONS)
+        partition = number % self.partitions if key is None else partition_for(key, self.partitions)
         headers = [(name, text.encode()) for name, text in record.get("headers", {}).items()]
         return Input(topic, partition, key, value, record["ts"] + BASE_MS, headers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
@@ -13,6 +14,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS, Headers, RecordBatch
+from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.contracts import RecordCollector
 from penstock.tasks.program import TaskProgram
@@ -45,15 +47,15 @@ class PartitionedDriver:
         self._globals = DrivenGlobalStores(topology, checked, [])
         self._globals.init(wall_ms)
         self._unseen: deque[tuple[str, int]] = deque()
-        self._tasks: dict[tuple[str, int], _Hosted] = {}
+        self._tasks: dict[tuple[str, int], HostedTask] = {}
         for sub in topology.subtopologies:
             program = TaskProgram.of([sub], checked)
             for number in range(partitions):
-                hosted = _Hosted(TaskId(sub.id, number), program, self)
+                hosted = HostedTask(TaskId(sub.id, number), program, self)
                 self._tasks.update(dict.fromkeys(((topic, number) for topic in program.sources), hosted))
 
     @property
-    def hosted(self) -> list[_Hosted]:
+    def hosted(self) -> list[HostedTask]:
         """All tasks, by their numbers."""
         return sorted(set(self._tasks.values()), key=lambda it: it.id)
 
@@ -68,9 +70,16 @@ class PartitionedDriver:
             self._globals.pipe(topic, record.key, record.value, record.timestamp, record.headers, 0)
             return
         self.append(topic, partition, record)
-        self._work()
+        self.work()
 
-    def _work(self) -> None:
+    def fill_global_stores(self) -> None:
+        """Gives the global stores what their topics have."""
+        for topic in self._globals.topics:
+            for it in (record for partition in self.topics[topic] for record in partition):
+                self._globals.pipe(topic, it.key, it.value, it.timestamp, it.headers, 0)
+
+    def work(self) -> None:
+        """Process what tasks have not read yet."""
         while self._unseen:
             self._work_once()
 
@@ -84,7 +93,7 @@ class PartitionedDriver:
         self.wall_ms += ms
         for hosted in self.hosted:
             hosted.pass_time()
-            self._work()
+            self.work()
 
     def restart(self) -> None:
         """Throw every task away and restore it from its changelogs, into memory."""
@@ -123,25 +132,29 @@ class _Collector(RecordCollector):
         return self._driver.partitions
 
 
-class _Hosted:
+class HostedTask:
     """One task, with the number of records that it has read."""
 
     def __init__(self, id: TaskId, program: TaskProgram, driver: PartitionedDriver) -> None:
         self.id = id
-        self._program = program
+        self.program = program
         self._driver = driver
         self._collector = _Collector(id, driver)
         self._read = dict.fromkeys(program.sources, 0)
         self._begin({})
 
     def _begin(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        rows = open_task_stores(None, self._program.stores.values())
-        self.state_manager = StateManager(self.id, self._program, rows, self._collector)
+        rows = open_task_stores(None, self.program.stores.values())
+        self._begin_with(rows, offsets)
+
+    def _begin_with(self, rows: TaskStores, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        self.state_manager = StateManager(self.id, self.program, rows, self._collector)
         self.state_manager.continue_from(offsets)
-        for name, log in self._program.changelogs.items():
+        for name, log in self.program.changelogs.items():
             written = self._driver.topics[log.topic][self.id.partition]
             if log.is_source_topic:
                 written = written[: self._read[log.topic]]
+            written = written[rows.changelog_offset(name) or 0 :]
             keys, values = [record.key for record in written], [record.value for record in written]
             times, headers = [record.timestamp for record in written], [record.headers or None for record in written]
             self.state_manager.restore(name, keys, values, times, len(written), headers)
@@ -151,6 +164,20 @@ class _Hosted:
             self._task.set_caught_up(TopicPartition(topic, self.id.partition), True)
         self._task.resume(offsets)
         self._task.init(self._driver.wall_ms)
+
+    def take_over(self, folder: Path | None, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Replaces the task by one that continues from what is committed, with the stores in ``folder``, if there are
+        any, and what the changelogs have beside these."""
+        self._task.close()
+        own = {
+            at: found for at, found in offsets.items() if at.topic in self._read and at.partition == self.id.partition
+        }
+        self._read.update((at.topic, found.offset) for at, found in own.items())
+        self._begin_with(open_task_stores(folder, self.program.stores.values()), own)
+
+    def close(self) -> None:
+        """Closes its stores."""
+        self._task.close()
 
     def restart(self) -> None:
         """Replaces the task by a new one, with what Kafka has of it."""

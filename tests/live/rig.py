@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.actors.checkpoints import fetching
 from penstock.api.kafka_streams import KafkaStreams
 from penstock.cluster.client.control import end_actors
 from penstock.cluster.ray_cluster.named_actors import find_coordinator
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import NO_HEADERS
+from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.contracts import BEGINNING
-from tests.live.bunches import PARTITIONS, Bunch, Input
+from tests.live.bunches import Bunch, Input
 from tests.live.partitioned_driver import Written
 from tests.parity.build import SERDES
 
@@ -23,6 +25,28 @@ SETTLE_S = 60.0
 LOOK_EACH_S = 0.1
 """Seconds between two looks, about as many as between commits: each look costs the broker something."""
 _KEEP = {"retention.ms": "-1"}
+
+
+class DownloadsAll(StateRestoreListener):
+    """In the process that it comes to, the smallest checkpoint is worth its download."""
+
+    def on_restore_start(self, *_: object) -> None:
+        """Nothing is kept."""
+
+    def on_batch_restored(self, *_: object) -> None:
+        """Nothing is kept."""
+
+    def on_restore_end(self, *_: object) -> None:
+        """Nothing is kept."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return downloads_all, ()
+
+
+def downloads_all() -> DownloadsAll:
+    """Returns a listener, in an actor of the application."""
+    vars(fetching)["WORTH_A_DOWNLOAD"] = 1
+    return DownloadsAll()
 
 
 def configuration(bunch: Bunch, application_id: str) -> dict[str, Any]:
@@ -46,14 +70,16 @@ class LiveBunch:
         self._admin = self._clients.admin()
         self._producer = self._clients.producer()
         self._consumer = self._clients.consumer()
-        self._admin.create_topics(NewTopic(topic, PARTITIONS, config=_KEEP) for topic in sorted(bunch.topics))
+        self._admin.create_topics(NewTopic(topic, bunch.partitions, config=_KEEP) for topic in sorted(bunch.topics))
         topology = bunch.built.topology
         read = bunch.built.inputs.keys() - set(topology.global_topics)
-        self._sent = dict.fromkeys(_partitions(read), 0)
+        self._sent = dict.fromkeys(self._partitions(read), 0)
         written = {f"{application_id}-{name}" for name in topology.repartition_topics}
         written |= read & {topic for topic, _, _ in bunch.built.sinks}
-        self._written_by_tasks = _partitions(written)
+        self._written_by_tasks = self._partitions(written)
         self.app: KafkaStreams | None = None
+        self.checkpoints: Path | None = None
+        """The place of checkpoints, if there are any."""
 
     def configuration(self, state_dir: Path) -> dict[str, Any]:
         """Returns the configuration of the live application."""
@@ -66,11 +92,13 @@ class LiveBunch:
             # The records in repartition topics are compared, too.
             "repartition.purge.interval.ms": 3_600_000,
             "consumer.session.timeout.ms": 10_000,
+            **({} if self.checkpoints is None else {"state.checkpoint.uri": str(self.checkpoints)}),
         }
 
     def start(self, state_dir: Path) -> None:
         """Run the application; returns when all tasks run."""
         self.app = KafkaStreams(self.bunch.built.topology, self.configuration(state_dir))
+        self.app.set_global_state_restore_listener(DownloadsAll())
         self.app.start(serve=False)
         self.app.wait_until_running(180)
 
@@ -114,11 +142,11 @@ class LiveBunch:
 
     def wait_until_written(self, counts: Mapping[str, int]) -> None:
         """Wait until each topic has that many records. If fewer come, the comparison will show it."""
-        partitions = _partitions(counts)
+        partitions = self._partitions(counts)
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
             ends = self._consumer.fetch_end_offsets(partitions)
-            if all(sum(ends[tp] for tp in _partitions([topic])) >= count for topic, count in counts.items()):
+            if all(sum(ends[tp] for tp in self._partitions([topic])) >= count for topic, count in counts.items()):
                 return
             time.sleep(LOOK_EACH_S)
 
@@ -128,8 +156,10 @@ class LiveBunch:
 
     def written(self) -> dict[str, list[list[Written]]]:
         """Returns the records of all topics of the bunch, by topic and partition."""
-        partitions = _partitions(self.bunch.topics | self.internal_topics())
-        found: dict[str, list[list[Written]]] = {tp.topic: [[] for _ in range(PARTITIONS)] for tp in partitions}
+        partitions = self._partitions(self.bunch.topics | self.internal_topics())
+        found: dict[str, list[list[Written]]] = {
+            tp.topic: [[] for _ in range(self.bunch.partitions)] for tp in partitions
+        }
         consumer = self._clients.consumer()
         ends = {tp: end for tp, end in consumer.fetch_end_offsets(partitions).items() if end}
         consumer.assign(dict.fromkeys(ends, BEGINNING))
@@ -150,16 +180,15 @@ class LiveBunch:
         assert self.app is not None
         return {name: dict(self.app.store(name).all()) for name in self.bunch.stores}
 
+    def _partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(self.bunch.partitions)]
+
     def close(self) -> None:
         """End the applications that run, and delete the topics."""
         end_actors(self.application_id, find_coordinator(self.application_id))
         self._admin.delete_topics(self.bunch.topics | self.internal_topics())
         self._producer.close()
         self._consumer.close()
-
-
-def _partitions(topics: Iterable[str]) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for topic in sorted(topics) for number in range(PARTITIONS)]
 
 
 def _offset(committed: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:

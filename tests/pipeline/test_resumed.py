@@ -37,9 +37,13 @@ class Interrupted:
         self.clients = ConfluentClients(broker, lines)
         self.admin = self.clients.admin()
         self.admin.create_topics([NewTopic(lines, 4), NewTopic(f"{lines}-out", 1)])
+        self.send()
+
+    def send(self) -> None:
+        """Write the lines, once more."""
         producer = self.clients.producer()
         for number, line in enumerate(LINES):
-            producer.send(lines, None, line.encode(), number, partition=number % 4)
+            producer.send(self.lines, None, line.encode(), number, partition=number % 4)
         assert producer.flush(30)
         producer.close()
 

@@ -170,3 +170,64 @@ def self_join() -> ps.Topology:
         "out", ps.Produced.with_(STRING, STRING)
     )
     return builder.build()
+
+
+class _Kept(ps.Processor[str, str, None, None]):
+    """Keeps the last value of each key in a plain store, and with its time in another."""
+
+    def init(self, context: ps.ProcessorContext[None, None]) -> None:
+        self.plain, self.stamped = context.get_state_store("plain"), context.get_state_store("stamped")
+
+    def process(self, record: ps.Record[str, str]) -> None:
+        self.plain.put(record.key, record.value)
+        self.stamped.put(record.key, ps.ValueAndTimestamp(record.value, record.timestamp))
+
+
+LOGGED = (
+    "counts",
+    "windows",
+    "sessions",
+    "versioned",
+    "fleeting",
+    "plain",
+    "stamped",
+    "table",
+    "held-store",
+    "in-memory",
+)
+"""The stores of :func:`every_kind_of_store`, except the global ones and ``unlogged``."""
+IN_MEMORY = ("held-store", "in-memory")
+
+
+def every_kind_of_store(
+    lines: str = "lines", table: str = "table", users: str = "users", out: str = "out"
+) -> ps.Topology:
+    """One task with stores of every kind, and a global one."""
+    texts, builder, stores = ps.Consumed.with_(STRING, STRING), ps.StreamsBuilder(), ps.Stores
+    builder.add_state_store(stores.key_value_store_builder(stores.persistent_key_value_store("plain"), STRING, STRING))
+    stamped = stores.persistent_key_value_store("stamped")
+    builder.add_state_store(stores.timestamped_key_value_store_builder(stamped, STRING, STRING))
+    read = builder.stream(lines, texts)
+    grouped = read.group_by_key(ps.Grouped.with_(STRING, STRING))
+    counts = grouped.count(ps.Materialized.as_("counts"))
+    grouped.windowed_by(ps.TimeWindows.of_size_with_no_grace(60_000)).count(ps.Materialized.as_("windows"))
+    grouped.windowed_by(ps.SessionWindows.of_inactivity_gap_with_no_grace(1000)).count(ps.Materialized.as_("sessions"))
+    grouped.count(ps.Materialized.as_(stores.in_memory_key_value_store("in-memory")))
+    grouped.count(ps.Materialized.as_("unlogged").with_logging_disabled())
+    grouped.reduce(_last, _kept("fleeting").with_ttl(3_600_000))
+    versioned: ps.Materialized[str, str] = ps.Materialized.as_(
+        stores.persistent_versioned_key_value_store("versioned", 3_600_000)
+    )
+    read.to_table(versioned.with_key_serde(STRING).with_value_serde(STRING))
+    read.process(_Kept, "plain", "stamped")
+    held = counts.suppress(ps.Suppressed.until_time_limit(3_600_000, ps.BufferConfig.unbounded()).with_name("held"))
+    held.to_stream().to(out, ps.Produced.with_(STRING, LONG))
+    entries = builder.table(table, texts, _kept("table"))
+    people = builder.global_table(users, texts, _kept("users"))
+    joined = read.left_join(entries, _pair).left_join(people, lambda key, _: key, _pair)
+    joined.to(out, ps.Produced.with_(STRING, STRING))
+    return builder.build()
+
+
+def _last(_: str, value: str) -> str:
+    return value

@@ -8,12 +8,21 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import json
+
+from penstock.checkpoints.hand_overs import HandedOverTask, HandOverWriter
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
 from penstock.kafka.internal_topics.creation import ensure_topics
+from penstock.pipeline.backfill.checkpoint_hand_over import (
+    CheckpointHandOver,
+    begun_checkpoints,
+    checkpoint_location,
+)
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage, plan_backfill
 from penstock.pipeline.offset_ranges import Ranges
-from penstock.pipeline.rows import CHANGELOG, OFFSET, REPARTITION, SINK, headers_row
+from penstock.pipeline.rows import CHANGELOG, CHECKPOINT, OFFSET, REPARTITION, SINK, headers_row
+from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.pass_host import PassHost
@@ -29,20 +38,32 @@ Results = dict[str, list[dict[str, Any]]]
 
 
 def backfill_without_spark(topology: Topology, config: StreamsConfig, clients: FakeClients, at_once: int) -> None:
-    """Process all that the fake broker's topics hold past the committed offsets, in batches of ``at_once`` rows."""
+    """Process all that the fake broker's topics hold past the committed offsets, in batches of ``at_once`` rows. With
+    ``state.checkpoint.uri`` the state is handed over there, too."""
+    location = checkpoint_location(config)
     admin = clients.admin()
     topics = ensure_topics(admin, partial(plan_topics, topology, config))
     plan = plan_backfill(topology, config, topics, admin, clients.consumer())
     results: Results = defaultdict(list)
+    upload = None if location is None else CheckpointUpload(location, config.application_id)
+    begun = begun_checkpoints(location, config.application_id)
     for stage in plan.stages:
-        for kind, rows in _run(stage, plan, topology, config, clients, results[REPARTITION], at_once).items():
+        found = _run(stage, plan, topology, config, clients, results[REPARTITION], at_once, upload)
+        for kind, rows in found.items():
             results[kind] += rows
     for row in (*results[SINK], *results[CHANGELOG]):
         headers = [(header["key"], header["value"]) for header in row["headers"] or ()] or None
         record = FakeRecord(row["key"], row["value"], row["timestamp"], headers)
         clients.broker.append(row["topic"], record, row["partition"])
     reported = {TopicPartition(row["topic"], row["partition"]): row["value"].decode() for row in results[OFFSET]}
-    admin.commit(config.application_id, plan.offsets(reported))
+    offsets = plan.offsets(reported)
+    if location is not None and begun is not None:
+        parts = {row["topic"]: json.decode(row["value"], type=HandedOverTask) for row in results[CHECKPOINT]}
+        writer = HandOverWriter(location.open(), config.application_id, f"run {begun.epoch}", begun.epoch)
+        CheckpointHandOver(config, admin, plan.stages, writer).commit(
+            parts, offsets, {row["topic"] for row in results[SINK]}
+        )
+    admin.commit(config.application_id, offsets)
 
 
 def _run(
@@ -53,6 +74,7 @@ def _run(
     clients: FakeClients,
     shuffled: Sequence[dict[str, Any]],
     at_once: int,
+    checkpoints: CheckpointUpload | None,
 ) -> Results:
     rows = list(_rows(clients, stage.records, PROCESS))
     for row in shuffled:
@@ -71,13 +93,14 @@ def _run(
         GlobalTopics(topology.global_subtopologies, plan.global_records, partial(records_in, clients)),
     )
     if stage.inner_topics:
-        return output(run(CycleHost(stage.subtopologies, stage.inner_topics, *shared), rows, at_once))
+        host = CycleHost(stage.subtopologies, stage.inner_topics, *shared, checkpoints=checkpoints)
+        return output(run(host, rows, at_once))
     (subtopology,) = stage.subtopologies
     if stage.cycle is not None:
-        host = PassHost(subtopology, *shared, cycle=stage.cycle)
+        passing = PassHost(subtopology, *shared, checkpoints=checkpoints, cycle=stage.cycle)
         written = [row for row in shuffled if row["topic"] in stage.repartition_topics & stage.cycle.inner]
-        return run_pass(host, [row for row in rows if row[2] not in stage.cycle.inner], written, at_once)
-    return output(run(TaskHost(subtopology, *shared), rows, at_once))
+        return run_pass(passing, [row for row in rows if row[2] not in stage.cycle.inner], written, at_once)
+    return output(run(TaskHost(subtopology, *shared, checkpoints=checkpoints), rows, at_once))
 
 
 def _rows(clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:

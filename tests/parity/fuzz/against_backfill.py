@@ -10,17 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from typing_extensions import override
-
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
-from penstock.common.murmur2 import partition_for
 from penstock.common.records import NO_HEADERS
 from penstock.common.topics import NewTopic
 from penstock.state.versioned.store import VersionedKeyValueStoreBuilder
 from penstock.state.windowed.expiring_store import ExpiringStateStore
 from penstock.state.windowed.join_window_store import JoinWindowStateStore
-from penstock.testing.fake_broker import FakeBroker, FakeRecord
+from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topology import internal_topic
 from tests.live.backfilled import excluded_from_backfill
@@ -30,6 +27,7 @@ from tests.live.comparison import Topics, differences, last_differences
 from tests.live.partitioned_driver import Written
 from tests.live.play import forgets, halves
 from tests.live.rig import configuration
+from tests.parity.fuzz.keyless import KeylessToFirst
 from tests.parity.fuzz.staged_driver import Read, StagedDriver
 from tests.pipeline.without_spark import backfill_without_spark
 
@@ -94,14 +92,6 @@ def _error(step: Callable[[], object]) -> str | None:
     except Exception as error:  # whatever it is, both sides must raise it
         return type(error).__name__
     return None
-
-
-class KeylessToFirst(FakeBroker):
-    """Puts records without a key where the driver does, into the first partition."""
-
-    @override
-    def _choose(self, key: bytes | None, partitions: int) -> int:
-        return 0 if key is None else partition_for(key, partitions)
 
 
 class _Played:

@@ -85,7 +85,7 @@ class StagedDriver(PartitionedDriver):
             log = self.topics[topic][number]
             log.append(record)
             self._tasks[topic, number].work(topic, number, log)
-            self._work()
+            self.work()
 
 
 def _columns(record: FakeRecord) -> tuple[bytes | None, bytes | None, int, Any]:

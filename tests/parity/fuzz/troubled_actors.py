@@ -31,7 +31,7 @@ from tests.actors.rig import APPLICATION
 from tests.actors.rig_coordinator import FakeCoordinator
 from tests.live.bunches import Bunch, Input
 from tests.live.partitioned_driver import Written
-from tests.parity.fuzz.against_backfill import KeylessToFirst
+from tests.parity.fuzz.keyless import KeylessToFirst
 
 _INTERVAL_S = 1.0
 _MOST_STEPS = 20_000

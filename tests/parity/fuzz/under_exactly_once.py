@@ -187,7 +187,7 @@ class _Expected(PartitionedDriver):
         self._restart_who_is_due()
 
     @override
-    def _work(self) -> None:
+    def work(self) -> None:
         while self._unseen:
             self._work_once()
             self._restart_who_is_due()
@@ -198,7 +198,7 @@ class _Expected(PartitionedDriver):
         self.wall_ms += ms
         for hosted in self.hosted:
             hosted.pass_time()
-        self._work()
+        self.work()
 
     def end(self) -> None:
         """Ends the step; raises UnreachedError if a restart that was due has not happened."""
