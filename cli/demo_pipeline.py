@@ -23,7 +23,8 @@ from penstock.cli.output import console
 from penstock.common.errors import ConfigError, StreamsError
 
 _VIEWS = 150_000
-_USERS = 500
+_USERS = 5_000
+_WORTH_A_CHECKPOINT = 100_000
 _FIRST, _SECOND = "page-views", "page-views-with-visits"
 _INGEST_VIEWS = (
     "penstock ingest views --topic page-views --key-column user --timestamp-column at "
@@ -103,20 +104,24 @@ def _history(day: Day) -> None:
     day.step(
         "A new version gets its history by Spark",
         "The second version also keeps the visits of each user. Spark runs its topology over the archive, and hands "
-        "its state over. The first version runs meanwhile.",
+        "its state over, as a checkpoint and in changelogs. The first version runs meanwhile.",
     )
     day.run("penstock backfill page_views:app_with_visits --source archive")
+    day.run("find page-views-files/checkpoints -name '*.json'")
 
 
 def _go_on(day: Day, afternoon: int) -> None:
     day.step(
-        "The new version continues live", "Its tasks begin where Spark has ended. Then the afternoon's file comes."
+        "The new version continues live",
+        "Its tasks begin where Spark has ended, with the files of the checkpoint. Then the afternoon's file comes.",
     )
     day.stop(_FIRST)
     day.start(_SECOND, "page_views:app_with_visits", "version-2.log")
     day.run("mv later/afternoon.parquet views/")
     day.run(_INGEST_VIEWS)
     day.caught_up(_SECOND, afternoon)
+    if afternoon * 3 >= _WORTH_A_CHECKPOINT:  # a smaller state is restored from changelogs
+        day.run("grep -o 'downloading a checkpoint .*' version-2.log")
     day.run(f"penstock query {_SECOND} visits user-7 --reverse --limit 5")
     day.run(_ARCHIVE)
 

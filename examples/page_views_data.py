@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 SEED = 23
-USERS = 500
+USERS = 5_000
 REGIONS = ("north", "east", "south", "west")
 PAGES = ("/", "/tea", "/coffee", "/cups", "/basket")
 NAMES = ("Ada", "Bob", "Cem", "Dora", "Eve", "Finn", "Gül", "Hugo")

@@ -101,12 +101,13 @@ def test_the_day_as_a_user_sees_it() -> None:
     printed = done.stdout
     assert done.returncode == 0, printed + done.stderr
     steps = dict(re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |\Z)", printed, re.S | re.M))
-    assert "500 records of 1 file written to profiles" in printed
+    assert "5,000 records of 1 file written to profiles" in printed
     assert f"{MORNING:,} records of 1 file written to page-views" in printed
     assert f"{VIEWS - MORNING:,} records of 1 file written to page-views" in printed
-    assert archived(steps["penstock archive list archive"]) == {"page-views": MORNING, "profiles": 500}
+    assert archived(steps["penstock archive list archive"]) == {"page-views": MORNING, "profiles": 5_000}
     backfill = steps["penstock backfill page_views:app_with_visits --source archive"]
     assert re.search(rf"read +page-views +{MORNING:,}\n", backfill)
+    assert "hand-overs/" in steps["find page-views-files/checkpoints -name '*.json'"]
     clean, corrupted = printed.split("$ penstock audit page_views:app_with_visits\n")[1:]
     assert "Audit: nothing differs" in clean
     assert "exit code 3" in corrupted
