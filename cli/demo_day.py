@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"http://\S+")
 _LOOK_EACH_S = 0.5
 # Lag is what the last fetch saw. Records on their way through the repartition topic show up well within this time.
 _QUIET_S = 2.0
-_DRAIN_S = 60.0
+_DRAIN_S = 120.0
 
 
 class Day:
@@ -128,7 +128,8 @@ class Application:
         for line in self._log.read_text(errors="replace").splitlines():
             if line.startswith(f"{self._id}  ") and (found := _ADDRESS.search(line)):
                 self.address = found[0]
-                return bool(self._status()["state"] == "RUNNING")
+                status = self._status()
+                return status is not None and status["state"] == "RUNNING"
         return False
 
     def wait_until_caught_up(self, records: int) -> None:
@@ -136,7 +137,8 @@ class Application:
         quiet_since, before = time.monotonic(), -1
         while True:
             self._require_alive()
-            tasks = self._status()["tasks"]
+            status = self._status()
+            tasks = [] if status is None else status["tasks"]
             processed = sum(task["records_processed"] for task in tasks)
             idle = processed >= records and all(task["lag"] == 0 for task in tasks)
             if not idle or processed != before:
@@ -146,9 +148,11 @@ class Application:
             time.sleep(_LOOK_EACH_S)
 
     def _status(self) -> Any:
-        answer = httpx.get(f"{self.address}/v1/applications/{self._id}", timeout=30)
-        answer.raise_for_status()
-        return answer.json()
+        """Returns what its HTTP server answers; None if it does not answer now."""
+        try:
+            return httpx.get(f"{self.address}/v1/applications/{self._id}").raise_for_status().json()
+        except httpx.HTTPError:
+            return None
 
     def _require_alive(self) -> None:
         if self._process.poll() is not None:

@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] = ()) -> int:
     began = time.monotonic()
     try:
         with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-day-")))
+            folder = Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-day-", ignore_cleanup_errors=True))
+            )
             play(stack.enter_context(Day(folder, shown)), folder, views)
     except KeyboardInterrupt:
         shown.print("\ninterrupted: everything that was started has ended")
