@@ -1,8 +1,8 @@
 """Splits the tasks of a stage into parts of their records, which run at the same time. Pure.
 
 If no operator remembers anything, the results of a part depend on its records alone. Those of a task's parts, one
-behind the other, are then those of the task. The parts depend on the offsets alone: a run with other cores continues
-them.
+behind the other, are then those of the task. The parts depend on the offsets alone, so that a process with other cores
+can continue them.
 """
 
 from __future__ import annotations
