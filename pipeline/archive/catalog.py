@@ -9,7 +9,7 @@ from penstock.objects.contracts import ObjectStore
 from penstock.objects.manifest_log import ManifestLog
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
-from penstock.pipeline.archive.manifest import TOPICS, Base, EntryInLog, Generation, decoded
+from penstock.pipeline.archive.manifest import TOPICS, Base, EntryInLog, Generation, PublishedTo, decoded
 
 _ATTEMPTS = 5
 _SUFFIX = ".json"
@@ -64,6 +64,14 @@ class Archive:
             else:
                 return found
         raise AssertionError  # pragma: no cover
+
+    def published_to(self, folder: str) -> PublishedTo | None:
+        """Returns the Iceberg table in which the files of a generation are, too; None if there is none."""
+        name = PublishedTo.object_name(folder)
+        try:
+            return decoded(self.objects.read(name), PublishedTo, name)
+        except ObjectMissingError:
+            return None
 
     def follow(self, archived: ArchivedTopic) -> None:
         """Take the entries that were appended since ``archived`` was read."""
