@@ -23,14 +23,17 @@ class Archive:
 
     @classmethod
     def open(cls, location: ObjectLocation) -> Archive:
-        """Returns the archive at a location. Raises ConfigError for a URL or setting that cannot be one."""
+        """Returns the archive at a location, for reading. Raises ConfigError for a URL or setting that cannot be one,
+        and ArchiveError for a folder that is not there, which would be made otherwise."""
+        if location.is_missing_folder():
+            raise no_archive(location.shown_url)
         return cls(location.open())
 
     def topics(self) -> list[str]:
         """Returns the names of all topics that are archived. Raises ArchiveError if there is no archive."""
         found = sorted({topic for topic, _ in self._announced()})
         if not found:
-            raise ArchiveError(f"there is no archive at {self.objects.url}: penstock archive TOPIC --to URL makes one")
+            raise no_archive(self.objects.url)
         return found
 
     def generations(self, topic: str) -> list[Generation]:
@@ -93,6 +96,11 @@ class Archive:
     def _read(self, topic: str, number: int) -> Generation:
         name = f"{TOPICS}{topic}~{number}{_SUFFIX}"
         return decoded(self.objects.read(name), Generation, name)
+
+
+def no_archive(url: str) -> ArchiveError:
+    """Returns the error of a place without an archive."""
+    return ArchiveError(f"there is no archive at {url}: penstock archive TOPIC --to URL makes one")
 
 
 class MissingManifestError(ArchiveError):
