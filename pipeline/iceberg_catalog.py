@@ -22,10 +22,6 @@ _OF_STORAGE = {
 }
 
 
-class IcebergError(StreamsError):
-    """A catalog or a table of Iceberg refuses a request, or cannot be reached."""
-
-
 @dataclass(frozen=True)
 class IcebergCatalog:
     """A catalog: its name, and its properties by pyiceberg's names, such as ``uri``. Can be pickled.
@@ -55,13 +51,13 @@ class IcebergCatalog:
 
     @contextmanager
     def errors(self, what: str) -> Iterator[None]:
-        """Raises IcebergError for each error of pyiceberg. ``what``: the part of the message before the cause."""
+        """Raises StreamsError for each error of pyiceberg. ``what``: the part of the message before the cause."""
         try:
             yield
         except StreamsError:
             raise
         except Exception as error:  # of pyiceberg, of a database, of HTTP, of pyarrow
-            raise IcebergError(f"{what}: {self._shown(error)}") from error
+            raise StreamsError(f"{what}: {self._shown(error)}") from error
 
     def _shown(self, error: Exception) -> str:
         text = f"{type(error).__name__}: {error}".partition("\n")[0]
