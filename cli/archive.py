@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from penstock.cli.client_options import BootstrapServers, CommandConfig, command_settings, servers_option
+from penstock.cli.iceberg_options import CATALOG, CatalogOption, catalog_and_rest, catalog_of
 from penstock.cli.loading import search_current_folder_first
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
@@ -25,12 +27,15 @@ from penstock.common.shown import counted
 
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
+    from penstock.objects.contracts import ObjectStore
     from penstock.objects.storage import ObjectLocation
     from penstock.pipeline.archive.archived_topic import ArchivedTopic
     from penstock.pipeline.archive.batches import Batch
     from penstock.pipeline.archive.catalog import Archive
     from penstock.pipeline.archive.decoding import Decoding, NamedSerde
+    from penstock.pipeline.archive.iceberg_publisher import IcebergPublisher
     from penstock.pipeline.archive.kafka_comparison import KafkaComparison
+    from penstock.pipeline.archive.manifest import PublishedTo
     from penstock.pipeline.archive.verification import PartitionReport
 
 _INTERRUPTED = 130
@@ -41,6 +46,13 @@ ArchiveUrl = Annotated[str, typer.Argument(metavar="URL", help="The archive: a p
 SomeTopics = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated")
 ]
+
+
+class ArchiveFormat(StrEnum):
+    """The forms in which an archive can be read without penstock."""
+
+    PARQUET = "parquet"
+    ICEBERG = "iceberg"
 
 
 class _TopicsByDefault(TyperGroup):
@@ -80,6 +92,10 @@ def archive_topics(
     accept_loss: Annotated[
         bool, typer.Option("--accept-loss", help="Continue behind records that Kafka deleted before they were archived")
     ] = False,
+    format_: Annotated[
+        ArchiveFormat, typer.Option("--format", help="With iceberg the files are in Iceberg tables, too")
+    ] = ArchiveFormat.PARQUET,
+    catalog: CatalogOption = CATALOG,
     master: MasterOption = None,
     conf: ConfOption = None,
     command_config: CommandConfig = None,
@@ -106,6 +122,8 @@ def archive_topics(
         {} if decoding is None else dict.fromkeys(names, decoding),
     )
     objects = task.location.open()
+    if format_ is ArchiveFormat.ICEBERG:
+        task = replace(task, publisher=_publisher(objects, catalog, command_config))
     check(task, objects)
     shown = Console(stderr=True)
     try:
@@ -134,23 +152,25 @@ def list_archive(
 ) -> None:
     """Show the topics of an archive, and the offsets that it has of each partition."""
     archive = _open(url, command_config)
-    rows = [row for archived in _chosen(archive, topic) for row in _listed(archived)]
+    rows = [
+        row for archived in _chosen(archive, topic) for row in _listed(archived, archive.published_to(archived.folder))
+    ]
     if as_json:
         print_json(rows)
         return
     table = Table(box=None)
-    for column in ("topic", "generation", "partition", "offsets", "records", "missing", "files", "MB"):
-        table.add_column(column, justify="left" if column in ("topic", "offsets") else "right")
+    for column in ("topic", "generation", "partition", "offsets", "records", "missing", "files", "MB", "Iceberg table"):
+        table.add_column(column, justify="left" if column in ("topic", "offsets", "Iceberg table") else "right")
     for row in rows:
         offsets = f"{row['begin']:,} to {row['end'] - 1:,}" if row["end"] > row["begin"] else "none"
         table.add_row(
             row["topic"], str(row["generation"]), str(row["partition"]), offsets, f"{row['records']:,}",
-            f"{row['missing']:,}", f"{row['files']:,}", f"{row['bytes'] / 1e6:,.1f}",
+            f"{row['missing']:,}", f"{row['files']:,}", f"{row['bytes'] / 1e6:,.1f}", row["iceberg"] or "",
         )  # fmt: skip
     console().print(table)
 
 
-def _listed(archived: ArchivedTopic) -> list[dict[str, Any]]:
+def _listed(archived: ArchivedTopic, place: PublishedTo | None) -> list[dict[str, Any]]:
     rows = []
     for partition, offsets in archived.partitions.items():
         files = [file for file in archived.all_files() if file.partition == partition]
@@ -171,6 +191,7 @@ def _listed(archived: ArchivedTopic) -> list[dict[str, Any]]:
                 "bytes": sum(file.bytes for file in files),
                 "first_timestamp": files[0].first_timestamp if files else None,
                 "last_timestamp": files[-1].last_timestamp if files else None,
+                "iceberg": place and f"{place.catalog}.{place.table}",
             }
         )
     return rows
@@ -184,6 +205,9 @@ def verify_archive(
         str | None,
         servers_option(description="Compare with this Kafka, too", envvar="PENSTOCK_BOOTSTRAP_SERVERS"),
     ] = None,
+    catalog: Annotated[
+        str | None, typer.Option(metavar="NAME.NAMESPACE", help="Compare with the Iceberg tables of this catalog, too")
+    ] = None,
     as_json: AsJson = False,
     command_config: CommandConfig = None,
 ) -> None:
@@ -195,7 +219,11 @@ def verify_archive(
     from penstock.pipeline.archive.verification import verify
 
     reports: list[PartitionReport] = []
+    tables = None if catalog is None else _publisher(archive.objects, catalog, command_config)
+    differences: list[str] = []
     for archived in _chosen(archive, topic):
+        if tables is not None and (difference := tables.difference(archived)):
+            differences.append(difference)
         kafka = None if bootstrap_servers is None else _in_kafka(archived, bootstrap_servers, command_config)
         for report in verify(archive.objects, archived, kafka):
             reports.append(report)
@@ -203,7 +231,9 @@ def verify_archive(
                 _show(report)
     if as_json:
         print_json([asdict(report) for report in reports])
-    if any(report.problems for report in reports):
+    for difference in differences:
+        typer.echo(difference, err=as_json)
+    if differences or any(report.problems for report in reports):
         raise typer.Exit(_DAMAGED)
 
 
@@ -275,6 +305,13 @@ def _open(url: str, command_config: Path | None) -> Archive:
     except ModuleNotFoundError as error:
         raise _extra(error) from error
     return Archive.open(_location(url, command_config))
+
+
+def _publisher(objects: ObjectStore, catalog: str, command_config: Path | None) -> IcebergPublisher:
+    from penstock.pipeline.archive.iceberg_publisher import IcebergPublisher
+
+    name, namespace = catalog_and_rest(catalog, "NAMESPACE")
+    return IcebergPublisher(objects, catalog_of(name, command_config), namespace)
 
 
 def _location(url: str, command_config: Path | None) -> ObjectLocation:

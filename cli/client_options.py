@@ -36,20 +36,22 @@ CommandConfig = Annotated[
         "--command-config",
         envvar="PENSTOCK_COMMAND_CONFIG",
         metavar="FILE",
-        help="A properties file with security.protocol, sasl.* and ssl.*, and object.store.* for object storage",
+        help="A properties file with security.protocol, sasl.* and ssl.*, object.store.* for object storage, iceberg.*",
     ),
 ]
 
 
-_OBJECT_STORE = "object.store."
+_OBJECT_STORE, _ICEBERG = "object.store.", "iceberg."
 
 
 @dataclass(frozen=True)
 class CommandSettings:
-    """The entries of a ``--command-config``: of Kafka's clients, and, without their prefix, of object storage."""
+    """The entries of a ``--command-config``: of Kafka's clients, and, without their prefixes, of object storage and of
+    a catalog of Iceberg tables."""
 
     kafka: Entries
     object_store: Entries
+    iceberg: Entries
 
 
 def clients_at(bootstrap_servers: str, command_config: Path | None, group: str = "") -> ConfluentClients:
@@ -65,11 +67,12 @@ def clients_at(bootstrap_servers: str, command_config: Path | None, group: str =
 def command_settings(command_config: Path | None) -> CommandSettings:
     """Returns the entries of the file, or none. Raises ConfigError for a file that cannot be read, or its entries."""
     entries = Entries() if command_config is None else _read(command_config)
-    storage = {key: value for key, value in entries.items() if key.startswith(_OBJECT_STORE)}
-    return CommandSettings(
-        Entries({key: value for key, value in entries.items() if key not in storage}),
-        Entries({key.removeprefix(_OBJECT_STORE): value for key, value in storage.items()}),
-    )
+    kafka = {key: value for key, value in entries.items() if not key.startswith((_OBJECT_STORE, _ICEBERG))}
+    return CommandSettings(Entries(kafka), _below(entries, _OBJECT_STORE), _below(entries, _ICEBERG))
+
+
+def _below(entries: Entries, prefix: str) -> Entries:
+    return Entries({key.removeprefix(prefix): value for key, value in entries.items() if key.startswith(prefix)})
 
 
 def _read(file: Path) -> Entries:
@@ -85,10 +88,10 @@ def _read(file: Path) -> Entries:
         key, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not key:
             raise ConfigError(f"--command-config: {file}, line {number} is not KEY=VALUE")
-        if not is_security_key(key) and not key.startswith(_OBJECT_STORE):
+        if not is_security_key(key) and not key.startswith((_OBJECT_STORE, _ICEBERG)):
             raise ConfigError(
-                f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.*, ssl.* or "
-                f"{_OBJECT_STORE}*; where Kafka answers is set by --bootstrap-servers"
+                f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.*, ssl.*, "
+                f"{_OBJECT_STORE}* or {_ICEBERG}*; where Kafka answers is set by --bootstrap-servers"
             )
         found[key] = value
     return found

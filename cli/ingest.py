@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,6 +16,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from penstock.cli import ingest_options as options
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings
+from penstock.cli.iceberg_options import catalog_and_rest, catalog_of
 from penstock.cli.loading import load_object
 from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
 from penstock.cli.topic_options import serde_of
@@ -24,6 +26,8 @@ from penstock.common.shown import counted
 
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
+    from penstock.pipeline.iceberg_catalog import IcebergCatalog
+    from penstock.pipeline.ingest.files import Source
     from penstock.pipeline.ingest.ingest import Ingest, IngestReport, RunLanes
     from penstock.pipeline.ingest.progress import Progress
 
@@ -57,22 +61,18 @@ def _ingest(
     conf: ConfOption = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Write the rows of Parquet, CSV or JSON Lines to a topic, each exactly once. A run that was ended is continued by
-    the same command."""
+    """Write the rows of Parquet, CSV, JSON Lines or an Iceberg table to a topic, each exactly once. A run that was
+    ended is continued by the same command."""
     skips = options.skips(on_error)
     try:
         from penstock.pipeline.ingest import spark_lanes
-        from penstock.pipeline.ingest.files import find_source
         from penstock.pipeline.ingest.ingest import Ingest
         from penstock.pipeline.ingest.mapping import RecordMapping
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     from penstock.kafka.topics import Topics
 
-    storage = command_settings(command_config).object_store
-    source = find_source(url, storage, options.format_of(format_))
-    id_ = ingest_id or _default_id(topic, source.url)
-    clients = _clients(clients_at(bootstrap_servers, command_config, f"{id_}-ingest"))
+    id_, source, clients = _begin(url, topic, format_, ingest_id, bootstrap_servers, command_config)
     columns = tuple(value_column or ())
     mapping = RecordMapping(
         topic,
@@ -88,6 +88,36 @@ def _ingest(
     )
     ingest = Ingest(id_, source, mapping, options.csv_form(csv_delimiter, column_type or []), clients, skips)
     _run(ingest, spark_lanes.spark_lanes(spark_place(master, conf), id_))
+
+
+def _begin(
+    url: str, topic: str, format_: str | None, given: str | None, servers: str, command_config: Path | None
+) -> tuple[str, Source, ConfluentClients]:
+    """Returns the id of the ingest, its files, and its clients."""
+    from penstock.pipeline.ingest.files import find_source
+    from penstock.pipeline.ingest.iceberg_files import find_table, table_url
+    from penstock.pipeline.ingest.ingest import snapshot_of
+
+    storage = command_settings(command_config).object_store
+    if format_ != options.ICEBERG:
+        source = find_source(url, storage, options.format_of(format_))
+        id_ = given or _default_id(topic, source.url)
+        return id_, source, _clients(clients_at(servers, command_config, f"{id_}-ingest"))
+    catalog, table = _table(url, command_config)
+    id_ = given or _default_id(topic, table_url(catalog, table))
+    clients = _clients(clients_at(servers, command_config, f"{id_}-ingest"))
+    source = find_table(catalog, table, storage, snapshot_of(id_, clients))
+    typer.echo(f"{table}: snapshot {source.snapshot}, {counted(len(source.files), 'file')}", err=True)
+    return id_, source, clients
+
+
+def _table(name: str, command_config: Path | None) -> tuple[IcebergCatalog, str]:
+    catalog, table = catalog_and_rest(name, "NAMESPACE.TABLE")
+    if "." not in table:
+        raise ConfigError(
+            f"{name!r} is not CATALOG.NAMESPACE.TABLE, which --format iceberg needs in the place of a URL"
+        )
+    return catalog_of(catalog, command_config), table
 
 
 def _default_id(topic: str, url: str) -> str:

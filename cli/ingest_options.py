@@ -37,8 +37,10 @@ PartitionerName = Annotated[
     str | None, typer.Option(metavar="MODULE:FUNCTION", help="A partitioner instead of Kafka's murmur2")
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", metavar="parquet|csv|jsonl", help="Instead of the ends of the names")
+    str | None, typer.Option("--format", metavar="parquet|csv|jsonl|iceberg", help="Instead of the ends of the names")
 ]
+ICEBERG = "iceberg"
+"""The format by which the URL is the name of a table."""
 CsvDelimiter = Annotated[str, typer.Option(help="The delimiter of CSV")]
 ColumnType = Annotated[
     list[str] | None,
@@ -66,7 +68,7 @@ def format_of(text: str | None) -> FileFormat | None:
     try:
         return FileFormat(text)
     except ValueError:
-        raise ConfigError(f"--format {text!r} is none of {', '.join(FileFormat)}") from None
+        raise ConfigError(f"--format {text!r} is none of {', '.join(FileFormat)}, {ICEBERG}") from None
 
 
 def csv_form(delimiter: str, types: list[str]) -> CsvForm:

@@ -197,6 +197,11 @@ def _typed(kind: Any) -> Serde[Any]:
     return _TYPED[kind]
 
 
+def json_type(serde: Serde[Any]) -> Any:
+    """Returns the type that ``Serdes.json`` was given; None for every other serde, and without one."""
+    return _KINDS.get(id(serde))
+
+
 class Serdes:
     """The serdes that come with penstock; the bytes are those of Kafka's own ``Serdes``."""
 

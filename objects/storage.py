@@ -47,6 +47,17 @@ class ObjectLocation:
         """Returns the location of ``name`` below this one."""
         return ObjectLocation(f"{self.url.rstrip('/')}/{name}", self.settings)
 
+    @property
+    def shown_url(self) -> str:
+        """The URL as messages show it: that of the storage, which need not be there. Raises ConfigError for a URL that
+        cannot be one."""
+        return _without_user(_normal(self.url)[0])
+
+    def is_missing_folder(self) -> bool:
+        """Returns True if this is a local folder that is not there, which :meth:`open` would make."""
+        folder = _normal(self.url)[1]
+        return folder is not None and not folder.is_dir()
+
     def open(self) -> ObjectStore:
         """Returns the storage. A local folder is made if it is not there. Raises ConfigError for a URL or setting that
         cannot be one."""

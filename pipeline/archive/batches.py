@@ -15,7 +15,7 @@ from penstock.common.ids import TopicPartition
 from penstock.pipeline.archive.compaction import compact
 from penstock.pipeline.archive.file_writer import FileWriter
 from penstock.pipeline.archive.manifest import ArchivedFile, Span
-from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, now_ms
+from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, now_ms, publish
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 PART_OFFSETS = 100_000
@@ -96,9 +96,11 @@ def commit(
         if spans:
             in_order = sorted(files[topic], key=lambda file: (file.partition, file.begin))
             log.commit(opened.run, now_ms(), sorted(spans, key=lambda span: span.partition), in_order)
+            publish(task, log.archived)
         for span in spans:
             opened.begins[TopicPartition(topic, span.partition)] = span.end
-        compact(log.objects, log, now_ms)
+        if compact(log.objects, log, now_ms).before:
+            publish(task, log.archived)
     return _batch([file for its in files.values() for file in its], seconds)
 
 

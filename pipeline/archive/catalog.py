@@ -9,7 +9,7 @@ from penstock.objects.contracts import ObjectStore
 from penstock.objects.manifest_log import ManifestLog
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
-from penstock.pipeline.archive.manifest import TOPICS, Base, EntryInLog, Generation, decoded
+from penstock.pipeline.archive.manifest import TOPICS, Base, EntryInLog, Generation, PublishedTo, decoded
 
 _ATTEMPTS = 5
 _SUFFIX = ".json"
@@ -23,14 +23,17 @@ class Archive:
 
     @classmethod
     def open(cls, location: ObjectLocation) -> Archive:
-        """Returns the archive at a location. Raises ConfigError for a URL or setting that cannot be one."""
+        """Returns the archive at a location, for reading. Raises ConfigError for a URL or setting that cannot be one,
+        and ArchiveError for a folder that is not there, which would be made otherwise."""
+        if location.is_missing_folder():
+            raise no_archive(location.shown_url)
         return cls(location.open())
 
     def topics(self) -> list[str]:
         """Returns the names of all topics that are archived. Raises ArchiveError if there is no archive."""
         found = sorted({topic for topic, _ in self._announced()})
         if not found:
-            raise ArchiveError(f"there is no archive at {self.objects.url}: penstock archive TOPIC --to URL makes one")
+            raise no_archive(self.objects.url)
         return found
 
     def generations(self, topic: str) -> list[Generation]:
@@ -65,6 +68,14 @@ class Archive:
                 return found
         raise AssertionError  # pragma: no cover
 
+    def published_to(self, folder: str) -> PublishedTo | None:
+        """Returns the Iceberg table in which the files of a generation are, too; None if there is none."""
+        name = PublishedTo.object_name(folder)
+        try:
+            return decoded(self.objects.read(name), PublishedTo, name)
+        except ObjectMissingError:
+            return None
+
     def follow(self, archived: ArchivedTopic) -> None:
         """Take the entries that were appended since ``archived`` was read."""
         log = ManifestLog(self.objects, f"{archived.folder}/manifests/")
@@ -85,6 +96,11 @@ class Archive:
     def _read(self, topic: str, number: int) -> Generation:
         name = f"{TOPICS}{topic}~{number}{_SUFFIX}"
         return decoded(self.objects.read(name), Generation, name)
+
+
+def no_archive(url: str) -> ArchiveError:
+    """Returns the error of a place without an archive."""
+    return ArchiveError(f"there is no archive at {url}: penstock archive TOPIC --to URL makes one")
 
 
 class MissingManifestError(ArchiveError):

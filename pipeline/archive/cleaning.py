@@ -43,9 +43,10 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, now_ms
     return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
 
 
-def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: int) -> Cleaning:
+def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: int, outdated: bool = True) -> Cleaning:
     """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted: nothing
-    if a later run has begun meanwhile, which may use the names again. ``opened``: the entry that began this run."""
+    if a later run has begun meanwhile, which may use the names again. ``opened``: the entry that began this run.
+    ``outdated``: also delete what readers of older manifests may have read."""
     run, entry = archived.run, objects.info(opened)
     if entry is None:
         raise ObjectMissingError(f"{opened} was deleted from {objects.url} while the run began: run this again")
@@ -54,6 +55,8 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: in
     if archived.run != run:
         return Cleaning((), ())
     objects.delete(plan.orphans)
+    if not outdated:
+        return Cleaning(plan.orphans, ())
     objects.delete(plan.outdated)
     return plan
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, get_type_hints
 
-import msgspec
 import pyarrow as pa
 
-from penstock.common.serdes import Serde, SerdePart, bound
+from penstock.common.serdes import Serde, SerdePart, bound, json_type
+from penstock.pipeline.archive.nested import Form, column_of, form_of
 from penstock.pipeline.archive.records import FILE_SCHEMA
 
 _TYPES: dict[str, pa.DataType] = {
@@ -89,9 +89,10 @@ class _Column:
         self.part = part
         self.named = named
         self.name = f"{part}_decoded"
-        self.kind = _TYPES.get(named.name, pa.string())
-        self._deserialize = bound(named.serde, topic, part).deserialize
-        self._shown = _same if named.name in _TYPES else _as_json
+        serde = bound(named.serde, topic, part)
+        self._form = _form_of(named.name, serde)
+        self.kind = self._form.arrow
+        self._deserialize = serde.deserialize
 
     def of(self, raw: pa.Array) -> tuple[pa.Array, int]:
         decoded, refused = [], 0
@@ -99,16 +100,26 @@ class _Column:
             value = None
             if data is not None:
                 try:
-                    value = self._shown(self._deserialize(data))
+                    value = self._form.convert(self._deserialize(data))
                 except Exception:  # whatever a serde raises: the raw bytes are archived
                     refused += 1
             decoded.append(value)
-        return pa.array(decoded, self.kind), refused
+        column, unfit = column_of(self._form, decoded)
+        return column, refused + unfit
 
 
-def _same(value: Any) -> Any:
-    return value
+def _form_of(name: str, serde: Serde[Any]) -> Form:
+    if name in _TYPES:
+        return Form(_TYPES[name], lambda value: value)
+    return form_of(type_of(serde))
 
 
-def _as_json(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()
+def type_of(serde: Serde[Any]) -> Any:
+    """Returns the type of the objects that a serde makes: the one that ``Serdes.json`` was given, or the annotation of
+    what ``deserialize`` returns; Any if neither is known."""
+    if (kind := json_type(serde)) is not None:
+        return kind
+    try:
+        return get_type_hints(serde.deserialize).get("return", Any)
+    except (TypeError, NameError):  # no function of Python, or an annotation that cannot be resolved
+        return Any

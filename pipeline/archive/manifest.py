@@ -5,6 +5,7 @@
     topics/<topic>~<generation>.json               made when a generation begins: the topic's id
     <topic>/manifests/<number>.json                one entry: a run has begun, records are archived, files compacted
     <topic>/bases/<number>.json                    what all entries up to this number come to
+    ~iceberg/<topic>.json                          the Iceberg table in which the files are, too, if there is one
     <topic>/<partition>/<begin>-<end>.parquet      the records from offset ``begin`` up to, but not including, ``end``
 
 The second generation of a topic, which was deleted and created again, is in the folder ``<topic>~2``, and so on.
@@ -21,6 +22,7 @@ from penstock.pipeline.offset_ranges import OffsetRange
 
 FORMAT = 1
 TOPICS = "topics/"
+TABLES = "~iceberg/"
 _DIGITS = 20
 T = TypeVar("T")
 
@@ -74,7 +76,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def folder(self) -> str:
         """The folder of its files and manifests."""
-        return self.topic if self.number == 1 else f"{self.topic}~{self.number}"
+        return folder_of(self.topic, self.number)
 
     @property
     def object_name(self) -> str:
@@ -130,6 +132,19 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     replaced: dict[str, int] = {}
 
 
+class PublishedTo(msgspec.Struct, frozen=True, kw_only=True):
+    """The Iceberg table in which the files of a generation are, too."""
+
+    format: int = FORMAT
+    catalog: str
+    table: str
+
+    @staticmethod
+    def object_name(folder: str) -> str:
+        """Returns the name of the object of a generation's folder. No topic has such a name."""
+        return f"{TABLES}{folder}.json"
+
+
 class EntryInLog(msgspec.Struct, frozen=True, kw_only=True):
     """The form in which an entry is written."""
 
@@ -159,7 +174,19 @@ class _Format(msgspec.Struct):
     format: int
 
 
+def folder_of(topic: str, number: int) -> str:
+    """Returns the folder of a generation."""
+    return topic if number == 1 else f"{topic}~{number}"
+
+
 def file_name(folder: str, partition: int, offsets: OffsetRange, mark: str = "") -> str:
     """Returns the name of a file. ``mark`` tells apart two files of the same offsets."""
     ending = f"~{mark}" if mark else ""
     return f"{folder}/{partition}/{offsets.begin:0{_DIGITS}}-{offsets.end:0{_DIGITS}}{ending}.parquet"
+
+
+def place_of(name: str) -> tuple[int, OffsetRange]:
+    """Returns partition and offsets of a file of this name."""
+    _, partition, last = name.rsplit("/", 2)
+    begin, end = last.removesuffix(".parquet").partition("~")[0].split("-")
+    return int(partition), OffsetRange(int(begin), int(end))

@@ -20,8 +20,9 @@ from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.cleaning import clean
 from penstock.pipeline.archive.decoding import Decoding
 from penstock.pipeline.archive.file_writer import FILE_BYTES
-from penstock.pipeline.archive.manifest import Span
+from penstock.pipeline.archive.manifest import Span, folder_of
 from penstock.pipeline.archive.plan import Offsets, check_lost, where_to_start, which_generation
+from penstock.pipeline.archive.publication import Publisher
 from penstock.pipeline.archive.topic_log import TopicLog, begin_generation
 from penstock.pipeline.offset_ranges import OffsetRange
 
@@ -35,7 +36,7 @@ class ArchiveTask:
 
     ``clients`` must read committed records only. ``every_s``: the time after which the run looks for new records; None
     ends it when it has all records that were there when it began. ``accept_loss``: continue behind records that Kafka
-    has deleted.
+    has deleted. ``publisher``: what publishes each commit elsewhere.
     """
 
     topics: Sequence[str]
@@ -46,6 +47,7 @@ class ArchiveTask:
     decoding: Mapping[str, Decoding] = field(default_factory=dict)
     records_per_commit: int = RECORDS_PER_COMMIT
     file_bytes: int = FILE_BYTES
+    publisher: Publisher | None = None
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,28 @@ def check(task: ArchiveTask, objects: ObjectStore) -> None:
     archive, now = Archive(objects), look(task.clients, task.topics)
     for topic in task.topics:
         known = archive.generations(topic)
-        if not which_generation(topic, now.ids[topic], known, objects.url).begins:
+        continued = which_generation(topic, now.ids[topic], known, objects.url)
+        check_published(task, objects, folder_of(topic, continued.number), now.ids[topic])
+        if not continued.begins:
             check_lost(topic, where_to_start(archive.load(known[-1]), now.offsets[topic]).lost, task.accept_loss)
+
+
+def check_published(task: ArchiveTask, objects: ObjectStore, folder: str, topic_id: str) -> None:
+    """Raise StreamsError if a generation cannot be published, or is and this run would not do it."""
+    if task.publisher is not None:
+        task.publisher.check(folder, topic_id)
+        return
+    place = Archive(objects).published_to(folder)
+    if place is not None:
+        raise ArchiveError(
+            f"{folder} in {objects.url} is also Iceberg table {place.table} of catalog {place.catalog}: give --format "
+            "iceberg, as before, so that the table has what the archive has"
+        )
+
+
+def publish(task: ArchiveTask, archived: ArchivedTopic) -> bool:
+    """Publish what is archived, if the run does that. Returns True if files were published that are no more."""
+    return task.publisher is not None and task.publisher.publish(archived)
 
 
 def open_run(task: ArchiveTask, objects: ObjectStore) -> OpenRun:
@@ -127,7 +149,9 @@ def open_run(task: ArchiveTask, objects: ObjectStore) -> OpenRun:
             return spans
 
         entry = log.open_run(run, now_ms(), f"{socket.gethostname()}:{os.getpid()}", lost)
-        taken |= set(clean(objects, log.archived, entry, now_ms()).orphans)
+        # Readers of a table from which files were removed at this moment may still read them.
+        outdated = not publish(task, log.archived)
+        taken |= set(clean(objects, log.archived, entry, now_ms(), outdated).orphans)
         starts = where_to_start(log.archived, there).begins
         begins |= {TopicPartition(topic, number): offset for number, offset in starts.items()}
         logs[topic] = log

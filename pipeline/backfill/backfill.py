@@ -83,8 +83,8 @@ class BackfillOptions:
 
     def in_words(self) -> dict[str, str]:
         """Returns the options that decide what a backfill computes."""
-        output = {} if isinstance(self.output, str) else {"output": self.output.open().url}
-        archive = {} if self.archive is None else {"source": f"{self.archive.open().url}{',kafka' * self.kafka_too}"}
+        output = {} if isinstance(self.output, str) else {"output": self.output.shown_url}
+        archive = {} if self.archive is None else {"source": f"{self.archive.shown_url}{',kafka' * self.kafka_too}"}
         return {**self.bounds.in_words(), **output, **archive}
 
 
@@ -175,7 +175,7 @@ class _Backfill:
         """Returns the place that the records of a source partition are read from, in words."""
         if not isinstance(self._history, ArchiveAndKafka):
             return "Kafka"
-        url = self._history.archive.location.open().url
+        url = self._history.archive.location.shown_url
         if self._history.alone:
             return f"the archive {url}"
         return f"the archive {url}, up to its last offset, and from there on Kafka"

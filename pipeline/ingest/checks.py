@@ -24,19 +24,24 @@ from penstock.pipeline.ingest.csv_rows import csv_schema
 from penstock.pipeline.ingest.json_rows import json_lines
 from penstock.pipeline.ingest.mapping import RecordMapping
 
+CheckColumns = Callable[[pa.Schema], None] | None
 _AT_ONCE = 16
 _BEGINNING_BYTES = 1 << 20
 
 
-def check_files(objects: ObjectStore, files: Iterable[SourceFile], mapping: RecordMapping, form: CsvForm) -> None:
+def check_files(
+    objects: ObjectStore, files: Iterable[SourceFile], mapping: RecordMapping, form: CsvForm, columns: CheckColumns
+) -> None:
     """Raise ConfigError for the first file, in their order, that is none of its format, lacks a column, or has one of
-    a type that its serde does not take; and ObjectStoreError."""
+    a type that its serde does not take, or that ``columns`` refuses; and ObjectStoreError."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _ in pool.map(partial(_check_file, objects, mapping, form), files):
+        for _ in pool.map(partial(_check_file, objects, mapping, form, columns), files):
             pass
 
 
-def _check_file(objects: ObjectStore, mapping: RecordMapping, form: CsvForm, file: SourceFile) -> None:
+def _check_file(
+    objects: ObjectStore, mapping: RecordMapping, form: CsvForm, columns: CheckColumns, file: SourceFile
+) -> None:
     where = f"{file.name!r} in {objects.url}"
     if not file.size:
         if file.format is FileFormat.JSON_LINES:
@@ -45,7 +50,10 @@ def _check_file(objects: ObjectStore, mapping: RecordMapping, form: CsvForm, fil
     try:
         match file.format:
             case FileFormat.PARQUET:
-                check_schema(_footer(objects, file), mapping)
+                footer = _footer(objects, file)
+                if columns is not None:
+                    columns(footer)
+                check_schema(footer, mapping)
             case FileFormat.CSV:
                 schema = csv_schema(io.BytesIO(_beginning(objects, file)), form)
                 require_columns(schema.names, form.types)

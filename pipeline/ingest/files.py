@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
+
+import pyarrow as pa
 
 from penstock.common.errors import ConfigError
 from penstock.objects.contracts import ObjectInfo
@@ -25,11 +27,15 @@ SUFFIXES: Mapping[str, FileFormat] = {
 @dataclass(frozen=True)
 class Source:
     """The files of an ingest, in the order of their names, and the location that their names are relative to. ``url``
-    is that of the file or folder, without credentials, always in the same form."""
+    is that of the file or folder, without credentials, always in the same form. ``snapshot``: of a table, the id of
+    the snapshot whose files they are. ``check_columns``: raises ConfigError for a file that lacks the table's columns.
+    """
 
     url: str
     location: ObjectLocation
     files: tuple[SourceFile, ...]
+    snapshot: str = ""
+    check_columns: Callable[[pa.Schema], None] | None = None
 
 
 def find_source(url: str, settings: Mapping[str, Any], given: FileFormat | None = None) -> Source:

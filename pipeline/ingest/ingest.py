@@ -25,6 +25,8 @@ from penstock.pipeline.ingest.watch import Report, Watch
 
 RunLanes = Callable[[IngestJob, Sequence[Lane]], Iterable[LaneReport]]
 """Runs all lanes, and returns their reports."""
+SNAPSHOT = "the table's snapshot"
+"""The setting by which a later run finds the files of the first one."""
 _FENCED_AT_ONCE = 8
 _MESSAGES = 5
 
@@ -46,6 +48,15 @@ class IngestReport:
     def records(self) -> int:
         """Number of records that were written."""
         return self.rows - self.skipped
+
+
+def snapshot_of(id_: str, clients: KafkaClients) -> str:
+    """Returns the snapshot of a table with which the ingest of this id has begun; empty if it has not."""
+    topic = ProgressTopic(id_)
+    if topic.name not in clients.admin().topics():
+        return ""
+    run = topic.read(clients, wait=False).run
+    return "" if run is None else run.settings.get(SNAPSHOT, "")
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,8 @@ class Ingest:
         _refuse_another_topic(before, topic_id, self.mapping.topic)
         plan = plan_ingest(self.source.files, before, self._settings())
         objects = self.source.location.open()
-        check_files(objects, [file for file in self.source.files if file.name in plan.new], self.mapping, self.csv)
+        new = [file for file in self.source.files if file.name in plan.new]
+        check_files(objects, new, self.mapping, self.csv, self.source.check_columns)
         reports: list[LaneReport] = []
         after, plan_now = before, plan
         if plan.lanes:
@@ -109,6 +121,7 @@ class Ingest:
     def _settings(self) -> dict[str, str]:
         given: Mapping[str, str] = {
             "--format": ", ".join(sorted({file.format for file in self.source.files})),
+            SNAPSHOT: self.source.snapshot,
             "--csv-delimiter": "" if self.csv.delimiter == "," else self.csv.delimiter,
             "--column-type": ", ".join(f"{name}={kind}" for name, kind in sorted(self.csv.types.items())),
         }

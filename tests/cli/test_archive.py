@@ -11,10 +11,14 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from penstock.cli.archive import batch_line
+from penstock.cli.iceberg_options import catalog_of
 from penstock.cli.main import app
 from penstock.common.errors import ArchiveError, ConfigError
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.batches import Batch
+from penstock.pipeline.archive.catalog import Archive
+from penstock.pipeline.archive.iceberg_publisher import IcebergPublisher
+from penstock.pipeline.archive.topic_log import TopicLog
 from tests.pipeline.archive.making import begun, span, written
 
 
@@ -90,11 +94,30 @@ def test_a_serde_that_cannot_be_used_is_named(tmp_path: Path, given: str, messag
 
 
 def test_a_place_without_an_archive_and_an_unknown_topic_are_named(archive: Path, tmp_path: Path) -> None:
-    missing = run("list", str(tmp_path / "nowhere"))
-    assert isinstance(missing.exception, ArchiveError)
-    assert "there is no archive at file://" in str(missing.exception)
+    for command in ("list", "verify", "compact"):
+        missing = run(command, str(tmp_path / "nowhere"))
+        assert isinstance(missing.exception, ArchiveError)
+        assert "there is no archive at file://" in str(missing.exception)
+    assert not (tmp_path / "nowhere").exists(), "a mistyped path is not made"
     unknown = run("verify", str(archive), "-t", "other")
     assert str(unknown.exception) == "--topic other: the archive has lines"
+
+
+def test_an_archive_with_a_table_shows_it_and_verify_compares_it(archive: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings"
+    settings.write_text(f"iceberg.type=sql\niceberg.uri=sqlite:///{tmp_path}/catalog.db\n")
+    compared = ("verify", str(archive), "--catalog", "here.kafka", "--command-config", str(settings))
+    objects = ObjectLocation(str(archive)).open()
+    log = TopicLog(objects, Archive(objects).generations("lines")[0])
+    IcebergPublisher(objects, catalog_of("here", settings), "kafka").publish(log.archived)
+    assert json.loads(run("list", str(archive), "--json").output)[0]["iceberg"] == "here.kafka.lines"
+    assert run(*compared).exit_code == 0
+    log.commit("run-2", 5_000, [span(10, 20, 1)], [written(objects, 10, 20, partition=1)])
+    behind = run(*compared)
+    assert behind.exit_code == 1
+    assert "table kafka.lines lacks 1 files" in behind.output
+    without = run("verify", str(archive), "--catalog", "here")
+    assert str(without.exception).startswith("'here' is not NAME.NAMESPACE")
 
 
 def test_a_commit_is_one_line() -> None:

@@ -148,6 +148,7 @@ def test_a_topic_that_is_not_archived_is_read_from_kafka_if_that_is_asked_for(tm
         rig.source(alone=True).available([words])
     with pytest.raises(ArchiveError, match="there is no archive at"):
         ArchiveHistory(ObjectLocation(str(tmp_path / "empty"))).available([words])
+    assert not (tmp_path / "empty").exists()
 
 
 LINES = ["the quick brown fox", "jumps over the lazy dog", "the end"] * 20

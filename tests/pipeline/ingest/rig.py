@@ -18,7 +18,7 @@ from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.pipeline.ingest import ingest
 from penstock.pipeline.ingest.contracts import CsvForm, FileFormat
-from penstock.pipeline.ingest.files import find_source
+from penstock.pipeline.ingest.files import Source, find_source
 from penstock.pipeline.ingest.ingest import Ingest, IngestReport, RunLanes
 from penstock.pipeline.ingest.job import IngestJob
 from penstock.pipeline.ingest.lane import LaneReport, LaneWriter
@@ -52,6 +52,7 @@ class Rig:
         self.broker = self.clients.broker
         self.partitions = partitions
         self.clients.admin().create_topics([NewTopic(TOPIC, partitions)])
+        self.source: Source | None = None
         self.waited: list[float] = []
         self.on_wait: Callable[[], None] = lambda: None
 
@@ -80,7 +81,7 @@ class Rig:
         clients: KafkaClients | None,
         mapping: dict[str, Any],
     ) -> IngestReport:
-        source = find_source(str(self.folder), {}, given)
+        source = self.source or find_source(str(self.folder), {}, given)
         record_mapping = RecordMapping(TOPIC, self.partitions, **mapping)
         return Ingest(id_, source, record_mapping, form, clients or self.clients, skips).run(self.lanes())
 
