@@ -112,14 +112,19 @@ def _count_history(console: Console, clients: ConfluentClients, app: KafkaStream
 
 def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaStreams:
     """Start the application on a Ray of its own."""
-    # A Ray of its own, never one that runs here already: it ends with the demo.
-    stack.callback(ray.shutdown)
-    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    catch_signals()  # again: Ray has put its own handler in the place of ours
+    start_ray(stack)
     app = _application(bootstrap_servers, state_dir)
     stack.callback(app.close, _STOP_S)
     app.start()
     return app
+
+
+def start_ray(stack: ExitStack) -> str:
+    """Start a Ray of the demo's own, which ends with ``stack``, never one that runs already; returns its address."""
+    stack.callback(ray.shutdown)
+    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    catch_signals()  # again: Ray has put its own handler in the place of ours
+    return str(ray.get_runtime_context().gcs_address)
 
 
 class _Loading:

@@ -31,10 +31,10 @@ _DRAIN_S = 120.0
 class Day:
     """The shell of the demo: steps, their commands, and the applications that run behind it."""
 
-    def __init__(self, folder: Path, console: Console) -> None:
+    def __init__(self, folder: Path, console: Console, ray_address: str) -> None:
         self._folder = folder
         self._console = console
-        self._environment = _environment()
+        self._environment = _environment(ray_address)
         self._running: dict[str, Application] = {}
         self._steps = 0
         self._closing = ExitStack()
@@ -89,7 +89,7 @@ class Day:
         running = Application(application_id, process, self._folder / log)
         self._running[application_id] = running
         self._closing.callback(running.end)
-        with self._console.status("it starts, with a Ray of its own"):
+        with self._console.status("it starts"):
             running.wait_until_running()
         self._console.print(f"{application_id} runs and answers at {running.address}/docs")
 
@@ -173,10 +173,10 @@ class Application:
                 self._process.wait()
 
 
-def _environment() -> dict[str, str]:
+def _environment(ray_address: str) -> dict[str, str]:
     """Returns the environment of commands: with this environment's programs first, and no Ray but the demo's."""
     folder = Path(sys.executable).parent
-    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "RAY_ADDRESS": "local"}
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "RAY_ADDRESS": ray_address}
 
 
 def free_port() -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli.demo import catch_signals
+from penstock.cli.demo import catch_signals, start_ray
 from penstock.cli.demo_day import Day, free_port
 from penstock.cli.output import console
 from penstock.common.errors import ConfigError, StreamsError
@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] = ()) -> int:
             folder = Path(
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-day-", ignore_cleanup_errors=True))
             )
-            play(stack.enter_context(Day(folder, shown)), folder, views)
+            with shown.status("starting a Ray of the demo's own"):
+                address = start_ray(stack)
+            play(stack.enter_context(Day(folder, shown, address)), folder, views)
     except KeyboardInterrupt:
         shown.print("\ninterrupted: everything that was started has ended")
         return 130

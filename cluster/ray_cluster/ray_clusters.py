@@ -91,7 +91,7 @@ def unreachable(found: Iterable[RayCluster]) -> ApplicationStateError:
             "no Ray cluster runs on this machine: start the application ('penstock run'), or name its cluster by "
             "RAY_ADDRESS=host:port"
         )
-    if address := os.environ.get("RAY_ADDRESS"):
+    if address := named_address():
         return ApplicationStateError(f"cannot connect to RAY_ADDRESS={address}: {problems[0]}")
     return ApplicationStateError(
         "no application of yours was found; no Ray cluster on this machine, of another user or checkout perhaps, "
