@@ -139,8 +139,8 @@ class TaskStores(Protocol):
         them. ``open_task_stores`` opens the folder. Returns the stores that are in it.
 
         Files are hard links, so ``folder`` must be on the file system of the stores. Rows that are not flushed are
-        written first, during which no other thread runs. Stores in memory have no checkpoint: if there is nothing on
-        disk, no folder is made.
+        copied. Nothing waits for the disk: a power cut may leave a damaged folder. Stores in memory have no checkpoint:
+        if there is nothing on disk, no folder is made.
         """
 
     def close(self) -> None:

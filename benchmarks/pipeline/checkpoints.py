@@ -1,6 +1,6 @@
 """Measures checkpoints in a local folder: ``python -m benchmarks.pipeline.checkpoints``.
 
-1. The pause of a stream: the flush beside another thread, and the checkpoint itself.
+1. The pause of a stream, many times, with commits between: the checkpoint itself, after a flush in another thread.
 2. The bytes that the second checkpoint uploads after a part of the keys has changed, against the bytes of RocksDB's new
    tables.
 3. The start of an application whose disk is lost: from its changelogs alone, and from the checkpoints and the tail of
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import statistics
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -49,37 +50,52 @@ CHANGED_SHARE, TAIL_SHARE = 0.1, 0.05
 _ROW = Struct(">qq").pack
 _COUNT = Struct(">q").pack
 _COMMIT_ROWS = 50_000
+_PAUSE_ROWS = 2_000
 
 
 @dataclass(frozen=True)
 class Pause:
     """Times (ms) of one checkpoint: the longest time for which a flush kept another thread waiting, the flush, and the
-    checkpoint, during which nothing else runs; ``cpu`` is the part of that for which it had a CPU."""
+    checkpoint, during which the stream waits. ``cpu``: the part of the checkpoint for which it had a CPU; ``queued``:
+    that for which it waited for one, because other processes had them all."""
 
     waited: float
     flush: float
     checkpoint: float
     cpu: float
+    queued: float
+
+    @property
+    def own(self) -> float:
+        """The pause without what other processes did to it: on a CPU, or waiting for the disk."""
+        return self.checkpoint - self.queued
 
 
-def measured_checkpoint(stores: TaskStores, folder: Path) -> tuple[Pause, CheckpointDraft]:
-    """Take a checkpoint as an actor does: the flush in another thread."""
-    flush = Thread(target=stores.flush)
+def scheduled_ms() -> tuple[float, float]:
+    """Returns for how long this thread has had a CPU, and for how long it has waited for one."""
+    had, queued, _ = Path("/proc/thread-self/schedstat").read_text().split()
+    return int(had) / 1e6, int(queued) / 1e6
+
+
+def measured_checkpoint(stores: TaskStores, folder: Path, *, flushed: bool = False) -> tuple[Pause, CheckpointDraft]:
+    """Take a checkpoint as an actor does: the flush in another thread, unless that was done before."""
+    flush = Thread(target=(lambda: None) if flushed else stores.flush)
     begun = last = time.perf_counter()
     waited = 0.0
     flush.start()
     while flush.is_alive():
         now = time.perf_counter()
         waited, last = max(waited, now - last), now
-    flushed, cpu = time.perf_counter(), time.thread_time()
+    (cpu, queued), flush_ended = scheduled_ms(), time.perf_counter()
     found = stores.checkpoint(folder)
-    ended, cpu = time.perf_counter(), time.thread_time() - cpu
+    ended, (cpu_now, queued_now) = time.perf_counter(), scheduled_ms()
     draft = CheckpointDraft(
         int(time.time() * 1000),
         {name: StoreInCheckpoint(it.layout, "changelog", None, it.changelog_offset) for name, it in found.items()},
         {},
     )
-    return Pause(waited * 1000, (flushed - begun) * 1000, (ended - flushed) * 1000, cpu * 1000), draft
+    times = waited * 1000, (flush_ended - begun) * 1000, (ended - flush_ended) * 1000
+    return Pause(*times, cpu_now - cpu, queued_now - queued), draft
 
 
 def write(stores: TaskStores, users: Iterable[int], number: int) -> None:
@@ -99,7 +115,7 @@ def uploads(work: Path, keys: int, rounds: int, console: Console) -> list[Figure
     repository = CheckpointRepository(ObjectLocation(str(work / "storage")).open(), "bench")
     writer, chosen = repository.writer("0_0", 1), random.Random(1)
     known: set[str] = set()
-    pauses, shares = [], []
+    shares = []
     for number in range(rounds):
         users = range(keys) if number == 0 else chosen.sample(range(keys), int(keys * CHANGED_SHARE))
         write(stores, users, number)
@@ -112,7 +128,6 @@ def uploads(work: Path, keys: int, rounds: int, console: Console) -> list[Figure
         took_s = time.perf_counter() - begun
         shutil.rmtree(folder)
         known = set(tables)
-        pauses.append(pause)
         sent = uploaded(saved)
         shares.append(sent / new)
         console.print(
@@ -122,13 +137,38 @@ def uploads(work: Path, keys: int, rounds: int, console: Console) -> list[Figure
             f"{pause.checkpoint:.1f} ms ({pause.cpu:.1f} ms of CPU)"
         )
     stores.close()
-    waits = tuple(pause.checkpoint for pause in pauses)
     shape = f"{keys:,} keys, a tenth of them changed"
+    return [Figure("checkpoint", f"{shape}: uploaded bytes over new SST bytes", tuple(shares[1:]), ".3f", at_most=1.3)]
+
+
+def pauses(work: Path, keys: int, count: int) -> list[Figure]:
+    """Take ``count`` checkpoints of ``keys`` rows, with commits before each flush and while it runs."""
+    stores, chosen = open_task_stores(work / "task", builders()), random.Random(1)
+    write(stores, range(keys), 0)
+    taken = []
+    for number in range(count):
+        write(stores, chosen.sample(range(keys), _PAUSE_ROWS), number)
+        with ThreadPoolExecutor(1) as thread:
+            flush = thread.submit(stores.flush)
+            while not flush.done():
+                write(stores, chosen.sample(range(keys), _PAUSE_ROWS), number)
+            flush.result()
+        pause, _ = measured_checkpoint(stores, work / "checkpoint", flushed=True)
+        shutil.rmtree(work / "checkpoint")
+        taken.append(pause)
+    stores.close()
+    shape = f"{count} checkpoints of {keys:,} keys"
     return [
-        Figure("checkpoint", f"{shape}: uploaded bytes over new SST bytes", tuple(shares[1:]), ".3f", at_most=1.3),
-        Figure("checkpoint", "pause of the task, ms", waits, ".1f", at_most=15.0),
-        Figure("checkpoint", "the same, CPU ms", tuple(pause.cpu for pause in pauses), ".1f"),
+        *_percentiles(f"{shape}: pause of the task, ms", [pause.checkpoint for pause in taken]),
+        *_percentiles("the same, without waiting for a CPU, ms", [pause.own for pause in taken], at_most=15.0),
+        *_percentiles("the same, CPU ms", [pause.cpu for pause in taken]),
     ]
+
+
+def _percentiles(what: str, found: list[float], at_most: float | None = None) -> list[Figure]:
+    found.sort()
+    shown = {"median": statistics.median(found), "p95": found[int(0.95 * len(found))], "longest": found[-1]}
+    return [Figure("checkpoint", f"{what}, {name}", (value,), ".1f", at_most=at_most) for name, value in shown.items()]
 
 
 def uploaded(saved: CheckpointManifest) -> int:
@@ -229,21 +269,28 @@ def start(keys: int, console: Console) -> list[Figure]:
     return [Figure("checkpoint", name, (whole_s / (fetch_s + tail_s),), ".1f", at_least=5.0)]
 
 
-def measure(keys: int, rounds: int, with_start: bool = True) -> list[Figure]:
+def measure(keys: int, rounds: int, with_start: bool = True, with_pauses: int = 60) -> list[Figure]:
     """Measure, and print each step."""
     console = Console(soft_wrap=True)
+    figures: list[Figure] = []
+    if with_pauses:
+        with TemporaryDirectory(prefix="penstock-bench-") as work:
+            figures += pauses(Path(work), keys, with_pauses)
     with TemporaryDirectory(prefix="penstock-bench-") as work:
-        figures = uploads(Path(work), keys, rounds, console)
+        figures += uploads(Path(work), keys, rounds, console)
     return [*figures, *(start(keys, console) if with_start else [])]
 
 
 def main(
     keys: Annotated[int, typer.Option(min=1000, help="Number of keys.")] = KEYS,
     rounds: Annotated[int, typer.Option(min=2, help="Number of checkpoints that are uploaded.")] = 6,
+    with_pauses: Annotated[
+        int, typer.Option("--pauses", help="Number of checkpoints of which the pause is measured.")
+    ] = 60,
     with_start: Annotated[bool, typer.Option("--start/--no-start", help="Measure the start, too.")] = True,
 ) -> None:
     """Measure checkpoints."""
-    for figure in measure(keys, rounds, with_start):
+    for figure in measure(keys, rounds, with_start, with_pauses):
         print(" | ".join(figure.row()))
 
 

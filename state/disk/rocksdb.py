@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from rocksdict import (
-    Checkpoint,
     ColumnFamily,
     IngestExternalFileOptions,
     Rdict,
@@ -30,6 +29,7 @@ from penstock.state.contracts import BulkLoad, CommitBatch, CommittedStore, Stor
 from penstock.state.disk.bulk_load import RocksDBBulkLoad, remove_tables
 from penstock.state.disk.cursor import Cursor
 from penstock.state.disk.rocksdb_errors import Errors, require_sound, translated
+from penstock.state.disk.rocksdb_links import copy_database
 from penstock.state.disk.rocksdb_options import database_options, store_options
 from penstock.state.disk.rocksdb_properties import PROPERTIES
 from penstock.state.write_buffer.in_steps import put_in_order
@@ -261,7 +261,7 @@ class RocksDBTaskStores:
             folder.mkdir(parents=True)
         except OSError as error:
             raise StateStoreDiskError(f"the checkpoint folder {folder} cannot be made: {error}") from error
-        self._guarded(lambda: Checkpoint(database).create_checkpoint(str(target)))
+        self._guarded(lambda: copy_database(self._path, target, lambda: _live_tables(database)))
         return {name: StoreInFolder(self._layouts[name], self.changelog_offset(name)) for name in self._names}
 
     def close(self) -> None:
@@ -345,6 +345,10 @@ def destroy(path: Path) -> None:
         Rdict.destroy(str(path), database_options())
     except Exception as error:
         raise translated(error, f"the stores in {path}") from error
+
+
+def _live_tables(database: Rdict) -> set[str]:
+    return {file["name"].removeprefix("/") for file in database.live_files()}
 
 
 def _open(path: Path, families: list[str]) -> Rdict:
