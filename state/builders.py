@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
@@ -12,7 +13,7 @@ from typing_extensions import override
 from penstock.common.errors import TopologyError
 from penstock.common.records import Headers
 from penstock.common.serdes import Serde, SerdePart
-from penstock.state.contracts import CommittedStore, StateStore, StateStoreContext
+from penstock.state.contracts import CommittedStore, StateStore, StateStoreContext, TaskStores
 from penstock.state.entries import PLAIN, EntryForm
 
 K = TypeVar("K")
@@ -61,6 +62,16 @@ class StoreBuilder(ABC, Generic[K, V]):
     @abstractmethod
     def open(self, context: StateStoreContext) -> StateStore:
         """Returns the store of one task. Both serdes are set by then: its own, or the configuration's."""
+
+    @property
+    def brings_database(self) -> bool:
+        """True if the rows of a persistent store lie in a database that :meth:`open_database` opens, not in RocksDB."""
+        return False
+
+    def open_database(self, folder: Path) -> TaskStores:
+        """Open a database for the rows of this store alone, in ``folder``, which is there. Called if
+        ``brings_database``. docs/STORES.md has an example."""
+        raise NotImplementedError(f"the builder of store {self.name!r} brings no database")
 
     def with_known_serdes(self, known: Callable[[Serde[Any] | None, SerdePart], Serde[Any]]) -> Self:
         """Returns the builder with all serdes that its tasks need: ``known`` returns the configuration's in place of

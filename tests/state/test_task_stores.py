@@ -1,4 +1,5 @@
-"""One suite for every implementation of TaskStores: in memory, in RocksDB, and both in one task."""
+"""One suite for every implementation of TaskStores: in memory, in RocksDB, both in one task, and in SQLite beside
+RocksDB."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from penstock.state.contracts import TaskStores
 from penstock.state.disk.memory import InMemoryStore
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.key_value.store import KeyValueStoreBuilder
+from tests.state.sqlite_rows import InSqlite
 from tests.tiers import examples
 
 STORES = ("a", "b")
@@ -23,11 +25,13 @@ Model = dict[str, dict[bytes, bytes]]
 
 
 def builders(kind: str, names: tuple[str, ...] = STORES) -> list[KeyValueStoreBuilder[bytes, bytes]]:
+    if kind == "own":
+        return [InSqlite(names[0]), *(KeyValueStoreBuilder[bytes, bytes](name) for name in names[1:])]
     persistent = {"memory": (), "rocksdb": names, "both": names[:1]}[kind]
     return [KeyValueStoreBuilder(name, persistent=name in persistent) for name in names]
 
 
-@pytest.fixture(params=["memory", "rocksdb", "both"])
+@pytest.fixture(params=["memory", "rocksdb", "both", "own"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -66,7 +70,7 @@ commits = st.lists(
 bounds = st.none() | keys
 
 
-@pytest.mark.parametrize("kind", ["memory", "rocksdb", "both"])
+@pytest.mark.parametrize("kind", ["memory", "rocksdb", "both", "own"])
 @given(commits=commits, from_key=bounds, to_key=bounds, asked=st.lists(keys, max_size=8), reopen=st.booleans())
 @settings(max_examples=examples(30))
 def test_a_store_answers_as_a_dict_would(
@@ -86,7 +90,7 @@ def test_a_store_answers_as_a_dict_would(
                 for key, row in changes.items():
                     model[name].pop(key, None) if row is None else model[name].update({key: row})
             compare(stores, model, from_key, to_key, asked)
-        if reopen and kind == "rocksdb":
+        if reopen and kind in ("rocksdb", "own"):
             stores.close()
             stores = open_task_stores(Path(directory), builders(kind))
             compare(stores, model, from_key, to_key, asked)
@@ -108,7 +112,7 @@ def compare(stores: TaskStores, model: Model, from_key: bytes | None, to_key: by
         assert list(store.scan(from_key, to_key, reverse=True)) == chosen[::-1]
 
 
-@pytest.mark.parametrize("kind", ["memory", "rocksdb"])
+@pytest.mark.parametrize("kind", ["memory", "rocksdb", "own"])
 @given(
     batches=st.lists(calls, max_size=5),
     from_key=bounds,
@@ -139,7 +143,7 @@ def test_the_calls_of_a_batch_take_effect_in_their_order(
         if wipe:
             stores.wipe("a")
             compare(stores, {"a": {}, "b": {}}, from_key, to_key, asked)
-        elif kind == "rocksdb":
+        elif kind in ("rocksdb", "own"):
             stores.close()
             stores = open_task_stores(Path(directory), builders(kind))
             compare(stores, {"a": rows, "b": {}}, from_key, to_key, asked)
@@ -216,7 +220,7 @@ def test_offsets_in_memory_do_not_survive(kind: str, tmp_path: Path) -> None:
     write(first, {}, a=7, b=8)
     first.close()
     again = open_task_stores(tmp_path, builders(kind))
-    expected = {"memory": [None, None], "rocksdb": [7, 8], "both": [7, None]}[kind]
+    expected = {"memory": [None, None], "rocksdb": [7, 8], "both": [7, None], "own": [7, 8]}[kind]
     assert [again.changelog_offset(name) for name in STORES] == expected
     again.close()
 
