@@ -70,7 +70,14 @@ from penstock.common.standby_listener import StandbyUpdateListener, SuspendReaso
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
 from penstock.state.builders import StoreBuilder
-from penstock.state.contracts import CommitBatch, CommittedStore, StateStore, StateStoreContext
+from penstock.state.contracts import (
+    CommitBatch,
+    CommittedStore,
+    StateStore,
+    StateStoreContext,
+    StoreInFolder,
+    TaskStores,
+)
 from penstock.state.entries import StoreEntry
 from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery, Query, QueryRow, RangeQuery
 from penstock.state.stores import Stores
@@ -266,6 +273,7 @@ __all__ = [
     "StateStoreLockedError",
     "StoreBuilder",
     "StoreEntry",
+    "StoreInFolder",
     "StoreType",
     "Stores",
     "StreamJoined",
@@ -279,6 +287,7 @@ __all__ = [
     "TableJoined",
     "TaskId",
     "TaskNotReadyError",
+    "TaskStores",
     "TestInputTopic",
     "TestOutputTopic",
     "TestRecord",
