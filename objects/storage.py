@@ -23,6 +23,8 @@ from penstock.objects.contracts import ObjectInfo, ObjectStore
 SCHEMES = ("file", "s3", "gs", "az")
 _PREFIXES = {"s3": "aws_", "gs": "google_", "az": "azure_"}
 """The prefix of the settings of a kind of storage; those without it are of the HTTP client, for all kinds."""
+_NEED_AN_OBJECT = {"read", "look at", "delete"}
+"""The operations that ask for an object. Others can miss the bucket only."""
 _DELETED_AT_ONCE = 500
 _CHUNK_BYTES = 8 << 20
 _RETRIES = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
@@ -158,7 +160,11 @@ class _ObstoreObjects:
     def _errors(self, what: str, name: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if what not in _NEED_AN_OBJECT:
+                raise ObjectStoreError(
+                    f"cannot {what} {name!r}: {self._url} is not there. Make its bucket, container or folder first"
+                ) from error
             raise ObjectMissingError(f"there is no object {name!r} in {self._url}") from None
         except AlreadyExistsError:
             raise ObjectExistsError(f"object {name!r} is in {self._url} already") from None

@@ -45,6 +45,7 @@ class Counting:
     def __init__(self, broker: str, name: str, folder: Path) -> None:
         self.id, self.topic = name, f"{name}-in"
         self.state_dir, self.objects = folder / "state", folder / "objects"
+        self.location = ObjectLocation(str(self.objects))
         self.clients = ConfluentClients(broker, name)
         self.clients.admin().create_topics([NewTopic(self.topic, 1)])
         self.sent = 0
@@ -78,8 +79,10 @@ class Counting:
         return found is not None and found.offset == self.sent
 
     def newest(self) -> CheckpointManifest | None:
-        repository = CheckpointRepository(ObjectLocation(str(self.objects)).open(), self.id)
-        return next(repository.newest_first("0_0"), None)
+        return next(self.repository().newest_first("0_0"), None)
+
+    def repository(self) -> CheckpointRepository:
+        return CheckpointRepository(self.location.open(), self.id)
 
     def is_saved(self) -> bool:
         """Returns True if the newest checkpoint has all that was sent."""

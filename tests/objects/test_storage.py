@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.common.errors import ConfigError, ObjectStoreError
+from penstock.common.errors import ConfigError, ObjectMissingError, ObjectStoreError
 from penstock.common.secrets import Entries
 from penstock.objects.digests import digest_of, digest_of_file
 from penstock.objects.memory import MemoryObjects
@@ -64,9 +64,11 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_bucket_that_does_not_exist_is_named(s3_server: S3Server) -> None:
-    location = ObjectLocation("s3://nowhere/x", s3_server.settings)
-    with pytest.raises(ObjectStoreError, match="s3://nowhere/x"):
-        location.open().put("a", b"1")
+    objects = ObjectLocation("s3://nowhere/x", s3_server.settings).open()
+    for call in (lambda: objects.put("a", b"1"), lambda: objects.create("a", b"1"), lambda: objects.list()):
+        with pytest.raises(ObjectStoreError, match="s3://nowhere/x is not there") as found:
+            call()
+        assert not isinstance(found.value, ObjectMissingError)
 
 
 def test_a_server_that_ignores_the_condition_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
