@@ -44,6 +44,7 @@ from penstock.topology.physical.pattern_sources import with_matched_topics
 from penstock.topology.physical.topic_plan import plan_topics
 from penstock.topology.physical.topology import Topology
 
+_FAILED = "the audit could not be done, and has changed nothing"
 TakeImages = Callable[[AuditPlan, ConfluentClients], LiveStores]
 """Takes the stores that a plan asks for: images of a running application, or checkpoints."""
 
@@ -197,7 +198,10 @@ class _Audit:
             )
             run = Run.begin(work, manifest)
             self._progress(StepProgress("starting Spark"))
-            with spark_session(place, f"audit {self._config.application_id}", program=self._topology) as spark:
+            with (
+                spark_session(place, f"audit {self._config.application_id}", program=self._topology) as spark,
+                causes_named(_FAILED),
+            ):
                 meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
                 with meter.watch:
                     runner = StageRunner(
@@ -214,8 +218,7 @@ class _Audit:
                     )
                     results = runner.run_all()
                     meter.begin("collecting what differs")
-                    with causes_named("what differs cannot be collected"):
-                        rows = list(_end_rows(results.rows(spark, END).frame().collect()))
+                    rows = list(_end_rows(results.rows(spark, END).frame().collect()))
             read = results.read(plan.topics.repartition)
             run.delete()
         return read, rows

@@ -133,8 +133,8 @@ class StageRunner:
             kept = frozenset({REPARTITION, END}) if partial_pass or self.at_end is not None else RECORDS
             units = [Unit(part.tasks, part.number, replace(given, records=part.records)) for part in parts]
             writer = StageWriter(self._host(stage), units, self.run.location, work.prefix, kept)
-            indexes = self.spark.range(0, len(units), 1, len(units))
             with causes_named(f"{name_of(stage)} failed over history", _KEPT if self.at_end is None else ""):
+                indexes = self.spark.range(0, len(units), 1, len(units))
                 indexes.mapInArrow(writer.run, FINISHED_SCHEMA).collect()
         return work.commit()
 

@@ -124,20 +124,8 @@ def test_an_application_that_works_is_clean_until_a_row_of_it_is_corrupted(
     (counts,) = report.stores
     assert counts.found == counts.expected > 0
     assert report.held_s > 0, "the tasks before the repartition topic took no records for a moment"
-    root = tmp_path / it.application_id
-    eventually(lambda: not (root / IMAGES).exists(), "the images are removed")
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(live_images, "_asking", partial(killing_at_images, app))
-        with (
-            records_keep_coming(it),
-            pytest.raises(AuditPointError, match=r"actor stream/\S+ gives no images of its tasks"),
-        ):
-            audited(it)
-    eventually(lambda: all_run(app), "another actor has the tasks")
-    report = audit(app.topology, app.config, killing_afterwards(app), "local[2]")
-    assert report.is_clean, "the images are there, and their actor is not needed any more"
     eventually(it.complete, "the application has counted everything")
+    root = tmp_path / it.application_id
     eventually(lambda: not (root / IMAGES).exists(), "the images are removed")
     assert app.close()
 
@@ -159,3 +147,29 @@ def test_an_application_that_works_is_clean_until_a_row_of_it_is_corrupted(
     report = audited(it)
     assert app.close()
     assert [(each.store, each.key, each.found) for each in report.differences] == [("counts", "'fox'", "1 at 5")]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("one_spark", "ray_cluster")
+def test_an_actor_that_is_killed_ends_an_audit_only_before_its_images_are_taken(
+    broker: str, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    it = WordCount(broker, topic_name("audited"), tmp_path)
+    it.send(LINES)
+    app = it.app(processing_guarantee="exactly_once_v2", consumer_session_timeout_ms=10_000)
+    app.start()
+    app.wait_until_running(PATIENCE_S)
+    root = tmp_path / it.application_id
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(live_images, "_asking", partial(killing_at_images, app))
+        with (
+            records_keep_coming(it),
+            pytest.raises(AuditPointError, match=r"actor stream/\S+ gives no images of its tasks"),
+        ):
+            audited(it)
+    eventually(lambda: all_run(app), "another actor has the tasks")
+    report = audit(app.topology, app.config, killing_afterwards(app), "local[2]")
+    assert report.is_clean, "the images are there, and their actor is not needed any more"
+    eventually(it.complete, "the application has counted everything")
+    eventually(lambda: not (root / IMAGES).exists(), "the images are removed")
+    assert app.close()
