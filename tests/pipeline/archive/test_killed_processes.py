@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,11 +27,13 @@ def rig(broker: str, tmp_path: Path, spark: SparkSession) -> Rig:
 
 
 def run(rig: Rig, topics: str, who: str, request: int, master: str) -> subprocess.CompletedProcess[str]:
+    """Run the program until it ends. A process of Spark may outlive it and hold a pipe: so a file takes its output."""
     command = [sys.executable, "-m", "tests.pipeline.archive.killed_program"]
-    return subprocess.run(
-        [*command, rig.broker, rig.location.url, topics, who, str(request), master],
-        capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False,
-    )  # fmt: skip
+    command += [rig.broker, rig.location.url, topics, who, str(request), master]
+    with tempfile.TemporaryFile("w+") as output:
+        ended = subprocess.run(command, stdout=output, stderr=output, timeout=2 * PATIENCE_S, check=False)
+        output.seek(0)
+        return subprocess.CompletedProcess(command, ended.returncode, "", output.read())
 
 
 def filled(rig: Rig, topic_name: Callable[[str], str]) -> list[str]:
