@@ -203,7 +203,7 @@ class _Audit:
                 causes_named(_FAILED),
             ):
                 meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
-                with meter.watch:
+                with meter.watching():
                     runner = StageRunner(
                         plan,
                         self._topology,
