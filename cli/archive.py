@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,15 +13,12 @@ from rich.table import Table
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from penstock.cli.client_options import BootstrapServers, CommandConfig, command_settings, servers_option
+from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings, servers_option
 from penstock.cli.iceberg_options import CATALOG, CatalogOption, catalog_and_rest, catalog_of
-from penstock.cli.loading import search_current_folder_first
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
-from penstock.cli.topic_options import SerdeName
-from penstock.common.config import StreamsConfig
+from penstock.cli.spark_options import ANY_PLACE, ConfOption, MasterOption, interruptible, spark_extra, spark_place
+from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
-from penstock.common.serdes import Serde
 from penstock.common.shown import counted
 
 if TYPE_CHECKING:
@@ -38,11 +34,10 @@ if TYPE_CHECKING:
     from penstock.pipeline.archive.manifest import PublishedTo
     from penstock.pipeline.archive.verification import PartitionReport
 
-_INTERRUPTED = 130
 _DAMAGED = 1
 _TOPICS = "topics"
 _ID = "penstock-archive"
-ArchiveUrl = Annotated[str, typer.Argument(metavar="URL", help="The archive: a path, file://, s3://, gs:// or az://")]
+ArchiveUrl = Annotated[str, typer.Argument(metavar="URL", help=f"The archive: {ANY_PLACE}")]
 SomeTopics = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic; may be repeated")
 ]
@@ -81,7 +76,7 @@ def register(app: typer.Typer) -> None:
 @archive_app.command(_TOPICS)
 def archive_topics(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to archive")],
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="The archive: a path, file://, s3://, gs:// or az://")],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help=f"The archive: {ANY_PLACE}")],
     bootstrap_servers: BootstrapServers,
     once: Annotated[bool, typer.Option("--once", help="End when all that is there now is archived")] = False,
     every: Annotated[float, typer.Option(help="Seconds from one commit to the next, without --once")] = 60.0,
@@ -103,20 +98,17 @@ def archive_topics(
     """Archive topics with Spark, each record exactly once. A run that was ended is continued by the same command."""
     if every <= 0:
         raise ConfigError(f"--every {every}: a time in seconds, more than 0")
-    try:
+    with spark_extra():
         from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
         from penstock.pipeline.archive.run import ArchiveRun
         from penstock.pipeline.archive.spark_tasks import SparkTasks
         from penstock.pipeline.spark.spark_session import spark_session
-    except ModuleNotFoundError as error:
-        raise _extra(error) from error
-    config = _config(bootstrap_servers, command_config, "read_committed")
     decoding = _decoding(decode_key, decode)
     names = list(dict.fromkeys(topics))
     task = ArchiveTask(
         names,
         _location(to, command_config),
-        _clients(config),
+        _clients(bootstrap_servers, command_config, "read_committed"),
         None if once else every,
         accept_loss,
         {} if decoding is None else dict.fromkeys(names, decoding),
@@ -126,16 +118,10 @@ def archive_topics(
         task = replace(task, publisher=_publisher(objects, catalog, command_config))
     check(task, objects)
     shown = Console(stderr=True)
-    try:
-        with spark_session(spark_place(master, conf), "archive") as spark:
-            opened = open_run(task, objects)
-            ArchiveRun(
-                task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)
-            ).run()
-    except KeyboardInterrupt:
-        text = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
-        shown.print(text, soft_wrap=True, markup=False)
-        raise typer.Exit(_INTERRUPTED) from None
+    interrupted = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
+    with interruptible(interrupted), spark_session(spark_place(master, conf), "archive") as spark:
+        opened = open_run(task, objects)
+        ArchiveRun(task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run()
 
 
 def batch_line(batch: Batch) -> str:
@@ -284,7 +270,7 @@ def _in_kafka(archived: ArchivedTopic, servers: str, command_config: Path | None
     from penstock.pipeline.archive.kafka_comparison import KafkaComparison
     from penstock.pipeline.archive.opening import look
 
-    committed = _clients(_config(servers, command_config, "read_committed"))
+    committed = _clients(servers, command_config, "read_committed")
     admin = committed.admin()
     if admin.topic_ids([archived.topic]).get(archived.topic) != archived.topic_id:
         return None
@@ -292,18 +278,16 @@ def _in_kafka(archived: ArchivedTopic, servers: str, command_config: Path | None
     return KafkaComparison(
         archived.topic,
         committed,
-        _clients(_config(servers, command_config, "read_uncommitted")),
+        _clients(servers, command_config, "read_uncommitted"),
         look(committed, [archived.topic]).offsets[archived.topic],
         "compact" in policy,
     )
 
 
 def _open(url: str, command_config: Path | None) -> Archive:
-    try:
+    with spark_extra():
         from penstock.pipeline.archive.catalog import Archive
         from penstock.pipeline.archive.records import FILE_SCHEMA  # noqa: F401  # pyarrow is of the extra
-    except ModuleNotFoundError as error:
-        raise _extra(error) from error
     return Archive.open(_location(url, command_config))
 
 
@@ -320,19 +304,8 @@ def _location(url: str, command_config: Path | None) -> ObjectLocation:
     return ObjectLocation(url, command_settings(command_config).object_store)
 
 
-def _config(servers: str, command_config: Path | None, isolation: str) -> StreamsConfig:
-    entries = {"application.id": _ID, "bootstrap.servers": servers, "consumer.isolation.level": isolation}
-    return StreamsConfig.of({**entries, **command_settings(command_config).kafka})
-
-
-def _clients(config: StreamsConfig) -> ConfluentClients:
-    from penstock.kafka.clients import ConfluentClients
-
-    return ConfluentClients.of(config)
-
-
-def _extra(error: ModuleNotFoundError) -> ConfigError:
-    return ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'")
+def _clients(servers: str, command_config: Path | None, isolation: str) -> ConfluentClients:
+    return clients_at(servers, command_config, _ID, consumer={"isolation.level": isolation})
 
 
 def _decoding(key: str | None, value: str | None) -> Decoding | None:
@@ -346,18 +319,4 @@ def _decoding(key: str | None, value: str | None) -> Decoding | None:
 def _named(option: str, text: str | None) -> NamedSerde | None:
     from penstock.pipeline.archive.decoding import NamedSerde
 
-    if text is None:
-        return None
-    if text in list(SerdeName):
-        return NamedSerde(text, SerdeName(text).serde)
-    module, colon, name = text.partition(":")
-    if not module or not colon or not name:
-        raise ConfigError(f"{option} {text!r} is none of {', '.join(SerdeName)}, and no MODULE:SERDE")
-    search_current_folder_first()
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # importing runs the user's code
-        raise ConfigError(f"{option} {text} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Serde):
-        raise ConfigError(f"{option} {text} is a {type(found).__name__}, not a penstock.Serde")
-    return NamedSerde(text, found)
+    return None if text is None else NamedSerde(text, serde_of(option, text))

@@ -83,7 +83,7 @@ def test_the_first_argument_is_a_topic_unless_it_is_a_command(tmp_path: Path) ->
     ("given", "message"),
     [
         ("avro", "--decode 'avro' is none of string, .* and no MODULE:SERDE"),
-        ("nowhere:serde", "--decode nowhere:serde cannot be loaded: ModuleNotFoundError"),
+        ("nowhere:serde", "--decode nowhere:serde: there is no module 'nowhere'"),
         ("json:dumps", "--decode json:dumps is a function, not a penstock.Serde"),
     ],
 )
