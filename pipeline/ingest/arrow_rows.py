@@ -29,6 +29,11 @@ class ArrowRows(Rows):
     def __len__(self) -> int:
         return int(self._batch.num_rows)
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of all rows together, as Arrow has them."""
+        return int(self._batch.nbytes)
+
     def slice(self, begin: int, most: int) -> ArrowRows:
         """Returns at most ``most`` of the rows, from index ``begin`` on."""
         refused = {index - begin: why for index, why in self.refused.items() if begin <= index < begin + most}

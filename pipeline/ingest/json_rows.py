@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import IO, Any
 
@@ -66,9 +67,20 @@ class JsonRows(Rows):
         return [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
 
 
-def json_lines(lines: IO[bytes], at_once: int, skip: int) -> Iterator[JsonRows]:
-    """Yields the rows of ``lines`` behind the first ``skip``, ``at_once`` at a time."""
+def json_lines(lines: IO[bytes], at_once: int, skip: int, bytes_at_once: int = sys.maxsize) -> Iterator[JsonRows]:
+    """Yields the rows of ``lines`` behind the first ``skip``, ``at_once`` at a time, or fewer: as soon as they have
+    ``bytes_at_once``."""
     first = sum(1 for _ in islice(lines, skip))
-    while some := list(islice(lines, at_once)):
+    while some := _next_of(lines, at_once, bytes_at_once):
         yield JsonRows(first, some)
         first += len(some)
+
+
+def _next_of(lines: Iterable[bytes], most: int, bytes_at_once: int) -> list[bytes]:
+    some, size = [], 0
+    for line in islice(lines, most):
+        some.append(line)
+        size += len(line)
+        if size >= bytes_at_once:
+            break
+    return some

@@ -7,7 +7,7 @@ older writer of the lane has begun, then reads which rows are committed, and con
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from penstock.pipeline.ingest.downloads import Downloads
 from penstock.pipeline.ingest.encoding import Encoder
 from penstock.pipeline.ingest.file_writer import FileWriter
 from penstock.pipeline.ingest.job import IngestJob
-from penstock.pipeline.ingest.plan import Lane, changed
+from penstock.pipeline.ingest.plan import Lane, changed, is_done
 from penstock.pipeline.ingest.progress import FileProgress, Progress
 from penstock.pipeline.ingest.reading import read_rows, schema_of
 from penstock.pipeline.ingest.transactions import Transactions, transactions
@@ -97,20 +97,29 @@ class LaneWriter:
     def _write_all(self) -> None:
         job = self._job
         taken = transactions(job.clients, job.transactional_id(self._lane.number), job.progress_topic.name, self._clock)
-        with taken as writer, Downloads(job.location.open(), [file.name for file in self._lane.files]) as downloads:
+        with taken as writer:
             progress = self._read_progress(wait=True)
-            for file in self._lane.files:
-                if not downloads.is_ready():
-                    self._commit(writer)  # a download may take longer than a transaction may be open
-                try:
-                    with downloads.next() as local:
-                        self._write_file(writer, file, local, progress.files[file.name])
-                except FileError as error:
-                    self._failures[file.name] = f"{file.name!r}: {error}"
-                except ObjectStoreError:
-                    self._commit(writer)
-                    raise
-            self._commit(writer)
+            files = [file for file in self._lane.files if not is_done(file, progress)]
+            with Downloads(job.location.open(), [file.name for file in files]) as downloads:
+                self._write_files(writer, files, downloads, progress)
+
+    def _write_files(
+        self, writer: Transactions, files: Sequence[SourceFile], downloads: Downloads, progress: Progress
+    ) -> None:
+        for file in files:
+            if not (ready := downloads.is_ready()):
+                self._commit(writer)  # a download may take longer than a transaction may be open
+            try:
+                with downloads.next() as local:
+                    if not ready:  # the brokers were not asked for anything
+                        self._committed_s = self._clock()
+                    self._write_file(writer, file, local, progress.files[file.name])
+            except FileError as error:
+                self._failures[file.name] = f"{file.name!r}: {error}"
+            except ObjectStoreError:
+                self._commit(writer)
+                raise
+        self._commit(writer)
 
     def _commit(self, writer: Transactions) -> None:
         if writer.is_open:

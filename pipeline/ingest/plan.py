@@ -48,7 +48,7 @@ def plan_ingest(files: Sequence[SourceFile], progress: Progress, settings: Mappi
     _refuse_other_settings(progress, settings)
     _refuse_changed(files, progress)
     names = {file.name for file in files}
-    to_do = [file for file in files if not _is_done(file, progress)]
+    to_do = [file for file in files if not is_done(file, progress)]
     new = [file for file in to_do if file.name not in progress.files]
     lanes = {file.name: progress.files[file.name].lane for file in to_do if file.name in progress.files}
     lanes.update(_assigned(new, to_do, lanes))
@@ -64,8 +64,8 @@ def plan_ingest(files: Sequence[SourceFile], progress: Progress, settings: Mappi
     )
 
 
-def _is_done(file: SourceFile, progress: Progress) -> bool:
-    # A file that was written again, with the same size, is looked into.
+def is_done(file: SourceFile, progress: Progress) -> bool:
+    """Returns True if all rows of a file are written, and it was not stored again since: then it is looked into."""
     known = progress.files.get(file.name)
     return known is not None and known.done and known.modified_ms == file.modified_ms
 

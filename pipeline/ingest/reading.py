@@ -16,6 +16,8 @@ from penstock.pipeline.ingest.json_rows import json_lines
 
 AT_ONCE = 4_096
 """Most rows that are in memory as Python's objects."""
+AT_ONCE_BYTES = 8 << 20
+"""Bytes of rows after which no further row is taken with them: rows may be large, and a transaction must not last."""
 
 
 def schema_of(file: Path, format_: FileFormat, form: CsvForm) -> pa.Schema | None:
@@ -49,7 +51,7 @@ def read_rows(
                     yield from _pieces(rows, skip)
             case FileFormat.JSON_LINES:
                 with file.open("rb") as lines:
-                    yield from json_lines(lines, AT_ONCE, skip)
+                    yield from json_lines(lines, AT_ONCE, skip, AT_ONCE_BYTES)
     except (pa.ArrowException, OSError) as error:
         raise FileError(f"it cannot be read as {format_}: {error}") from error
 
@@ -62,14 +64,23 @@ def _parquet(file: Path, columns: Sequence[str] | None, skip: int) -> Iterator[R
             first += sizes[passed]
             passed += 1
         groups = range(passed, len(sizes))
-        for batch in content.iter_batches(AT_ONCE, row_groups=groups, columns=None if columns is None else [*columns]):
+        bytes_of = [content.metadata.row_group(number).total_byte_size for number in groups]
+        # A batch has rows of several groups, so the one with the largest rows decides.
+        by_group = [_rows_at_once(sizes[number], size) for number, size in zip(groups, bytes_of, strict=True)]
+        most = min((rows for number, rows in zip(groups, by_group, strict=True) if sizes[number]), default=AT_ONCE)
+        for batch in content.iter_batches(most, row_groups=groups, columns=None if columns is None else [*columns]):
             yield from _pieces(ArrowRows(first, batch), skip)
             first += batch.num_rows
 
 
 def _pieces(rows: ArrowRows, skip: int) -> Iterator[ArrowRows]:
     """Yields ``rows`` in pieces of a size that Python's memory has room for, without those before row ``skip``."""
-    begin = max(0, skip - rows.first)
+    begin, most = max(0, skip - rows.first), _rows_at_once(len(rows), rows.bytes)
     while begin < len(rows):
-        yield rows.slice(begin, AT_ONCE)
-        begin += AT_ONCE
+        yield rows.slice(begin, most)
+        begin += most
+
+
+def _rows_at_once(rows: int, size: int) -> int:
+    """Returns the number of rows that are taken at once, of ``rows`` that have ``size`` bytes together."""
+    return min(AT_ONCE, max(1, AT_ONCE_BYTES * rows // max(1, size)))

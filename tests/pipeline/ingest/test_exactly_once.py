@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.common.errors import BrokerUnreachableError, StreamsError
 from penstock.pipeline.ingest import lane, plan, reading
+from penstock.pipeline.ingest.downloads import Downloads
 from tests.pipeline.ingest.mortal import Calls, Killed, mortal
 from tests.pipeline.ingest.rig import Rig, write_json_lines
 from tests.tiers import examples, sampled
@@ -185,3 +186,30 @@ def test_brokers_that_stay_away_end_the_run_and_the_next_one_continues(
     rig.broker.down = False
     ingest(rig)
     require_each_once_and_in_order(rig, [40])
+
+
+def test_a_lane_that_begins_again_fetches_only_files_that_are_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "LANES", 1)
+    fetched: list[str] = []
+
+    class Counted(Downloads):
+        def _fetch(self, name: str) -> Path:
+            fetched.append(name)
+            return super()._fetch(name)
+
+    monkeypatch.setattr(lane, "Downloads", Counted)
+    rig = Rig(tmp_path)
+    fill(rig, [5, 5, 5, 40])
+
+    def cut() -> None:
+        rig.broker.down = True
+
+    def back() -> None:
+        rig.broker.down = False
+
+    rig.on_wait = back
+    assert ingest(rig, Calls(30, cut, of="transactional_producer.send")) == 55
+    assert fetched == ["0.jsonl", "1.jsonl", "2.jsonl", "3.jsonl", "3.jsonl"]
+    require_each_once_and_in_order(rig, [5, 5, 5, 40])
