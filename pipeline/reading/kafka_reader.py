@@ -17,6 +17,8 @@ _POLL_S = 0.5
 _PATIENCE_S = 120.0
 _MOST_WAITING = 2 * _RECORDS_PER_POLL
 """Records of a partition that wait to be taken before it is paused."""
+_MOST_BYTES = 32 << 20
+"""Bytes of keys and values that wait before it is paused, too."""
 
 
 class KafkaReader:
@@ -76,7 +78,7 @@ class KafkaReader:
         if len(batch):
             owner.waiting.append(batch)
             owner.count += len(batch)
-        if owner.count > _MOST_WAITING and not owner.ended and not owner.paused:
+        if owner.is_full() and not owner.ended and not owner.paused:
             owner.paused = True
             self._consumer.pause([at])
 
@@ -101,3 +103,6 @@ class _Partition:
         self.count = 0
         self.ended = False
         self.paused = False
+
+    def is_full(self) -> bool:
+        return self.count > _MOST_WAITING or sum(batch.size for batch in self.waiting) > _MOST_BYTES

@@ -18,6 +18,8 @@ from penstock.common.records import RecordBatch
 from penstock.pipeline.chunk import Chunk
 
 RECORDS_PER_CHUNK = 10_000
+BYTES_OF_PARTITION = 16 << 20
+"""Bytes of values of one partition after which no further records of it are taken into a chunk."""
 TimesOf = Callable[[RecordBatch], Sequence[int]]
 """Returns the time (ms) of each record of a batch, by which a task orders it."""
 
@@ -29,13 +31,15 @@ class TimedBatches(NamedTuple):
     times_of: TimesOf = attrgetter("timestamps")
 
 
-def merged(partitions: Sequence[TimedBatches], records: int = RECORDS_PER_CHUNK) -> Iterator[Chunk]:
-    """Yields the records of ``partitions`` in chunks of ``records``.
+def merged(
+    partitions: Sequence[TimedBatches], records: int = RECORDS_PER_CHUNK, bytes_of_partition: int = BYTES_OF_PARTITION
+) -> Iterator[Chunk]:
+    """Yields the records of ``partitions`` in chunks of ``records``, or of fewer large ones.
 
     The order is that of (running maximum of the times, place of the partition in ``partitions``, offset). The chunks
     depend on the records alone, not on the batches in which they come.
     """
-    waiting = [_Partition(*each) for each in partitions]
+    waiting = [_Partition(*each, bytes_of_partition) for each in partitions]
     while True:
         for partition in waiting:
             partition.load(records)
@@ -49,25 +53,35 @@ def merged(partitions: Sequence[TimedBatches], records: int = RECORDS_PER_CHUNK)
 
 
 def _order(partitions: Sequence[_Partition], records: int) -> NDArray[np.intp]:
-    """Returns the index of its partition for each of the first ``records`` in the merged order."""
+    """Returns the index of its partition for each of the first ``records`` in the merged order. Fewer, if a partition
+    has so large ones that not as many are loaded: nothing that may follow its last one is taken."""
+    counts = [partition.ready(records) for partition in partitions]
     if len(partitions) == 1:
-        return np.zeros(min(records, partitions[0].count), np.intp)
-    times = [partition.times[:records] for partition in partitions]
-    indexes = np.repeat(np.arange(len(times)), [len(each) for each in times])
+        return np.zeros(counts[0], np.intp)
+    times = [partition.times[:count] for partition, count in zip(partitions, counts, strict=True)]
+    indexes = np.repeat(np.arange(len(times)), counts)
     # Stable: within a partition times never fall, and offsets ascend.
     ordered: NDArray[np.intp] = indexes[np.argsort(np.concatenate(times), kind="stable")[:records]]
+    for index, (partition, count) in enumerate(zip(partitions, counts, strict=True)):
+        if partition.is_large(count) and len(own := np.flatnonzero(ordered == index)) == count:
+            ordered = ordered[: int(own[-1]) + 1]
     return ordered
 
 
 class _Partition:
-    """The records of one partition that are loaded and not taken yet, with their running maxima."""
+    """The records of one partition that are loaded and not taken yet, with their running maxima.
 
-    def __init__(self, batches: Iterator[RecordBatch], times_of: TimesOf) -> None:
+    ``most_bytes``: once that many bytes are loaded, no further records are.
+    """
+
+    def __init__(self, batches: Iterator[RecordBatch], times_of: TimesOf, most_bytes: int = BYTES_OF_PARTITION) -> None:
         self._batches = batches
         self._times_of = times_of
+        self._most_bytes = most_bytes
         self._loaded: list[RecordBatch] = []
         self._latest = -1
         self.times: NDArray[np.int64] = np.empty(0, np.int64)
+        self._sizes: NDArray[np.int64] = np.empty(0, np.int64)
 
     @property
     def count(self) -> int:
@@ -75,11 +89,25 @@ class _Partition:
         return len(self.times)
 
     def load(self, records: int) -> None:
-        """Load until ``records`` can be taken, or no more come."""
-        while self.count < records and (batch := next(self._batches, None)) is not None:
+        """Load until ``records`` can be taken, or enough bytes, or no more come."""
+        size = int(self._sizes.sum())
+        while self.count < records and size < self._most_bytes and (batch := next(self._batches, None)) is not None:
             if len(batch):
                 self._loaded.append(batch)
                 self.times = np.concatenate([self.times, self._running_maxima(batch)])
+                own = _sizes(batch.values)
+                self._sizes = np.concatenate([self._sizes, own])
+                size += int(own.sum())
+
+    def ready(self, records: int) -> int:
+        """Returns how many may be taken at once: at most ``records``, and of large ones fewer. Whatever more is loaded
+        depends on the batches."""
+        large = int(np.searchsorted(np.cumsum(self._sizes[:records]), self._most_bytes)) + 1
+        return min(records, self.count, large)
+
+    def is_large(self, count: int) -> bool:
+        """Returns True if the first ``count`` records are so large that it is not known if more come."""
+        return int(self._sizes[:count].sum()) >= self._most_bytes
 
     def _running_maxima(self, batch: RecordBatch) -> NDArray[np.int64]:
         times = np.maximum.accumulate(np.asarray(self._times_of(batch), np.int64))
@@ -89,7 +117,7 @@ class _Partition:
 
     def take(self, count: int) -> list[RecordBatch]:
         """Take out the first ``count`` records."""
-        self.times = self.times[count:]
+        self.times, self._sizes = self.times[count:], self._sizes[count:]
         taken = []
         while count:
             batch = self._loaded[0]
@@ -100,6 +128,10 @@ class _Partition:
                 self._loaded[0] = batch.part(count, len(batch))
             count -= len(taken[-1])
         return taken
+
+
+def _sizes(values: Sequence[bytes | None]) -> NDArray[np.int64]:
+    return np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
 
 
 def merged_writers(writers: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from operator import itemgetter
 
 from hypothesis import given, settings
@@ -27,6 +28,15 @@ def batches(at: TopicPartition, times: list[int], sizes: random.Random, writer: 
         own_times = [times[place] for place in own]
         yield RecordBatch(at, [b"k"] * len(own), [b"v"] * len(own), own_times, own, headers)
         begin += len(own)
+
+
+LARGE = 100
+
+
+def large(found: Iterator[RecordBatch], sizes: list[int]) -> Iterator[RecordBatch]:
+    """The same records with values of these sizes."""
+    for batch in found:
+        yield replace(batch, values=[b"x" * sizes[offset] if sizes[offset] else None for offset in batch.offsets])
 
 
 def by_running_maximum(times: list[list[int]]) -> list[tuple[int, int]]:
@@ -64,6 +74,30 @@ def test_partitions_are_merged_by_the_running_maximum_in_chunks_that_depend_on_t
     assert [it for chunk in chunks for it in in_order(chunk)] == expected
     assert [len(chunk.order) for chunk in chunks[:-1]] == [size] * (len(chunks) - 1)
     assert sum(len(chunk.order) for chunk in chunks) == len(expected)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(TIMES, st.data())
+def test_chunks_of_large_records_have_fewer_in_the_same_order_whatever_the_batches(
+    times: list[list[int]], data: st.DataObject
+) -> None:
+    values = [data.draw(st.lists(st.integers(0, 80), min_size=len(own), max_size=len(own))) for own in times]
+
+    def chunks(seed: int) -> list[Chunk]:
+        sizes = random.Random(seed)
+        of_partitions = [
+            TimedBatches(large(batches(TopicPartition("t", number), own, sizes), values[number]))
+            for number, own in enumerate(times)
+        ]
+        return list(merged(of_partitions, 20, LARGE))
+
+    found = chunks(0)
+    assert [it for chunk in found for it in in_order(chunk)] == by_running_maximum(times)
+    assert [in_order(chunk) for chunk in chunks(1)] == [in_order(chunk) for chunk in found]
+    for chunk in found:
+        for number, own in enumerate(values):
+            taken = [own[place] for partition, place in in_order(chunk) if partition == number]
+            assert sum(taken[:-1]) < LARGE
 
 
 @settings(max_examples=examples(100), deadline=None)
