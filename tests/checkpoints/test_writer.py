@@ -16,12 +16,13 @@ from penstock.checkpoints.errors import (
 )
 from penstock.checkpoints.fetching import fetch_newest
 from penstock.checkpoints.fitness import ExpectedState, ExpectedStore
-from penstock.checkpoints.limits import LONGEST_UPLOAD_MS
+from penstock.checkpoints.limits import DELETION_DELAY_MS, LONGEST_UPLOAD_MS
 from penstock.checkpoints.manifest import CheckpointDraft, CheckpointManifest, ManifestName, StoreInCheckpoint, decode
 from penstock.checkpoints.repository import CheckpointRepository
 from penstock.checkpoints.writer import CheckpointWriter
 from penstock.common.errors import ObjectStoreError
 from penstock.objects.memory import MemoryObjects
+from penstock.objects.prefix import ObjectsBelow
 
 DRAFT = CheckpointDraft(0, {"counts": StoreInCheckpoint("rows", "changelog", "id", 5)}, {})
 EXPECTED = ExpectedState({"counts": ExpectedStore("rows", "changelog", "id")}, {})
@@ -77,6 +78,25 @@ def test_the_next_checkpoint_of_a_failed_one_has_another_number(storage: Objects
     with pytest.raises(ObjectStoreError):
         writer.save(folder, DRAFT)
     assert writer.save(folder, DRAFT).sequence == 2
+
+
+def test_files_that_were_deleted_while_the_machine_was_paused_are_uploaded_again(folder: Path) -> None:
+    now_ms = 0
+    storage = Objects(lambda: now_ms)
+    writer = CheckpointWriter(ObjectsBelow(storage, "app/"), "app", "0_0", 7, lambda: 0.0)  # its clock does not move
+
+    def paused(name: str, content: bytes) -> None:
+        nonlocal now_ms
+        now_ms += 2 * DELETION_DELAY_MS
+        assert len(repository(storage).delete_unneeded().files) == 1
+
+    storage.on_create = paused
+    writer.save(folder, DRAFT)
+    (folder / "rocksdb" / "000002.sst").write_text("more")
+    whole = writer.save(folder, DRAFT)
+    fetched = fetch_newest(repository(storage), "0_0", EXPECTED, folder.with_name("fetched"))
+    assert fetched is not None
+    assert fetched.manifest == whole
 
 
 @pytest.mark.parametrize("before_the_manifest", [True, False])
