@@ -31,7 +31,6 @@ from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Subtopology
 
 _RECORDS_PER_STEP = 1000
-_ROWS_PER_BATCH = 10_000
 _SMALLEST_COMMIT_BYTES = 8 << 20
 
 
@@ -244,7 +243,7 @@ class TaskRun:
         """Process one record without headers, without a commit."""
         self._begin()
         if self._task.process_alone(partition, key, value, timestamp, offset, self._wall_ms):
-            yield from self._drain(_ROWS_PER_BATCH)
+            yield from self._drain_if_full()
         else:
             yield from self.take(RecordBatch(partition, [key], [value], [timestamp], [offset]))
 
@@ -304,11 +303,11 @@ class TaskRun:
         for store, topic in self._topics.items():
             for row in self._changelogs[store].rows():
                 self._collector.put_changelog(topic, *row)
-                yield from self._drain(_ROWS_PER_BATCH)
+                yield from self._drain_if_full()
         for end_row in self._end_rows():
             self._collector.put_end(end_row)
-            yield from self._drain(_ROWS_PER_BATCH)
-        yield from self._drain(1)
+            yield from self._drain_if_full()
+        yield from self._drain()
         for partition, offset in self._task.offsets().items():
             yield self._collector.report(OFFSET, *partition, offset.offset, offset.metadata)
         for topic, count in self._read.items():
@@ -346,18 +345,21 @@ class TaskRun:
 
     def _work(self) -> Iterator[pa.RecordBatch]:
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
-            yield from self._drain(_ROWS_PER_BATCH)
+            yield from self._drain_if_full()
 
     def commit(self) -> Iterator[pa.RecordBatch]:
         """Commit, so that caches release what they hold back."""
         self._begin()
         for _ in self._task.prepare_commit():
-            yield from self._drain(_ROWS_PER_BATCH)
-        yield from self._drain(1)
+            yield from self._drain_if_full()
+        yield from self._drain()
         self._task.complete_commit({})
         for changelog in self._changelogs.values():
             changelog.committed()
 
-    def _drain(self, at_least: int) -> Iterator[pa.RecordBatch]:
-        if len(self._collector) >= at_least:
+    def _drain_if_full(self) -> Iterator[pa.RecordBatch]:
+        if self._collector.is_full():
             yield from self._collector.drain()
+
+    def _drain(self) -> Iterator[pa.RecordBatch]:
+        yield from self._collector.drain()

@@ -90,7 +90,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.location = ObjectLocation(str(folder))
         self.objects = self.location.open()
-        self.work = StageWork(self.objects, 1, 1)
+        self.work = StageWork(self.objects, 1, "run-1")
 
     def run(self, parts: list[Part]) -> None:
         stage = stage_of(words())

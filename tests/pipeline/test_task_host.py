@@ -221,3 +221,14 @@ def test_results_leave_in_batches_while_records_come_in() -> None:
         assert len(batch) <= 20_000
         total += sum(kind == SINK for kind in batch.column("kind").to_pylist())
     assert total == 50_000
+
+
+def test_large_results_leave_in_smaller_batches() -> None:
+    builder = StreamsBuilder()
+    text = Serdes.string()
+    enlarged = builder.stream("in", Consumed.with_(text, text)).map_values(lambda value: value * 1_000_000)
+    enlarged.to("out", Produced.with_(text, text))
+    rows = [process(0, "in", offset, "k", "x", offset) for offset in range(100)]
+    found = [batch for batch in run(host(builder.build(), out=1), rows, 5) if batch.column("kind")[0].as_py() == SINK]
+    assert sum(len(batch) for batch in found) == 100
+    assert max(len(batch) for batch in found) <= 40
