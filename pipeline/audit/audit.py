@@ -199,7 +199,7 @@ class _Audit:
             self._progress(StepProgress("starting Spark"))
             with spark_session(place, f"audit {self._config.application_id}", program=self._topology) as spark:
                 meter = Meter(partial(tasks_of, spark.sparkContext), self._progress)
-                with meter.watch:
+                with meter.watching():
                     runner = StageRunner(
                         plan,
                         self._topology,

@@ -137,7 +137,7 @@ def backfill(
     progress(StepProgress("starting Spark"))
     with spark_session(at, f"backfill {config.application_id}", program=topology) as spark:
         meter = Meter(partial(tasks_of, spark.sparkContext), progress)
-        with meter.watch:
+        with meter.watching():
             return it.run(spark, meter, begun)
 
 
