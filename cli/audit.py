@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.backfill import Lines
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
+from penstock.cli.spark_options import ConfOption, MasterOption, WorkOption, interruptible, spark_extra, spark_place
+from penstock.cli.step_progress import Lines
 from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 DIFFERENCES = 3
 """The exit code if rows differ: that of ``penstock plan`` if something would be lost. 1 is an error."""
-_INTERRUPTED = 130
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
 _MILLION = 1_000_000
 
@@ -63,12 +62,7 @@ def _audit(
     ] = False,
     master: MasterOption = None,
     conf: ConfOption = None,
-    work: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
-        ),
-    ] = None,
+    work: WorkOption = None,
     allow_wall_clock: Annotated[
         bool,
         typer.Option("--allow-wall-clock", help="Accept punctuators by the wall clock, which Spark never calls"),
@@ -79,14 +73,11 @@ def _audit(
 
     Exit code 0: nothing differs. 3: rows differ. 1: it could not be done.
     """
-    try:
+    with interruptible("The audit was interrupted, and has changed nothing"):
         given = _Given(
             target, differences, point_timeout, source, checkpoint, master, tuple(conf or ()), work, allow_wall_clock
         )
         report = _report(given, _sample(sample))
-    except KeyboardInterrupt:
-        Console(stderr=True).print("The audit was interrupted, and has changed nothing", soft_wrap=True)
-        raise typer.Exit(_INTERRUPTED) from None
     if as_json:
         print_json(body(report))
     else:
@@ -110,12 +101,10 @@ class _Given(NamedTuple):
 
 
 def _report(given: _Given, sample: KeySample | None) -> AuditReport:
-    try:
+    with spark_extra():
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.audit.audit import AuditOptions, audit
         from penstock.pipeline.audit.checkpoint_stores import NewestCheckpoints
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     application = load_application(given.target)
     settings = application.config.object_store_settings
     archive, work = (None if url is None else ObjectLocation(url, settings) for url in (given.source, given.work))

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from penstock.cli import backfill_options as options
 from penstock.cli.loading import load_application
 from penstock.cli.output import console as standard_output
-from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
+from penstock.cli.spark_options import ConfOption, MasterOption, WorkOption, interruptible, spark_extra, spark_place
+from penstock.cli.step_progress import shown_progress
 from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
 
 if TYPE_CHECKING:
     from penstock.pipeline.backfill.backfill import BackfillReport
-    from penstock.pipeline.backfill.progress import Progress, StepProgress
-
-_INTERRUPTED = 130
-_LINE_EACH_S = 10.0
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +30,7 @@ def _backfill(
     until: options.Until = None,
     master: MasterOption = None,
     conf: ConfOption = None,
-    work: options.Work = None,
+    work: WorkOption = None,
     resume: options.Resume = False,
     source: options.Source = None,
     output: options.Output = "kafka",
@@ -51,14 +40,12 @@ def _backfill(
 ) -> None:
     """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
     console = standard_output()
-    try:
+    with spark_extra():
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill
         from penstock.pipeline.backfill.backfill import explain as explain_backfill
         from penstock.pipeline.backfill.bounds import bounds_of
         from penstock.pipeline.backfill.compare import in_words
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
     bounds = bounds_of(begin, until, recompute=dry_run)
     archive, kafka_too = _sources(source or [KAFKA])
     application = load_application(target)
@@ -79,18 +66,12 @@ def _backfill(
         for line in explain_backfill(application.topology, application.config, chosen):
             typer.echo(line)
         return
-    try:
-        with _progress(console) as progress:
-            place = spark_place(master, conf)
-            report = backfill(application.topology, application.config, place, progress, chosen)
-    except KeyboardInterrupt:
-        Console(stderr=True).print(
-            f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues "
-            "from what is finished. State and offsets come out the same; results that it had written are written again",
-            soft_wrap=True,
-            markup=False,
-        )
-        raise typer.Exit(_INTERRUPTED) from None
+    interrupted = (
+        f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues from "
+        "what is finished. State and offsets come out the same; results that it had written are written again"
+    )
+    with interruptible(interrupted), shown_progress(console) as progress:
+        report = backfill(application.topology, application.config, spark_place(master, conf), progress, chosen)
     console.print(summary(report))
     for line in in_words(report.compared, report.not_compared):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
@@ -102,56 +83,6 @@ def _sources(given: list[str]) -> tuple[str | None, bool]:
     if len(archives) > 1:
         raise ConfigError(f"--source: history comes from one archive, not from {' and '.join(archives)}")
     return (archives[0] if archives else None), "kafka" in given
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Progress]:
-    """Shows each step and its progress: by a bar on a terminal, as lines elsewhere."""
-    if not console.is_terminal:
-        yield Lines(partial(print, flush=True), time.monotonic)
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[numbers]}"),
-    )
-    with Bars(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        shown = bars.add_task("", total=None, numbers="")
-
-        def show(now: StepProgress) -> None:
-            numbers = in_numbers(now) if now.total else ""
-            bars.update(shown, description=now.step, completed=now.done, total=now.total or None, numbers=numbers)
-
-        yield show
-
-
-def in_numbers(now: StepProgress) -> str:
-    """Returns the numbers of a step's progress in words."""
-    rate = "" if now.per_second is None else f", {now.per_second:,.0f} {now.unit}/s"
-    left = "" if now.left_s is None else f", {timedelta(seconds=round(now.left_s))} left"
-    return f"{now.done:,} of {now.total:,} {now.unit}{rate}{left}"
-
-
-class Lines:
-    """Prints a line at the beginning of each step, and one with its progress each ``_LINE_EACH_S`` seconds."""
-
-    def __init__(self, write: Callable[[str], None], clock: Callable[[], float]) -> None:
-        self._write = write
-        self._clock = clock
-        self._step = ""
-        self._at = 0.0
-
-    def __call__(self, now: StepProgress) -> None:
-        """Take a report: see :data:`~penstock.pipeline.backfill.progress.Progress`."""
-        at = self._clock()
-        if now.step != self._step:
-            self._write(now.step)
-        elif now.total and at - self._at >= _LINE_EACH_S:
-            self._write(f"{now.step}: {in_numbers(now)}")
-        else:
-            return
-        self._step, self._at = now.step, at
 
 
 def summary(report: BackfillReport) -> Table:

@@ -24,12 +24,6 @@ Until = Annotated[
         help=f"End of the history: latest, {_BOUND}. By default latest; of a dry run the committed offsets",
     ),
 ]
-Work = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
-    ),
-]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")]
 Source = Annotated[
     list[str] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,14 +53,23 @@ class CommandSettings:
     object_store: Entries
 
 
-def clients_at(bootstrap_servers: str, command_config: Path | None, group: str = "") -> ConfluentClients:
-    """Returns Kafka clients with these options. Raises ConfigError for a file that cannot be read, or its entries."""
+def clients_at(
+    bootstrap_servers: str,
+    command_config: Path | None,
+    group: str = "",
+    *,
+    consumer: Mapping[str, Any] | None = None,
+    producer: Mapping[str, Any] | None = None,
+) -> ConfluentClients:
+    """Returns Kafka clients with these options; ``consumer`` and ``producer`` are settings of these clients alone.
+    Raises ConfigError for a file that cannot be read, or its entries."""
     from penstock.kafka.client_settings import check_client_settings
     from penstock.kafka.clients import ConfluentClients
 
     entries = command_settings(command_config).kafka
     check_client_settings("", entries)
-    return ConfluentClients(bootstrap_servers, group, entries, entries, entries)
+    of_consumer, of_producer = Entries({**entries, **(consumer or {})}), Entries({**entries, **(producer or {})})
+    return ConfluentClients(bootstrap_servers, group, of_consumer, of_producer, entries)
 
 
 def command_settings(command_config: Path | None) -> CommandSettings:

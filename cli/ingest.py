@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,18 +15,14 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 from penstock.cli import ingest_options as options
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings
 from penstock.cli.loading import load_object
-from penstock.cli.spark_options import ConfOption, MasterOption, spark_place
+from penstock.cli.spark_options import ConfOption, MasterOption, interruptible, spark_extra, spark_place
 from penstock.cli.topic_options import serde_of
-from penstock.common.errors import ConfigError
-from penstock.common.secrets import Entries
 from penstock.common.shown import counted
 
 if TYPE_CHECKING:
-    from penstock.kafka.clients import ConfluentClients
     from penstock.pipeline.ingest.ingest import Ingest, IngestReport, RunLanes
     from penstock.pipeline.ingest.progress import Progress
 
-_INTERRUPTED = 130
 _LINE_EACH_S = 10.0
 
 
@@ -60,19 +55,24 @@ def _ingest(
     """Write the rows of Parquet, CSV or JSON Lines to a topic, each exactly once. A run that was ended is continued by
     the same command."""
     skips = options.skips(on_error)
-    try:
+    with spark_extra():
         from penstock.pipeline.ingest import spark_lanes
         from penstock.pipeline.ingest.files import find_source
         from penstock.pipeline.ingest.ingest import Ingest
         from penstock.pipeline.ingest.mapping import RecordMapping
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
+        from penstock.pipeline.ingest.progress import TRANSACTION_TIMEOUT_MS
     from penstock.kafka.topics import Topics
 
     storage = command_settings(command_config).object_store
     source = find_source(url, storage, options.format_of(format_))
     id_ = ingest_id or _default_id(topic, source.url)
-    clients = _clients(clients_at(bootstrap_servers, command_config, f"{id_}-ingest"))
+    clients = clients_at(
+        bootstrap_servers,
+        command_config,
+        f"{id_}-ingest",
+        consumer={"isolation.level": "read_committed"},
+        producer={"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS},
+    )
     columns = tuple(value_column or ())
     mapping = RecordMapping(
         topic,
@@ -97,16 +97,9 @@ def _default_id(topic: str, url: str) -> str:
 
 
 def _run(ingest: Ingest, lanes: AbstractContextManager[RunLanes]) -> None:
-    try:
-        with _shown(Console(stderr=True), len(ingest.source.files)) as report:
-            made = ingest.run(lanes, report)
-    except KeyboardInterrupt:
-        Console(stderr=True).print(
-            f"The ingest into {ingest.mapping.topic} was interrupted. Run it again: it continues where it ended",
-            soft_wrap=True,
-            markup=False,
-        )
-        raise typer.Exit(_INTERRUPTED) from None
+    interrupted = f"The ingest into {ingest.mapping.topic} was interrupted. Run it again: it continues where it ended"
+    with interruptible(interrupted), _shown(Console(stderr=True), len(ingest.source.files)) as report:
+        made = ingest.run(lanes, report)
     for text in made.refused:
         typer.echo(f"skipped: {text}", err=True)
     typer.echo(summary(ingest.mapping.topic, made))
@@ -164,14 +157,3 @@ class ProgressLine:
         done = sum(each.done for each in progress.files.values())
         speed = f", {rows / since:,.0f} a second" if since > 0 else ""
         return f"{progress.rows:,} rows, {done} of {counted(self._files, 'file')} done{speed}"
-
-
-def _clients(clients: ConfluentClients) -> ConfluentClients:
-    """Returns clients that read what is committed, and whose transactions may be open for a while."""
-    from penstock.pipeline.ingest.progress import TRANSACTION_TIMEOUT_MS
-
-    return replace(
-        clients,
-        consumer_overrides=Entries({**clients.consumer_overrides, "isolation.level": "read_committed"}),
-        producer_overrides=Entries({**clients.producer_overrides, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}),
-    )

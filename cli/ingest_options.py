@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.spark_options import ANY_PLACE
 from penstock.cli.topic_options import pair
 from penstock.common.errors import ConfigError
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 FAIL, SKIP = "fail", "skip"
 
-Url = Annotated[str, typer.Argument(metavar="URL", help="A file or a folder: a path, file://, s3://, gs:// or az://")]
+Url = Annotated[str, typer.Argument(metavar="URL", help=f"A file or a folder: {ANY_PLACE}")]
 Topic = Annotated[str, typer.Option("--topic", "-t", help="The topic that gets the records; it must exist")]
 KeyColumn = Annotated[str | None, typer.Option(help="The column of the keys; without it keys are null")]
 Key = Annotated[str, typer.Option("--key", metavar="SERDE", help="The serde of keys, or MODULE:SERDE")]

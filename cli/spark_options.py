@@ -1,19 +1,33 @@
-"""The options of commands that run Spark: its master, and its settings."""
+"""The common parts of the commands that run Spark: options, missing packages, an interruption."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+
+from penstock.common.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock.pipeline.spark.place import SparkPlace
 
+_INTERRUPTED = 130
+ANY_PLACE = "a path, file://, s3://, gs:// or az://"
+"""The forms of a URL of object storage, for help texts."""
 MasterOption = Annotated[
     str | None,
     typer.Option(help="Spark's master URL. By default that of spark-submit or spark-defaults.conf, else local[*]"),
 ]
 ConfOption = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated")]
+WorkOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
+    ),
+]
 
 
 def spark_place(master: str | None, conf: list[str] | None) -> SparkPlace:
@@ -22,3 +36,22 @@ def spark_place(master: str | None, conf: list[str] | None) -> SparkPlace:
     from penstock.pipeline.spark.spark_settings import settings_of_options
 
     return SparkPlace(master, settings_of_options(conf or []))
+
+
+@contextmanager
+def spark_extra() -> Iterator[None]:
+    """Turns the failed import of a package in the block into a ConfigError that names the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Ends the command with ``message``, and the shell's exit code for Ctrl-C, if it is interrupted in the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print(message, soft_wrap=True, markup=False)
+        raise typer.Exit(_INTERRUPTED) from None

@@ -10,6 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from penstock.cli import backfill
+from penstock.cli.step_progress import Lines, shown_progress
 from penstock.common.errors import ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.pipeline.backfill.backfill import BackfillReport
@@ -49,7 +50,7 @@ def test_one_stage_is_not_called_stages() -> None:
 
 def test_in_a_pipe_each_step_is_a_line_and_each_ten_seconds_how_far_it_has_come() -> None:
     now, written = 100.0, list[str]()
-    lines = backfill.Lines(written.append, lambda: now)
+    lines = Lines(written.append, lambda: now)
     for at, report in (
         (100.0, StepProgress("starting Spark")),
         (101.0, StepProgress("stage 1 of 1")),
@@ -73,7 +74,7 @@ def test_in_a_pipe_each_step_is_a_line_and_each_ten_seconds_how_far_it_has_come(
 def test_on_a_terminal_a_bar_has_the_step_and_the_numbers() -> None:
     text = io.StringIO()
     console = Console(file=text, width=160, force_terminal=True)
-    with backfill._progress(console) as progress:
+    with shown_progress(console) as progress:
         progress(StepProgress("starting Spark"))
         progress(StepProgress("stage 1 of 2: sub-topology 0", 3, 8))
     shown = text.getvalue()
