@@ -201,7 +201,8 @@ def test_partition_times_continue_from_what_was_committed() -> None:
     committed = {TopicPartition("lines", 0): CommittedOffset(first["sequence"], first["value"].decode())}
     late = [process(0, "lines", 1, "k", "v", 100)]
     plain = host(topology)
-    again = output(run(TaskHost(plain.subtopology, HostSettings(CONFIG, plain.settings.topics, committed)), late, 1))[OFFSET][0]
+    settings = HostSettings(CONFIG, plain.settings.topics, committed)
+    again = output(run(TaskHost(plain.subtopology, settings), late, 1))[OFFSET][0]
     assert again["value"] == first["value"]
 
 
