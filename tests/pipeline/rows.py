@@ -152,7 +152,7 @@ def out_of_order(rng: random.Random, topic: str, task: int, count: int, parity: 
 
 def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[bytes, bytes, int]]:
     """Returns the results of the task itself for the same records, all of them there from the start."""
-    collector = SparkCollector(TaskId(0, task), host(topology).topics)
+    collector = SparkCollector(TaskId(0, task), host(topology).settings.topics)
     program = TaskProgram.of(topology.subtopologies[:1], CONFIG)
     stores = open_task_stores(None, program.stores.values())
     driver = Task(StateManager(TaskId(0, task), program, stores, collector), collector)
