@@ -35,7 +35,7 @@ _SMALLEST_COMMIT_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class HostSettings:
-    """What the hosts of a run have in common, whatever tasks they run.
+    """Settings that all hosts of a run share, whatever tasks they run.
 
     ``topics``: the numbers of partitions, and the names of internal topics. ``committed``: the offsets that the
     application has committed. ``allow_wall_clock``: False if a punctuator by the wall clock, which is never called, is

@@ -29,7 +29,7 @@ def refused(*arguments: str) -> str:
     ("arguments", "message"),
     [
         (["--on-error", "ignore"], "--on-error 'ignore': it is fail or skip"),
-        (["--format", "avro"], "--format 'avro' is none of parquet, csv, jsonl"),
+        (["--format", "avro"], "--format 'avro' is none of parquet, csv, jsonl, iceberg"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
