@@ -89,7 +89,7 @@ def look(clients: KafkaClients, topics: Sequence[str]) -> TopicsNow:
         if topic not in ids:
             raise ArchiveError(
                 f"the id of topic {topic!r} is not known: Kafka is older than 2.8, or the principal may not describe "
-                "the topic. Without it a topic that is created again could not be told from the one before"
+                "the topic. Without the id, penstock cannot see that a topic was created again"
             )
     partitions = [TopicPartition(topic, number) for topic in topics for number in range(there[topic])]
     with closing(clients.consumer()) as consumer:

@@ -36,7 +36,7 @@ def _refusal_of(program: TaskProgram) -> str | None:
             return f"store {name!r} ({store.layout}) depends on stream time, which the other keys' records move, too"
         assert store.key_serde is not None
         if {store.key_serde.name} != serdes:
-            return f"store {name!r} may write keys in other bytes than its topics"
+            return f"store {name!r} may write keys as other bytes than its topics do"
     changed: dict[str, str] = {}
     for node in program.nodes:
         if isinstance(node, SourceNode):

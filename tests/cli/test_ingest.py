@@ -29,7 +29,7 @@ def refused(*arguments: str) -> str:
     ("arguments", "message"),
     [
         (["--on-error", "ignore"], "--on-error 'ignore': it is fail or skip"),
-        (["--format", "avro"], "--format 'avro' is none of parquet, csv, jsonl"),
+        (["--format", "avro"], "--format 'avro' is none of parquet, csv, jsonl, iceberg"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
@@ -84,9 +84,9 @@ def test_the_summary_counts_records_skipped_rows_and_files_of_earlier_runs() -> 
     report = IngestReport(1_001, 1, (), 1, 3, 2.0)
     assert (
         summary("t", report)
-        == "1,000 records of 1 file written to t in 2.0 s, 500 a second, 1 row skipped (2 files before)"
+        == "1,000 records of 1 file written to t in 2.0 s, 500 a second, 1 row skipped (2 files already there)"
     )
-    assert summary("t", IngestReport(0, 0, (), 0, 3, 0.1)) == "Nothing to do: 3 files in topic t before"
+    assert summary("t", IngestReport(0, 0, (), 0, 3, 0.1)) == "Nothing to do: 3 files already in topic t"
 
 
 def test_the_progress_has_the_speed_since_the_run_began() -> None:
