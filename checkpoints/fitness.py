@@ -47,7 +47,7 @@ class Verdict:
 
 
 def judge(manifest: CheckpointManifest, expected: ExpectedState) -> Verdict:
-    """Returns what of a checkpoint can be trusted."""
+    """Returns the parts of a checkpoint that can be used."""
     wipe: dict[str, str] = {}
     refused = None
     useful = False

@@ -146,7 +146,7 @@ def _sample(given: str | None) -> KeySample | None:
 
 
 def show(report: AuditReport, to: Console, side: str = "live") -> None:
-    """Print a report for people. ``side``: the name of the side that Spark's is compared with."""
+    """Print a report for people. ``side``: the column title of the rows that Spark's are compared with."""
     to.print(_title(report), highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for name in ("store", "computed", side, "differ"):

@@ -27,7 +27,7 @@ from penstock.pipeline.archive.topic_log import TopicLog, begin_generation
 from penstock.pipeline.offset_ranges import OffsetRange
 
 RECORDS_PER_COMMIT = 5_000_000
-"""The most records that one batch takes: a run that is killed repeats at most so many."""
+"""The most records that one batch takes: a run that is killed repeats about as many at most."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def check_published(task: ArchiveTask, objects: ObjectStore, folder: str, topic_
 
 
 def publish(task: ArchiveTask, archived: ArchivedTopic) -> bool:
-    """Publish what is archived, if the run does that. Returns True if files were published that are no more."""
+    """Publish what is archived, if the run does that. Returns True if files were removed there."""
     return task.publisher is not None and task.publisher.publish(archived)
 
 

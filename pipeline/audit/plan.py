@@ -85,7 +85,7 @@ class AuditPlan:
                     )
 
     def require_history(self, available: Ranges, offsets: Mapping[TopicPartition, int]) -> None:
-        """Raise ApplicationStateError if records are gone that made the live stores. ``offsets``: their ends; a
+        """Raise ApplicationStateError if records are gone from which the live stores were computed. ``offsets``: their ends; a
         partition without one had no record."""
         for at in sorted(self.from_outside):
             there, end = available[at], offsets.get(at, 0)

@@ -20,7 +20,7 @@ _KINDS = (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder)
 
 
 def refusal_of_sample(programs: Mapping[int, TaskProgram], repartition: Iterable[str]) -> str | None:
-    """Returns the reason for which a sample of keys would not tell about the rows of those keys; None if it would."""
+    """Returns the reason for which rows depend on more than the records of their own keys; None if they do not."""
     for topic in sorted(repartition):
         return f"records get other keys on their way through repartition topic {topic!r}"
     for program in programs.values():
