@@ -49,8 +49,8 @@ class Tasks(Protocol):
 
 
 def next_ranges(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Ranges:
-    """Returns the offsets of the next batch on the way to ``ends``: about ``most`` at most, and from each
-    partition the same share of the offsets that it has. Partitions that have nothing new are left out."""
+    """Returns the offsets of the next batch on the way to ``ends``: about ``most`` at most, and from each partition the
+    same share of the offsets that it has. Partitions that have nothing new are left out."""
     waiting = {at: end - begins[at] for at, end in ends.items() if end > begins[at]}
     share = min(1.0, most / max(1, sum(waiting.values())))
     return {at: OffsetRange(begins[at], begins[at] + math.ceil(count * share)) for at, count in waiting.items()}

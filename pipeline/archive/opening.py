@@ -126,7 +126,7 @@ def check_published(task: ArchiveTask, objects: ObjectStore, folder: str, topic_
 
 
 def publish(task: ArchiveTask, archived: ArchivedTopic) -> bool:
-    """Publish what is archived, if the run does that. Returns True if files were removed there."""
+    """Publish what is archived, if the run does that. Returns True as :meth:`Publisher.publish` does."""
     return task.publisher is not None and task.publisher.publish(archived)
 
 

@@ -85,8 +85,8 @@ class AuditPlan:
                     )
 
     def require_history(self, available: Ranges, offsets: Mapping[TopicPartition, int]) -> None:
-        """Raise ApplicationStateError if records are gone from which the live stores were computed. ``offsets``: their ends; a
-        partition without one had no record."""
+        """Raise ApplicationStateError if records are gone from which the live stores were computed. ``offsets``: their
+        ends; a partition without one had no record."""
         for at in sorted(self.from_outside):
             there, end = available[at], offsets.get(at, 0)
             if there.begin > 0 and (end > 0 or not offsets):
