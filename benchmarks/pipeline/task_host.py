@@ -39,7 +39,7 @@ from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.reading.merge import TimedBatches, merged
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.topology.physical.topology import Topology, internal_topic
 
 MEASURED = ("json", "count", "join", "window-sum", "session-count", "stream-join", "table-join", "count-large")
@@ -87,7 +87,7 @@ def run_host(topology: Topology, given: Sequence[Chunk], profiler: cProfile.Prof
     config = StreamsConfig.of({"application.id": "profile"})
     (subtopology,) = topology.subtopologies
     changelogs = frozenset(internal_topic("profile", f"{name}-changelog") for name in topology.store_builders)
-    host = TaskHost(subtopology, config, TopicCounts({"output": 1}, frozenset(), changelogs), {})
+    host = TaskHost(subtopology, HostSettings(config, TopicCounts({"output": 1}, frozenset(), changelogs), {}))
     records = _Given(given)
     with profiler or nullcontext():
         begun = time.thread_time()

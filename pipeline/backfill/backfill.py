@@ -37,7 +37,7 @@ from penstock.pipeline.backfill.outputs import NoOutput, ParquetOutput, refuse_i
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_moved, refuse_if_running
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
-from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash
+from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash, refuse_other_topics
 from penstock.pipeline.backfill.run_stages import Results, StageRunner
 from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.contracts import HistorySource
@@ -242,7 +242,7 @@ class _Backfill:
         options = self._options.in_words()
         with closing(self._clients.consumer()) as consumer:
             plan = plan_of_unfinished(run, options, self._topology, self._config, topics, self._admin, consumer)
-        return None if plan is None else (run, plan)
+        return None if plan is None else (run.taken_over(), plan)
 
     def run(self, spark: SparkSession, meter: Meter, begun: float) -> BackfillReport:
         """Run the stages, hand over what they have computed, and delete their work."""
@@ -266,6 +266,7 @@ class _Backfill:
             # Processing may have taken hours.
             refuse_if_running(self._config, self._admin)
             refuse_if_moved(self._config, self._admin, self._plan)
+        refuse_other_topics(self._admin, self._run.manifest.topic_ids)
         self._run.refuse_if_superseded()
         offsets = self._plan.offsets(results.metadata())
         written: Mapping[str, int] = {}
@@ -273,13 +274,18 @@ class _Backfill:
         if checkpoints is None or not checkpoints.committed():
             self._run.begin_hand_over()
             to.note()
+            if self._options.kind == KAFKA:
+                # Again: an application may have looked for the note before, and joined after the first look.
+                refuse_if_running(self._config, self._admin)
             meter.begin("writing results")
             written = to.results(results.rows(spark, SINK))
+            self._run.refuse_if_superseded()
             meter.begin("writing state")
             changelog_rows = to.state(results.rows(spark, CHANGELOG))
             if checkpoints is not None:
                 meter.begin("handing over checkpoints")
                 checkpoints.commit(results.checkpoints(), offsets, written)
+        self._run.refuse_if_superseded()
         meter.begin("committing offsets")
         to.offsets(offsets)
         to.withdraw()

@@ -76,10 +76,12 @@ class ParquetOutput(HandOver):
     def offsets(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         listed = [(*at, found.offset) for at, found in sorted(offsets.items())]
         manifest = OutputManifest(self.application_id, self._files["results"], self._files["state"], listed)
+        objects, content = self.location.open(), msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         try:
-            self.location.open().create(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2))
+            objects.create(MANIFEST, content)
         except ObjectExistsError:
-            raise _written(self.location) from None
+            if objects.read(MANIFEST) != content:  # else the client has repeated its request
+                raise _written(self.location) from None
 
     @override
     def withdraw(self) -> None:

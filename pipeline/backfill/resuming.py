@@ -54,13 +54,7 @@ def plan_of_unfinished(
             f"--resume: the unfinished backfill of {config.application_id!r} was begun with "
             f"{_in_words(manifest.options)}, not with {_in_words(options)}: give the same options. {_AGAIN}"
         )
-    ids = admin.topic_ids(manifest.topic_ids)
-    for topic in sorted(manifest.topic_ids):
-        if ids.get(topic) != manifest.topic_ids[topic]:
-            raise ApplicationStateError(
-                f"--resume: topic {topic!r} was deleted, and perhaps created again, since the unfinished backfill "
-                f"began. {_AGAIN}"
-            )
+    refuse_other_topics(admin, manifest.topic_ids)
     committed = admin.committed(config.application_id)
     if fingerprint(plan.until, committed) != plan.fingerprint:
         if all(at in committed and committed[at].offset == offset for at, offset in plan.until.items()):
@@ -73,6 +67,17 @@ def plan_of_unfinished(
     if not run.hand_over_begun():
         _refuse_other_rows(plan, consumer)
     return plan
+
+
+def refuse_other_topics(admin: Admin, topic_ids: Mapping[str, str]) -> None:
+    """Raise ApplicationStateError if a topic has not the id any more with which the run began."""
+    ids = admin.topic_ids(topic_ids)
+    for topic in sorted(topic_ids):
+        if ids.get(topic) != topic_ids[topic]:
+            raise ApplicationStateError(
+                f"topic {topic!r} was deleted, and perhaps created again, since the backfill began: what was computed "
+                f"is not of its records, and nothing more is handed over. {_AGAIN}"
+            )
 
 
 def _refuse_other_rows(plan: BackfillPlan, consumer: RecordConsumer) -> None:

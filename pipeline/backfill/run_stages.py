@@ -19,6 +19,7 @@ from penstock.pipeline.backfill.stage_files import FINISHED_SCHEMA, RECORDS, Fin
 from penstock.pipeline.backfill.stage_input import ChangelogRows, HistoryInput
 from penstock.pipeline.backfill.stage_rows import StageRows
 from penstock.pipeline.backfill.work import Run, StageManifest, StageWork
+from penstock.pipeline.offset_ranges import size_of
 from penstock.pipeline.reading.contracts import HistorySource, every_record
 from penstock.pipeline.rows import END, REPARTITION
 from penstock.pipeline.spark.causes import causes_named
@@ -27,7 +28,7 @@ from penstock.pipeline.task_hosts.contracts import TaskEnd
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.pass_host import PassHost
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.tasks.offsets import decode_partition_time
 from penstock.topology.physical.topology import Topology
 
@@ -144,33 +145,21 @@ class StageRunner:
             self.plan.global_records,
             partial(every_record, self.history),
         )
-        shared = self.config, self.plan.topics, self.plan.committed, topics
+        settings = HostSettings(
+            self.config,
+            self.plan.topics,
+            self.plan.committed,
+            topics,
+            self.allow_wall_clock,
+            self.at_end,
+            self.checkpoints,
+        )
         if stage.inner_topics:
-            return CycleHost(
-                stage.subtopologies,
-                stage.inner_topics,
-                *shared,
-                allow_wall_clock=self.allow_wall_clock,
-                at_end=self.at_end,
-                checkpoints=self.checkpoints,
-            ).run
+            return CycleHost(stage.subtopologies, stage.inner_topics, settings).run
         (subtopology,) = stage.subtopologies
         if stage.cycle is not None:
-            return PassHost(
-                subtopology,
-                *shared,
-                allow_wall_clock=self.allow_wall_clock,
-                at_end=self.at_end,
-                checkpoints=self.checkpoints,
-                cycle=stage.cycle,
-            ).run
-        return TaskHost(
-            subtopology,
-            *shared,
-            allow_wall_clock=self.allow_wall_clock,
-            at_end=self.at_end,
-            checkpoints=self.checkpoints,
-        ).run
+            return PassHost(subtopology, settings, stage.cycle).run
+        return TaskHost(subtopology, settings).run
 
     def _input(self, stage: Stage, results: Results) -> HistoryInput | None:
         """Returns the input of ``stage``; None if there is no record, and so nothing to do."""
@@ -202,11 +191,11 @@ def rows_of_stage(stage: Stage) -> int:
     """Returns the number of records and of rows to restore of a stage, except what is shuffled to it. These are
     offsets, and some may be without a record."""
     ranges = (stage.records, *stage.changelogs.values(), *stage.unfinished.values())
-    return sum(max(0, each.end - each.begin) for offsets in ranges for each in offsets.values())
+    return sum(map(size_of, ranges))
 
 
 def _size(stage: Stage) -> str:
-    offsets = sum(each.end - each.begin for each in stage.records.values())
+    offsets = size_of(stage.records)
     return f", {offsets:,} records of source topics" if offsets else ""
 
 

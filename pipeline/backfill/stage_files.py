@@ -92,10 +92,13 @@ class StageWriter:
             reports = pa.Table.from_batches([*self._reports(tasks, counted, files)], OUTPUT_ARROW)
             finished = _finished(unit, counted.rows, files.close(), reports)
         counted.tell()
+        note, content = finished_name(self.prefix, tasks[0], unit.part), msgspec.json.encode(finished)
         try:
-            objects.create(finished_name(self.prefix, tasks[0], unit.part), msgspec.json.encode(finished))
-        except ObjectExistsError:  # another attempt was faster: its results count
-            objects.delete(file.name for file in finished.files.values())
+            objects.create(note, content)
+        except ObjectExistsError:
+            # The client repeats a request of which it has seen no answer: then the note is this attempt's own.
+            if objects.read(note) != content:  # another attempt was faster: its results count
+                objects.delete(file.name for file in finished.files.values())
         return pa.RecordBatch.from_arrays([pa.array(tasks[:1], pa.int32())], schema=_FINISHED_ARROW)
 
     def _reports(self, tasks: list[int], given: StageInput, files: StageFileWriter) -> Iterator[pa.RecordBatch]:

@@ -3,22 +3,25 @@ storage, so that another process can continue it.
 
 ::
 
-    runs/<number>.json                  the plan of a run, created only if absent: the newest run owns the place
-    run-<number>/stage-<n>/….parquet    rows of an attempt of some tasks
-    run-<number>/stage-<n>/finished/    notes of tasks whose rows are whole, created only if absent
-    run-<number>/stage-<n>/progress/    number of rows that each Spark partition has taken
-    run-<number>/stage-<n>.json         the manifest of a finished stage, created only if absent
-    run-<number>/hand-over.json         written before the hand-over begins
+    runs/<number>.json              the plan of a run, and the process that works on it, created only if absent: the
+                                    newest one owns the place. A process that continues a run takes the next number
+    run-<id>/stage-<n>/….parquet    rows of an attempt of some tasks
+    run-<id>/stage-<n>/finished/    notes of tasks whose rows are whole, created only if absent
+    run-<id>/stage-<n>/progress/    number of rows that each Spark partition has taken
+    run-<id>/stage-<n>.json         the manifest of a finished stage, created only if absent
+    run-<id>/hand-over.json         written before the hand-over begins
+
+No two runs have the same id: what a worker of a run that is gone still writes is of no other run.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.common.errors import ApplicationStateError, ObjectExistsError, ObjectMissingError, StreamsError
 from penstock.objects.contracts import ObjectStore
@@ -41,7 +44,8 @@ class RunCheckpoints(Struct, frozen=True):
 
 class RunManifest(Struct, frozen=True):
     """The plan of a run. ``program``: the hash of the topology and its topics; ``options``: what it was asked for;
-    ``topic_ids``: the ids of the topics that it reads. ``checkpoints``: None if it hands over the changelogs alone."""
+    ``topic_ids``: the ids of the topics that it reads. ``checkpoints``: None if it hands over the changelogs alone.
+    ``process``: the process that works on it."""
 
     run_id: str
     application_id: str
@@ -50,7 +54,13 @@ class RunManifest(Struct, frozen=True):
     offsets: PlannedOffsets
     topic_ids: dict[str, str]
     checkpoints: RunCheckpoints | None = None
+    process: str = ""
     format: int = _FORMAT
+
+    @property
+    def folder(self) -> str:
+        """The folder of its results."""
+        return f"run-{self.run_id}"
 
 
 class StageManifest(Struct, frozen=True):
@@ -70,10 +80,11 @@ class StageManifest(Struct, frozen=True):
 class StageWork:
     """The results of one stage."""
 
-    def __init__(self, objects: ObjectStore, number: int, run: int) -> None:
-        self.prefix = f"run-{run}/stage-{number:03}/"
+    def __init__(self, objects: ObjectStore, number: int, folder: str) -> None:
+        """``folder``: of the run."""
+        self.prefix = f"{folder}/stage-{number:03}/"
         self._objects = objects
-        self._manifest = f"run-{run}/stage-{number:03}.json"
+        self._manifest = f"{folder}/stage-{number:03}.json"
 
     def manifest(self) -> StageManifest | None:
         """Returns the manifest of the stage; None if it is not finished."""
@@ -110,13 +121,15 @@ class StageWork:
                 f"tasks {', '.join(map(str, twice))} are finished twice in {self.prefix!r} of {self._objects.url}: two "
                 "versions of penstock have worked on it. Run the backfill again without --resume"
             )
+        content = msgspec.json.encode(manifest)
         try:
-            self._objects.create(self._manifest, msgspec.json.encode(manifest))
+            self._objects.create(self._manifest, content)
         except ObjectExistsError:
-            raise ApplicationStateError(
-                f"another process works on this backfill: it has written {self._manifest!r} in {self._objects.url}. "
-                "Let one of them finish"
-            ) from None
+            if self._objects.read(self._manifest) != content:  # else the client has repeated its request
+                raise ApplicationStateError(
+                    f"another process works on this backfill: it has written {self._manifest!r} in "
+                    f"{self._objects.url}. Let one of them finish"
+                ) from None
         return manifest
 
 
@@ -129,7 +142,7 @@ class Run:
         self.manifest = manifest
         self._objects = location.open()
         self._log = ManifestLog(self._objects, _RUNS)
-        self._hand_over = f"run-{number}/hand-over.json"
+        self._hand_over = f"{manifest.folder}/hand-over.json"
 
     @classmethod
     def begin(cls, location: ObjectLocation, manifest: RunManifest) -> Run:
@@ -137,17 +150,11 @@ class Run:
         objects = location.open()
         log = ManifestLog(objects, _RUNS)
         earlier = log.numbers()
-        number = max(earlier, default=0) + 1
-        try:
-            log.append(number, msgspec.json.encode(manifest))
-        except ObjectExistsError:
-            raise ApplicationStateError(
-                f"another backfill of application {manifest.application_id!r} has begun in {objects.url} at the same "
-                "moment: let it finish"
-            ) from None
-        for other in earlier:
-            _delete(objects, log, other)
-        return cls(location, number, manifest)
+        begun = _append(location, log, max(earlier, default=0) + 1, manifest)
+        # Also what workers of a run have written that was deleted before.
+        others = [info.name for info in objects.list() if not info.name.startswith((_RUNS, f"{manifest.folder}/"))]
+        objects.delete([*others, *map(log.name, earlier)])
+        return begun
 
     @classmethod
     def unfinished(cls, location: ObjectLocation) -> Run | None:
@@ -168,17 +175,22 @@ class Run:
             ) from None
         return cls(location, numbers[-1], manifest)
 
+    def taken_over(self) -> Run:
+        """Returns the run as one of this process: another one that still works on it hands nothing over."""
+        return _append(self.location, self._log, self.number + 1, self.manifest)
+
     def stage(self, number: int) -> StageWork:
         """Returns the work of stage ``number``."""
-        return StageWork(self._objects, number, self.number)
+        return StageWork(self._objects, number, self.manifest.folder)
 
     def refuse_if_superseded(self) -> None:
-        """Raise ApplicationStateError if another run has begun since in the same place."""
+        """Raise ApplicationStateError if another run has begun since in the same place, or another process continues
+        this one."""
         newest = Run.unfinished(self.location)
-        if newest is None or newest.manifest.run_id != self.manifest.run_id:
+        if newest is None or newest.manifest.process != self.manifest.process:
             raise ApplicationStateError(
                 f"another backfill of application {self.manifest.application_id!r} has begun meanwhile in "
-                f"{self._objects.url}, and this one ends: nothing was handed over"
+                f"{self._objects.url}, and this one ends: it hands nothing over"
             )
 
     def begin_hand_over(self) -> None:
@@ -191,7 +203,9 @@ class Run:
 
     def delete(self) -> None:
         """Delete the work of this run: it is handed over."""
-        _delete(self._objects, self._log, self.number)
+        names = [info.name for info in self._objects.list(f"{self.manifest.folder}/")]
+        # The manifests last: while one is there, the next run finds what is left to delete.
+        self._objects.delete([*names, *(self._log.name(it) for it in self._log.numbers() if it <= self.number)])
 
 
 def new_run_id() -> str:
@@ -199,7 +213,15 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
-def _delete(objects: ObjectStore, log: ManifestLog, number: int) -> None:
-    names: Iterable[str] = [info.name for info in objects.list(f"run-{number}/")]
-    # The manifest last: while it is there, the next run finds what is left to delete.
-    objects.delete([*names, log.name(number)])
+def _append(location: ObjectLocation, log: ManifestLog, number: int, manifest: RunManifest) -> Run:
+    own = replace(manifest, process=uuid.uuid4().hex)
+    content = msgspec.json.encode(own)
+    try:
+        log.append(number, content)
+    except ObjectExistsError:
+        if log.read(number) != content:  # else the client has repeated its request
+            raise ApplicationStateError(
+                f"another backfill of application {manifest.application_id!r} has begun in {location.open().url} at "
+                "the same moment: let it finish"
+            ) from None
+    return Run(location, number, own)

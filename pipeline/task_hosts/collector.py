@@ -21,6 +21,9 @@ from penstock.tasks.contracts import RecordCollector, Send
 
 Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[Headers | None]]
 """Keys, values, timestamps and headers of many records."""
+_MOST_ROWS = 10_000
+_MOST_BYTES = 32 << 20
+"""Bytes of values that wait, after which they are taken out, too. Arrow's batches have room for 2 GB."""
 PartitionOf = Callable[["bytes | None"], int]
 """Returns the partition for a key."""
 
@@ -109,7 +112,7 @@ class InnerTopics(Inner):
 class Rows:
     """The rows of one topic that wait for :meth:`SparkCollector.drain`, as columns."""
 
-    __slots__ = ("headers", "keys", "kind", "partitions", "timestamps", "topic", "values")
+    __slots__ = ("_bytes", "_counted", "headers", "keys", "kind", "partitions", "timestamps", "topic", "values")
 
     def __init__(self, kind: str, topic: str) -> None:
         self.kind = kind
@@ -119,6 +122,15 @@ class Rows:
         self.values: list[bytes | None] = []
         self.timestamps: list[int] = []
         self.headers: list[Headers | None] = []
+        self._bytes = self._counted = 0
+
+    def bytes(self) -> int:
+        """Returns the bytes of the values that wait. Each is counted once."""
+        for value in self.values[self._counted :]:
+            if value is not None:
+                self._bytes += len(value)
+        self._counted = len(self.values)
+        return self._bytes
 
     def taken(self, writer: int, first: int) -> pa.RecordBatch:
         """Returns the rows with their numbers from ``first`` on, and takes them out."""
@@ -138,6 +150,7 @@ class Rows:
         taken = pa.RecordBatch.from_arrays(arrays, schema=OUTPUT_ARROW)
         for column in (self.partitions, self.keys, self.values, self.timestamps, self.headers):
             column.clear()
+        self._bytes = self._counted = 0
         return taken
 
 
@@ -176,8 +189,19 @@ class SparkCollector(RecordCollector):
         self._ends: dict[str, Rows] = {}
 
     def __len__(self) -> int:
-        inner = () if self._inner is None else self._inner.rows()
-        return sum([len(rows.keys) for rows in (*self._rows.values(), *inner)])
+        return sum([len(rows.keys) for rows in self._waiting()])
+
+    def is_full(self) -> bool:
+        """Returns True if so many rows wait, or so large ones, that they should be taken out."""
+        count = size = 0
+        for rows in self._waiting():
+            if rows.keys:
+                count += len(rows.keys)
+                size += rows.bytes()
+        return count >= _MOST_ROWS or size >= _MOST_BYTES
+
+    def _waiting(self) -> list[Rows]:
+        return [*self._rows.values(), *(() if self._inner is None else self._inner.rows())]
 
     @override
     def send(
@@ -267,7 +291,7 @@ class SparkCollector(RecordCollector):
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows that were sent to sinks and shuffles since the last call: those of each topic in order."""
-        for rows in [*self._rows.values(), *(() if self._inner is None else self._inner.rows())]:
+        for rows in self._waiting():
             if count := len(rows.keys):
                 first, self._sequence = self._sequence, self._sequence + count
                 yield rows.taken(self._writer, first)

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, repeat
 
 import pyarrow as pa
 
-from penstock.common.config import StreamsConfig
-from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
-from penstock.pipeline.task_hosts.collector import InnerTopics, TopicCounts
-from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskEnd
-from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
-from penstock.pipeline.task_hosts.stores import new_run_id, remove_left
-from penstock.pipeline.task_hosts.task_host import TaskRun, program_of
+from penstock.pipeline.task_hosts.collector import InnerTopics
+from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput
+from penstock.pipeline.task_hosts.stores import remove_left
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskRun, program_of
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.program import TaskProgram
-from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology
 
 
@@ -37,14 +33,7 @@ class CycleHost:
 
     subtopologies: tuple[Subtopology, ...]
     inner_topics: frozenset[str]
-    config: StreamsConfig
-    topics: TopicCounts
-    committed: Mapping[TopicPartition, CommittedOffset]
-    global_topics: GlobalTopics | None = None
-    allow_wall_clock: bool = False
-    at_end: TaskEnd | None = None
-    checkpoints: CheckpointUpload | None = None
-    run_id: str = field(default_factory=new_run_id)
+    settings: HostSettings
 
     def run(self, tasks: Sequence[int], given: StageInput) -> Iterator[pa.RecordBatch]:
         """Yields rows of ``OUTPUT_SCHEMA`` while the tasks of these numbers take their input together."""
@@ -62,18 +51,16 @@ class _Cycle:
     """The tasks of a cycle, each made at the first row or record for it."""
 
     def __init__(self, host: CycleHost) -> None:
-        self._host = host
-        self._programs = {sub.id: program_of(sub, host.config) for sub in host.subtopologies}
+        self._settings, config = host.settings, host.settings.config
+        self._programs = {sub.id: program_of(sub, config) for sub in host.subtopologies}
         programs = self._programs.items()
         self._reader = {topic: number for number, program in programs for topic in program.sources}
         self._apart = frozenset(topic for _, program in programs for topic in topics_apart(program, host.inner_topics))
         """Source topics whose records lead to none for another task."""
         self._owner = {store: number for number, program in programs for store in program.stores}
-        self._global_stores: Mapping[str, Store] = {}
-        if host.global_topics is not None and any(map(may_look_into_global_stores, host.subtopologies)):
-            self._global_stores = host.global_topics.stores(host.config)
+        self._global_stores = self._settings.global_stores(host.subtopologies)
         self._inner = InnerTopics(host.inner_topics)
-        self._budget = MemoryBudget(host.config.statestore_cache_max_bytes, host.config.entries_memory_bytes)
+        self._budget = MemoryBudget(config.statestore_cache_max_bytes, config.entries_memory_bytes)
         self._tasks: dict[TaskId, TaskRun] = {}
 
     def restore(self, restored: RestoredRows) -> None:
@@ -84,7 +71,7 @@ class _Cycle:
         """Process records of topics in their order, each with all that it leads to. Records that lead to none for
         another task wait until the next record comes to their own task, or the chunk ends: then they go as batches."""
         partitions = [chain.from_iterable(map(_records, batches)) for batches in chunk.partitions]
-        repartition = self._host.topics.repartition
+        repartition = self._settings.topics.repartition
         for index in chunk.order:
             partition, key, value, timestamp, place, own = next(partitions[index])
             topic, number = partition
@@ -145,7 +132,7 @@ class _Cycle:
         task = self._tasks.get(task_id)
         if task is None:
             program = self._programs[subtopology]
-            task = TaskRun(self._host, program, task_id, self._global_stores, self._inner, self._budget)
+            task = TaskRun(self._settings, program, task_id, self._global_stores, self._inner, self._budget)
             self._tasks[task_id] = task
         return task
 

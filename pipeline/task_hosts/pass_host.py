@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from penstock.pipeline.task_hosts.collector import Inner, PartitionOf, Rows, Row
 from penstock.pipeline.task_hosts.contracts import EndRow, TaskEnd, TaskEndStores
 from penstock.pipeline.task_hosts.cycle_host import topics_apart
 from penstock.pipeline.task_hosts.cycle_pass import CyclePass
-from penstock.pipeline.task_hosts.task_host import TaskHost, TaskRun, program_of
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost, TaskRun, program_of
 from penstock.tasks.contracts import Send
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.wiring import Store
@@ -36,20 +36,17 @@ class PassHost(TaskHost):
     (:class:`~penstock.pipeline.task_hosts.cycle_host.CycleHost`).
     """
 
-    cycle: CyclePass = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.cycle.partial:
-            object.__setattr__(self, "at_end", _KeepsNothing())
+    cycle: CyclePass
 
     @override
     def _task(self, program: TaskProgram, task_id: TaskId, global_stores: Mapping[str, Store]) -> TaskRun:
-        return PassRun(self, program, task_id, global_stores, self.cycle, self._batched)
+        settings = replace(self.settings, at_end=_KeepsNothing()) if self.cycle.partial else self.settings
+        return PassRun(settings, program, task_id, global_stores, self.cycle, self._batched)
 
     @cached_property
     def _batched(self) -> frozenset[str]:
         """The topics whose records need not come one by one: they lead to no record of a topic that the pass writes."""
-        program = program_of(self.subtopology, self.config)
+        program = program_of(self.subtopology, self.settings.config)
         return topics_apart(program, self.cycle.writes) if self.cycle.writes else frozenset(program.sources)
 
     @override
@@ -70,7 +67,7 @@ class PassRun(TaskRun):
 
     def __init__(
         self,
-        host: TaskHost,
+        settings: HostSettings,
         program: TaskProgram,
         task_id: TaskId,
         global_stores: Mapping[str, Store],
@@ -78,7 +75,7 @@ class PassRun(TaskRun):
         batched: Collection[str],
     ) -> None:
         self._written = _Written(cycle)
-        super().__init__(host, program, task_id, global_stores, self._written)
+        super().__init__(settings, program, task_id, global_stores, self._written)
         self._batched = batched
 
     def process_chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Protocol
 
 import msgspec
 import pyarrow as pa
@@ -31,16 +30,20 @@ from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Subtopology
 
 _RECORDS_PER_STEP = 1000
-_ROWS_PER_BATCH = 10_000
 _SMALLEST_COMMIT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class TaskHost:
-    """Runs the tasks of one sub-topology: restores their stores, then processes their records in the order in which a
-    live task would take them."""
+class HostSettings:
+    """Settings that all hosts of a run share, whatever tasks they run.
 
-    subtopology: Subtopology
+    ``topics``: the numbers of partitions, and the names of internal topics. ``committed``: the offsets that the
+    application has committed. ``allow_wall_clock``: False if a punctuator by the wall clock, which is never called, is
+    an error. ``at_end`` takes the stores at the end of a task, in place of the changelogs; None: these are written.
+    ``checkpoints`` uploads the stores at the end of a task, beside the changelogs; None: they are not uploaded.
+    ``run_id``: the text by which the directories of its tasks differ from those of other runs.
+    """
+
     config: StreamsConfig
     topics: TopicCounts
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -50,11 +53,26 @@ class TaskHost:
     checkpoints: CheckpointUpload | None = None
     run_id: str = field(default_factory=new_run_id)
 
+    def global_stores(self, subtopologies: Iterable[Subtopology]) -> Mapping[str, Store]:
+        """Returns the global stores, filled, if one of ``subtopologies`` may read them."""
+        if self.global_topics is not None and any(map(may_look_into_global_stores, subtopologies)):
+            return self.global_topics.stores(self.config)
+        return {}
+
+
+@dataclass(frozen=True)
+class TaskHost:
+    """Runs the tasks of one sub-topology: restores their stores, then processes their records in the order in which a
+    live task would take them."""
+
+    subtopology: Subtopology
+    settings: HostSettings
+
     def run(self, tasks: Iterable[int], given: StageInput) -> Iterator[pa.RecordBatch]:
         """Yields rows of ``OUTPUT_SCHEMA`` while the tasks of these numbers take their input, one task at a time. A
         task without input yields none."""
         remove_left()
-        program = program_of(self.subtopology, self.config)
+        program = program_of(self.subtopology, self.settings.config)
         global_stores: Mapping[str, Store] | None = None
         for number in tasks:
             with ExitStack() as opened:
@@ -63,7 +81,7 @@ class TaskHost:
                 steps: Iterable[RestoredRows | Chunk] = chain(records.restored(), records.chunks())
                 for step in steps:
                     if global_stores is None:
-                        global_stores = self._global_stores()
+                        global_stores = self.settings.global_stores([self.subtopology])
                     if task is None:
                         task = self._task(program, TaskId(self.subtopology.id, number), global_stores)
                         opened.callback(task.close)
@@ -75,46 +93,13 @@ class TaskHost:
                     yield from self._finish(task)
 
     def _task(self, program: TaskProgram, task_id: TaskId, global_stores: Mapping[str, Store]) -> TaskRun:
-        return TaskRun(self, program, task_id, global_stores)
+        return TaskRun(self.settings, program, task_id, global_stores)
 
     def _process(self, task: TaskRun, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         yield from task.process(chain.from_iterable(chunk.partitions))
 
     def _finish(self, task: TaskRun) -> Iterator[pa.RecordBatch]:
         yield from task.finish()
-
-    def _global_stores(self) -> Mapping[str, Store]:
-        if self.global_topics is not None and may_look_into_global_stores(self.subtopology):
-            return self.global_topics.stores(self.config)
-        return {}
-
-
-class Host(Protocol):
-    """The attributes of a host that its tasks need."""
-
-    @property
-    def topics(self) -> TopicCounts:
-        """Partition counts of all topics, and which of them are internal."""
-
-    @property
-    def allow_wall_clock(self) -> bool:
-        """False if a schedule of a punctuator by the wall clock, which is never called, is an error."""
-
-    @property
-    def at_end(self) -> TaskEnd | None:
-        """Takes the stores at the end of a task, in place of the changelogs; None: these are written."""
-
-    @property
-    def checkpoints(self) -> CheckpointUpload | None:
-        """Uploads the stores at the end of a task, beside the changelogs; None: they are not uploaded."""
-
-    @property
-    def committed(self) -> Mapping[TopicPartition, CommittedOffset]:
-        """The offsets that the application has committed."""
-
-    @property
-    def run_id(self) -> str:
-        """The text by which the directories of its tasks differ from those of other runs."""
 
 
 def program_of(subtopology: Subtopology, config: StreamsConfig) -> TaskProgram:
@@ -131,7 +116,7 @@ class TaskRun:
 
     def __init__(
         self,
-        host: Host,
+        settings: HostSettings,
         program: TaskProgram,
         task_id: TaskId,
         global_stores: Mapping[str, Store],
@@ -139,13 +124,13 @@ class TaskRun:
         budget: MemoryBudget | None = None,
     ) -> None:
         self.number = number = task_id.partition
-        self._collector = SparkCollector(task_id, host.topics, inner)
-        self._disk = TaskDisk(f"{program.config.application_id}-{host.run_id}", task_id)
+        self._collector = SparkCollector(task_id, settings.topics, inner)
+        self._disk = TaskDisk(f"{program.config.application_id}-{settings.run_id}", task_id)
         stores = self._disk.open("stores", program.stores.values())
         self._state_manager = StateManager(task_id, program, stores, self._collector, budget)
         # Records of a shuffle are numbered as they come; those of the topic will have the same numbers.
         self._state_manager.context.keeps_places = False
-        self._state_manager.context.refuses_wall_clock = not host.allow_wall_clock
+        self._state_manager.context.refuses_wall_clock = not settings.allow_wall_clock
         self._task = Task(
             self._state_manager,
             self._collector,
@@ -155,8 +140,8 @@ class TaskRun:
         )
         self._changelogs: dict[str, TaskChangelog] = {}
         """By store, from the first record on."""
-        self._at_end, self._checkpoints, self._id = host.at_end, host.checkpoints, task_id
-        logged = program.changelogs.items() if host.at_end is None else ()
+        self._at_end, self._checkpoints, self._id = settings.at_end, settings.checkpoints, task_id
+        logged = program.changelogs.items() if settings.at_end is None else ()
         self._topics = {name: each.topic for name, each in logged if not each.is_source_topic}
         # If the rows of a store expire, its changelog deletes them, too.
         self._expiring = {
@@ -165,10 +150,10 @@ class TaskRun:
             if name in program.changelogs and "delete" in builder.changelog_config(0).get("cleanup.policy", "")
         }
         self._changelog_is_empty = set(program.changelogs)
-        self._repartition = host.topics.repartition
+        self._repartition = settings.topics.repartition
         self._committed = {
             tp: offset
-            for tp, offset in host.committed.items()
+            for tp, offset in settings.committed.items()
             if tp.partition == number and tp.topic in program.sources
         }
         self._state_manager.continue_from(self._committed)
@@ -244,7 +229,7 @@ class TaskRun:
         """Process one record without headers, without a commit."""
         self._begin()
         if self._task.process_alone(partition, key, value, timestamp, offset, self._wall_ms):
-            yield from self._drain(_ROWS_PER_BATCH)
+            yield from self._drain_if_full()
         else:
             yield from self.take(RecordBatch(partition, [key], [value], [timestamp], [offset]))
 
@@ -304,11 +289,11 @@ class TaskRun:
         for store, topic in self._topics.items():
             for row in self._changelogs[store].rows():
                 self._collector.put_changelog(topic, *row)
-                yield from self._drain(_ROWS_PER_BATCH)
+                yield from self._drain_if_full()
         for end_row in self._end_rows():
             self._collector.put_end(end_row)
-            yield from self._drain(_ROWS_PER_BATCH)
-        yield from self._drain(1)
+            yield from self._drain_if_full()
+        yield from self._drain()
         for partition, offset in self._task.offsets().items():
             yield self._collector.report(OFFSET, *partition, offset.offset, offset.metadata)
         for topic, count in self._read.items():
@@ -346,18 +331,21 @@ class TaskRun:
 
     def _work(self) -> Iterator[pa.RecordBatch]:
         while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
-            yield from self._drain(_ROWS_PER_BATCH)
+            yield from self._drain_if_full()
 
     def commit(self) -> Iterator[pa.RecordBatch]:
         """Commit, so that caches release what they hold back."""
         self._begin()
         for _ in self._task.prepare_commit():
-            yield from self._drain(_ROWS_PER_BATCH)
-        yield from self._drain(1)
+            yield from self._drain_if_full()
+        yield from self._drain()
         self._task.complete_commit({})
         for changelog in self._changelogs.values():
             changelog.committed()
 
-    def _drain(self, at_least: int) -> Iterator[pa.RecordBatch]:
-        if len(self._collector) >= at_least:
+    def _drain_if_full(self) -> Iterator[pa.RecordBatch]:
+        if self._collector.is_full():
             yield from self._collector.drain()
+
+    def _drain(self) -> Iterator[pa.RecordBatch]:
+        yield from self._collector.drain()

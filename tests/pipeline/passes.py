@@ -76,8 +76,8 @@ def pass_hosts(stage: StageSubtopologies, like: CycleHost) -> list[PassHost]:
     """Returns the hosts of the passes over a cycle, with the settings of ``like``."""
     passes = unrolled(stage)
     assert passes is not None
-    application = like.config.application_id
-    repartition = like.topics.repartition
+    application = like.settings.config.application_id
+    repartition = like.settings.topics.repartition
     read = {
         internal_topic(application, topic) if source.internal else topic
         for sub in stage.subtopologies
@@ -89,11 +89,8 @@ def pass_hosts(stage: StageSubtopologies, like: CycleHost) -> list[PassHost]:
     return [
         PassHost(
             each.subtopology,
-            like.config,
-            like.topics,
-            like.committed,
-            like.global_topics,
-            cycle=CyclePass(
+            like.settings,
+            CyclePass(
                 number,
                 len(passes),
                 outside,
@@ -110,7 +107,7 @@ def run_pass(host: PassHost, rows: Sequence[Row], written: Sequence[dict[str, An
     """Returns what a pass yields. ``written``: what earlier passes have written."""
     names = {store.name for store in host.subtopology.stores}
     read = {
-        internal_topic(host.config.application_id, topic) if source.internal else topic
+        internal_topic(host.settings.config.application_id, topic) if source.internal else topic
         for source in host.subtopology.sources
         for topic in source.topics
     }

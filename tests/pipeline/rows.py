@@ -24,7 +24,7 @@ from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.pipeline.task_hosts.collector import SparkCollector, TopicCounts
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
@@ -41,7 +41,7 @@ RESTORE, PROCESS = 0, 1
 def host(topology: Topology, **partitions: int) -> TaskHost:
     changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
     counts = TopicCounts(partitions, frozenset(), changelogs)
-    return TaskHost(topology.subtopologies[0], CONFIG, counts, {})
+    return TaskHost(topology.subtopologies[0], HostSettings(CONFIG, counts, {}))
 
 
 def process(task: int, topic: str, offset: int, key: str, value: str | None, timestamp: int) -> Row:
@@ -152,7 +152,7 @@ def out_of_order(rng: random.Random, topic: str, task: int, count: int, parity: 
 
 def on_the_driver(topology: Topology, rows: list[Row], task: int) -> list[tuple[bytes, bytes, int]]:
     """Returns the results of the task itself for the same records, all of them there from the start."""
-    collector = SparkCollector(TaskId(0, task), host(topology).topics)
+    collector = SparkCollector(TaskId(0, task), host(topology).settings.topics)
     program = TaskProgram.of(topology.subtopologies[:1], CONFIG)
     stores = open_task_stores(None, program.stores.values())
     driver = Task(StateManager(TaskId(0, task), program, stores, collector), collector)

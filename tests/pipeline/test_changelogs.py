@@ -12,7 +12,7 @@ from penstock.common.config import StreamsConfig
 from penstock.pipeline.rows import CHANGELOG
 from penstock.pipeline.task_hosts.changelogs import KeptRecords
 from penstock.pipeline.task_hosts.collector import TopicCounts
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from tests.pipeline.rows import RESTORE, Row, output, process, run
 from tests.pipeline.test_versioned_backfill import program as versioned
 
@@ -65,7 +65,7 @@ def records(rng: random.Random, topics: tuple[str, ...], begin: int) -> list[Row
 def changelogs(topology: ps.Topology, rows: list[Row]) -> dict[str, Log]:
     names = {f"app-{name}-changelog": name for name in topology.store_builders}
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
-    host = TaskHost(topology.subtopologies[0], config, TopicCounts({}, frozenset(), frozenset(names)), {})
+    host = TaskHost(topology.subtopologies[0], HostSettings(config, TopicCounts({}, frozenset(), frozenset(names)), {}))
     logs: dict[str, Log] = {name: [] for name in names.values()}
     for row in output(run(host, rows, 20))[CHANGELOG]:
         logs[names[row["topic"]]].append((row["key"], row["value"], row["timestamp"], row["headers"]))

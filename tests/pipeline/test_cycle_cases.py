@@ -15,7 +15,7 @@ from penstock.pipeline.backfill.unrolling import unrolled
 from penstock.pipeline.rows import CHANGELOG, REPARTITION, SINK, headers_row
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.topology.physical.topology import internal_topic
 from tests.live.bunches import PARTITIONS, Bunch, Case
 from tests.live.comparison import differences, last_differences
@@ -48,12 +48,12 @@ def results_of(
     own = [row for row in rows if row[2] in read]
     if stage.inner:
         inner = frozenset(internal_topic(APPLICATION, topic) for topic in stage.inner)
-        together = CycleHost(stage.subtopologies, inner, config, topics, {})
+        together = CycleHost(stage.subtopologies, inner, HostSettings(config, topics, {}))
         if passes and unrolled(stage) is not None:
             return run_passes(stage, together, own, 10)
         return output(run(together, own, 10))
     (subtopology,) = stage.subtopologies
-    return output(run(TaskHost(subtopology, config, topics, {}), own, 10))
+    return output(run(TaskHost(subtopology, HostSettings(config, topics, {})), own, 10))
 
 
 EACH_WAY = [(case, True) for case in CASES] + [(case, False) for case in CASES[::8]]

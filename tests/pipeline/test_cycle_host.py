@@ -15,7 +15,7 @@ from penstock.pipeline.backfill.order import in_order
 from penstock.pipeline.rows import CHANGELOG, OFFSET, READ, REPARTITION, SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.cycle_host import CycleHost, topics_apart
-from penstock.pipeline.task_hosts.task_host import program_of
+from penstock.pipeline.task_hosts.task_host import HostSettings, program_of
 from penstock.topology.physical.topology import Topology, internal_topic
 from tests.live.bunches import PARTITIONS
 from tests.live.comparison import differences, last_differences
@@ -41,7 +41,7 @@ def host(topology: Topology, config: Mapping[str, Any] = UNCACHED) -> CycleHost:
     changelogs = frozenset(internal_topic("app", f"{name}-changelog") for name in topology.store_builders)
     counts = TopicCounts(dict.fromkeys(repartition, PARTITIONS), repartition, changelogs)
     inner = frozenset(internal_topic("app", name) for name in cycle.inner)
-    return CycleHost(cycle.subtopologies, inner, StreamsConfig.of(config), counts, {})
+    return CycleHost(cycle.subtopologies, inner, HostSettings(StreamsConfig.of(config), counts, {}))
 
 
 def together(it: CycleHost, topology: Topology, rows: list[Row], size: int) -> Results:
@@ -152,7 +152,7 @@ def apart(topology: Topology) -> set[str]:
     return {
         topic
         for sub in cycle.subtopologies
-        for topic in topics_apart(program_of(sub, cycle.config), cycle.inner_topics)
+        for topic in topics_apart(program_of(sub, cycle.settings.config), cycle.inner_topics)
     }
 
 

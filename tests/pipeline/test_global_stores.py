@@ -18,7 +18,7 @@ from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.rows import SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics, may_look_into_global_stores
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from tests.pipeline.rows import CONFIG, output, process, records_in, run
@@ -42,7 +42,7 @@ def test_an_executor_fills_its_stores_up_to_where_the_backfill_begins() -> None:
     clients.broker.append("words", FakeRecord(b"k", b"longer", 1, None), 0)
     topics = GlobalTopics(topology.global_subtopologies, ranges, partial(records_in, clients))
     (sub,) = topology.subtopologies
-    host = TaskHost(sub, CONFIG, TopicCounts({"lines": 2}, frozenset(), frozenset()), {}, topics)
+    host = TaskHost(sub, HostSettings(CONFIG, TopicCounts({"lines": 2}, frozenset(), frozenset()), {}, topics))
     rows = [process(task, "lines", 0, "k", f"u{number}", 1) for task, number in ((0, 0), (1, 19))]
     rows.append(process(1, "lines", 1, "other", "nobody", 2))
     found = [row["value"].decode() for row in output(run(host, rows, 2))[SINK]]

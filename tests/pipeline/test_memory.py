@@ -16,7 +16,7 @@ from penstock.common.records import RecordBatch
 from penstock.pipeline.rows import CHANGELOG
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 
 count, size = int(sys.argv[1]), 500
 text = ps.Serdes.string()
@@ -57,7 +57,7 @@ config = StreamsConfig.of(
 )
 topics = TopicCounts({}, frozenset(), frozenset({"app-plain-changelog", "app-timed-changelog"}))
 written = 0
-for batch in TaskHost(builder.build().subtopologies[0], config, topics, {}).run([0], Lines()):
+for batch in TaskHost(builder.build().subtopologies[0], HostSettings(config, topics, {})).run([0], Lines()):
     written += sum(kind == CHANGELOG for kind in batch.column("kind").to_pylist())
 print(written, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 """

@@ -26,7 +26,7 @@ from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.merge import merged_writers
 from penstock.pipeline.rows import REPARTITION, SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.tasks.offsets import decode_partition_time
 from tests.pipeline.topologies import STRING, described, foreign_key_join, latest_words, priced_orders
 
@@ -90,7 +90,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.location = ObjectLocation(str(folder))
         self.objects = self.location.open()
-        self.work = StageWork(self.objects, 1, 1)
+        self.work = StageWork(self.objects, 1, "run-1")
 
     def run(self, parts: list[Part]) -> None:
         stage = stage_of(words())
@@ -100,7 +100,7 @@ class Place:
             stage.subtopologies, CONFIG, {}, history, stage.records, (), self.location, (), frozenset()
         )
         units = [Unit(part.tasks, part.number, replace(given, records=part.records)) for part in parts]
-        host = TaskHost(stage.subtopologies[0], CONFIG, counts, {})
+        host = TaskHost(stage.subtopologies[0], HostSettings(CONFIG, counts, {}))
         writer = StageWriter(host.run, units, self.location, self.work.prefix)
         assert len(list(writer.run(numbers(len(units))))) == len(units)
 

@@ -49,7 +49,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.location = ObjectLocation(str(folder))
         self.objects = self.location.open()
-        self.work = StageWork(self.objects, 1, 7)
+        self.work = StageWork(self.objects, 1, "run-7")
 
     def run(self, *together: list[int], run_tasks: Any = echo) -> list[pa.RecordBatch]:
         numbers = [task for tasks in together for task in tasks]
@@ -93,6 +93,20 @@ def test_of_two_attempts_the_first_counts_and_the_other_leaves_nothing(place: Pl
     place.run([1])
     assert place.names() == before
     assert place.work.finished() == first
+
+
+def test_an_attempt_whose_note_the_client_sends_twice_keeps_its_files(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = type(place.objects).create
+
+    def sent_twice(objects: Any, name: str, content: bytes) -> None:
+        create(objects, name, content)  # the answer is lost
+        create(objects, name, content)
+
+    monkeypatch.setattr(type(place.objects), "create", sent_twice)
+    place.run([1])
+    assert place.values(REPARTITION) == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_an_attempt_that_fails_leaves_no_note(place: Place) -> None:

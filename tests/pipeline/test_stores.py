@@ -48,8 +48,9 @@ def test_a_task_has_its_stores_on_disk_until_it_ends(local: Path) -> None:
     results = output(run(made, rows, 1, lambda: seen.append(databases(local))))
     assert len(results[CHANGELOG]) == 2
     first, second = seen
-    assert [name.rsplit("-", 1)[0] for name in first] == [f"app-{made.run_id}-0_0-0"], "run, task and attempt"
-    assert [name.rsplit("-", 1)[0] for name in second] == [f"app-{made.run_id}-0_1-0"], "one task after the other"
+    run_id = made.settings.run_id
+    assert [name.rsplit("-", 1)[0] for name in first] == [f"app-{run_id}-0_0-0"], "run, task and attempt"
+    assert [name.rsplit("-", 1)[0] for name in second] == [f"app-{run_id}-0_1-0"], "one task after the other"
     assert left(local) == []
 
 

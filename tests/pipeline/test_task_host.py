@@ -14,7 +14,7 @@ from penstock.common.serdes import Serde, Serdes
 from penstock.pipeline.rows import CHANGELOG, OFFSET, READ, SINK
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.pipeline.task_hosts.sorted_rows import SortedRows
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.join_windows import JoinWindows
 from penstock.topology.options.options import Consumed, Produced
@@ -126,7 +126,7 @@ def test_of_windows_that_have_expired_nothing_is_kept_for_the_changelog(
     topology = kept_for_an_hour(caching)
     counts = TopicCounts({}, frozenset(), frozenset({"app-kept-changelog"}))
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
-    results = output(run(TaskHost(topology.subtopologies[0], config, counts, {}), rows, 20))
+    results = output(run(TaskHost(topology.subtopologies[0], HostSettings(config, counts, {})), rows, 20))
     written = [int.from_bytes(row["key"][1:9], "big") // minute for row in results[CHANGELOG]]
     assert written == list(range(written[0], count)), "the last windows, each once"
     assert 60 <= len(written) <= Watched.most <= 400
@@ -141,7 +141,7 @@ def forgetful(topology: Topology, rows: list[Row], monkeypatch: pytest.MonkeyPat
     changelogs = frozenset(f"app-{name}-changelog" for name in topology.store_builders)
     config = StreamsConfig.of({"application.id": "app", "statestore.cache.max.bytes": 0})
     counts = TopicCounts({}, frozenset(), changelogs)
-    return output(run(TaskHost(topology.subtopologies[0], config, counts, {}), rows, 20))
+    return output(run(TaskHost(topology.subtopologies[0], HostSettings(config, counts, {})), rows, 20))
 
 
 def test_of_a_join_of_streams_only_what_can_be_found_is_kept_for_the_changelogs(
@@ -201,7 +201,8 @@ def test_partition_times_continue_from_what_was_committed() -> None:
     committed = {TopicPartition("lines", 0): CommittedOffset(first["sequence"], first["value"].decode())}
     late = [process(0, "lines", 1, "k", "v", 100)]
     plain = host(topology)
-    again = output(run(TaskHost(plain.subtopology, CONFIG, plain.topics, committed), late, 1))[OFFSET][0]
+    settings = HostSettings(CONFIG, plain.settings.topics, committed)
+    again = output(run(TaskHost(plain.subtopology, settings), late, 1))[OFFSET][0]
     assert again["value"] == first["value"]
 
 
@@ -221,3 +222,14 @@ def test_results_leave_in_batches_while_records_come_in() -> None:
         assert len(batch) <= 20_000
         total += sum(kind == SINK for kind in batch.column("kind").to_pylist())
     assert total == 50_000
+
+
+def test_large_results_leave_in_smaller_batches() -> None:
+    builder = StreamsBuilder()
+    text = Serdes.string()
+    enlarged = builder.stream("in", Consumed.with_(text, text)).map_values(lambda value: value * 1_000_000)
+    enlarged.to("out", Produced.with_(text, text))
+    rows = [process(0, "in", offset, "k", "x", offset) for offset in range(100)]
+    found = [batch for batch in run(host(builder.build(), out=1), rows, 5) if batch.column("kind")[0].as_py() == SINK]
+    assert sum(len(batch) for batch in found) == 100
+    assert max(len(batch) for batch in found) <= 40

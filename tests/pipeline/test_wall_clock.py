@@ -7,7 +7,7 @@ import pytest
 import penstock as ps
 from penstock.common.errors import ConfigError
 from penstock.pipeline.rows import SINK
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from tests.pipeline.rows import CONFIG, output, process, run
 from tests.pipeline.rows import host as host_of
 from tests.pipeline.topologies import STRING
@@ -39,8 +39,8 @@ def results(clock: ps.PunctuationType, at_once: bool, allowed: bool) -> list[byt
     processed = lines.process(lambda: Schedules(clock, at_once), named=ps.Named.as_("ticks"))
     processed.to("out", ps.Produced.with_(STRING, STRING))
     topology = builder.build()
-    topics = host_of(topology, lines=1, out=1).topics
-    host = TaskHost(topology.subtopologies[0], CONFIG, topics, {}, allow_wall_clock=allowed)
+    topics = host_of(topology, lines=1, out=1).settings.topics
+    host = TaskHost(topology.subtopologies[0], HostSettings(CONFIG, topics, {}, allow_wall_clock=allowed))
     rows = [process(0, "lines", offset, "k", "now" if offset == 1 else "v", offset) for offset in range(3)]
     return [row["value"] for row in output(run(host, rows, 1))[SINK]]
 

@@ -60,10 +60,36 @@ def test_a_new_run_deletes_the_work_of_the_last_one_which_then_hands_nothing_ove
     place.open().put(f"{first.stage(1).prefix}rows.parquet", b"")
     first.refuse_if_superseded()
     second = Run.begin(place, manifest())
-    assert [info.name for info in place.open().list("run-1/")] == []
+    assert [info.name for info in place.open().list(f"{first.manifest.folder}/")] == []
     second.refuse_if_superseded()
     with pytest.raises(ApplicationStateError, match="another backfill of application 'app' has begun meanwhile"):
         first.refuse_if_superseded()
+
+
+def test_a_worker_that_outlives_its_run_writes_into_no_other(place: ObjectLocation) -> None:
+    objects = place.open()
+    first = Run.begin(place, manifest())
+    note = f"{first.stage(1).prefix}finished/0.json"
+    Run.begin(place, manifest()).delete()
+    objects.put(note, msgspec.json.encode(FinishedTasks([0], 1, {}, {}, 0, [])))  # late
+    third = Run.begin(place, manifest())
+    assert third.number == first.number
+    assert third.stage(1).finished() == []
+    assert objects.info(note) is None
+
+
+def test_of_two_processes_that_continue_a_run_the_later_one_hands_over(place: ObjectLocation) -> None:
+    first = Run.begin(place, manifest())
+    first.stage(1).commit()
+    found = Run.unfinished(place)
+    assert found is not None
+    second = found.taken_over()
+    assert second.stage(1).manifest() is not None
+    second.refuse_if_superseded()
+    with pytest.raises(ApplicationStateError, match="another backfill of application 'app' has begun meanwhile"):
+        first.refuse_if_superseded()
+    second.delete()
+    assert list(place.open().list()) == []
 
 
 def test_what_is_handed_over_leaves_nothing(place: ObjectLocation) -> None:
@@ -78,12 +104,14 @@ def test_what_is_handed_over_leaves_nothing(place: ObjectLocation) -> None:
 
 def test_a_stage_is_finished_when_its_manifest_is_there_and_by_one_process_alone() -> None:
     objects = MemoryObjects()
-    work = StageWork(objects, 2, 1)
+    work = StageWork(objects, 2, "run-1")
     assert work.manifest() is None
     assert work.commit().finished == []
     assert work.manifest() is not None
+    assert StageWork(objects, 2, "run-1").commit().finished == []  # as a request that the client repeats
+    objects.put(f"{work.prefix}finished/0.json", msgspec.json.encode(FinishedTasks([0], 1, {}, {}, 0, [])))
     with pytest.raises(ApplicationStateError, match="another process works on this backfill"):
-        StageWork(objects, 2, 1).commit()
+        StageWork(objects, 2, "run-1").commit()
 
 
 def test_tasks_that_are_finished_twice_are_never_counted_twice(place: ObjectLocation) -> None:

@@ -26,7 +26,7 @@ from penstock.pipeline.task_hosts.checkpoints import CheckpointUpload
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.global_topics import GlobalTopics
 from penstock.pipeline.task_hosts.pass_host import PassHost
-from penstock.pipeline.task_hosts.task_host import TaskHost
+from penstock.pipeline.task_hosts.task_host import HostSettings, TaskHost
 from penstock.testing.fake_broker import FakeRecord
 from penstock.testing.fake_clients import FakeClients
 from penstock.topology.physical.topic_plan import plan_topics
@@ -86,21 +86,21 @@ def _run(
     for source, changelogs in enumerate((stage.changelogs, stage.unfinished)):
         for store, ranges in changelogs.items():
             rows += _rows(clients, ranges, RESTORE, source, store)
-    shared = (
+    settings = HostSettings(
         config,
         plan.topics,
         plan.committed,
         GlobalTopics(topology.global_subtopologies, plan.global_records, partial(records_in, clients)),
+        checkpoints=checkpoints,
     )
     if stage.inner_topics:
-        host = CycleHost(stage.subtopologies, stage.inner_topics, *shared, checkpoints=checkpoints)
-        return output(run(host, rows, at_once))
+        return output(run(CycleHost(stage.subtopologies, stage.inner_topics, settings), rows, at_once))
     (subtopology,) = stage.subtopologies
     if stage.cycle is not None:
-        passing = PassHost(subtopology, *shared, checkpoints=checkpoints, cycle=stage.cycle)
+        passing = PassHost(subtopology, settings, stage.cycle)
         written = [row for row in shuffled if row["topic"] in stage.repartition_topics & stage.cycle.inner]
         return run_pass(passing, [row for row in rows if row[2] not in stage.cycle.inner], written, at_once)
-    return output(run(TaskHost(subtopology, *shared, checkpoints=checkpoints), rows, at_once))
+    return output(run(TaskHost(subtopology, settings), rows, at_once))
 
 
 def _rows(clients: FakeClients, ranges: Ranges, phase: int, source: int = 0, store: str | None = None) -> Iterator[Row]:
