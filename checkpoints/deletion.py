@@ -34,8 +34,8 @@ def plan_deletion(listing: Listing, kept: int = KEPT) -> DeletionPlan:
     """Returns what may be deleted.
 
     A file may go if it is old and no manifest of the listing names it, not even one that may go: that one's files
-    follow when its manifest is gone. No file goes while there is a manifest of which nobody knows what it names: the
-    checkpoint that follows a damaged one may need files of that.
+    follow when its manifest is gone. No file goes while the content of some manifest is unknown: the checkpoint that
+    follows a damaged one may need its files.
     """
     of_tasks: defaultdict[str, list[ListedManifest]] = defaultdict(list)
     for manifest in listing.manifests:

@@ -47,7 +47,7 @@ class Verdict:
 
 
 def judge(manifest: CheckpointManifest, expected: ExpectedState) -> Verdict:
-    """Returns what of a checkpoint can be trusted."""
+    """Returns the parts of a checkpoint that can be used."""
     wipe: dict[str, str] = {}
     refused = None
     useful = False
@@ -74,10 +74,10 @@ def _mismatch(found: StoreInCheckpoint, expected: ExpectedStore) -> str | None:
     if found.form != expected.form:
         return f"has rows of the form ({found.form}), but the program expects ({expected.form})"
     if found.changelog != expected.changelog:
-        return f"was kept from {found.changelog or 'no changelog'}, and now is from {expected.changelog or 'none'}"
+        return f"had the changelog {found.changelog or '(none)'}, and now has {expected.changelog or 'none'}"
     if _differ(found.changelog_topic_id, expected.changelog_topic_id):
         return (
-            f"was kept from a topic {found.changelog} with the id {found.changelog_topic_id}, which was deleted: the "
+            f"had the changelog {found.changelog} with the id {found.changelog_topic_id}, which was deleted: the "
             f"topic of that name now has the id {expected.changelog_topic_id}"
         )
     return None

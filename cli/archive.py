@@ -62,7 +62,8 @@ class _TopicsByDefault(TyperGroup):
 
 archive_app = typer.Typer(
     cls=_TopicsByDefault,
-    help="Keep topics as Parquet files: penstock archive TOPIC... --to URL; and look at such archives.",
+    help="Keep topics as Parquet files: penstock archive TOPIC... --to URL. penstock archive topics -h lists its "
+    "options, such as --once and --decode. The other commands list, verify and compact such an archive.",
     no_args_is_help=True,
     subcommand_metavar="TOPIC... --to URL | COMMAND [ARGS]...",
 )
@@ -78,26 +79,28 @@ def archive_topics(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="The topics to archive")],
     to: Annotated[str, typer.Option("--to", metavar="URL", help=f"The archive: {ANY_PLACE}")],
     bootstrap_servers: BootstrapServers,
-    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is archived")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when all records that are there now are archived")] = False,
     every: Annotated[float, typer.Option(help="Seconds from one commit to the next, without --once")] = 60.0,
     decode: Annotated[
-        str | None, typer.Option(metavar="SERDE", help="Add a column of decoded values: a serde, or MODULE:SERDE")
+        str | None, typer.Option(metavar="SERDE", help="Add a column of values decoded by a serde, or by MODULE:SERDE")
     ] = None,
-    decode_key: Annotated[str | None, typer.Option(metavar="SERDE", help="Add a column of decoded keys")] = None,
+    decode_key: Annotated[
+        str | None, typer.Option(metavar="SERDE", help="Add a column of keys decoded by a serde, or by MODULE:SERDE")
+    ] = None,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="Continue behind records that Kafka deleted before they were archived")
+        bool, typer.Option("--accept-loss", help="Continue after records that Kafka deleted before they were archived")
     ] = False,
     format_: Annotated[
-        ArchiveFormat, typer.Option("--format", help="With iceberg the files are in Iceberg tables, too")
+        ArchiveFormat, typer.Option("--format", help="iceberg: also put the files into Iceberg tables")
     ] = ArchiveFormat.PARQUET,
     catalog: CatalogOption = CATALOG,
     master: MasterOption = None,
     conf: ConfOption = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Archive topics with Spark, each record exactly once. A run that was ended is continued by the same command."""
+    """Archive topics with Spark, each record exactly once. If a run was interrupted, the same command continues it."""
     if every <= 0:
-        raise ConfigError(f"--every {every}: a time in seconds, more than 0")
+        raise ConfigError(f"--every {every}: give a number of seconds above 0")
     with spark_extra():
         from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
         from penstock.pipeline.archive.run import ArchiveRun
@@ -197,7 +200,7 @@ def verify_archive(
     as_json: AsJson = False,
     command_config: CommandConfig = None,
 ) -> None:
-    """Read all files again, compare them with their hashes and with Kafka, and say why offsets are missing.
+    """Read all files again, compare them with their hashes and with Kafka, and show why offsets are missing.
 
     The exit code is 1 if anything is damaged or differs.
     """
@@ -245,7 +248,7 @@ def _by_reason(report: PartitionReport) -> dict[str, int]:
 
 @archive_app.command("compact")
 def compact_archive(url: ArchiveUrl, topic: SomeTopics = None, command_config: CommandConfig = None) -> None:
-    """Merge small files, also while the topics are archived or read. Each file that is replaced is kept for a day."""
+    """Merge small files. Runs and readers may continue meanwhile: replaced files are kept for at least a day."""
     archive = _open(url, command_config)
     from penstock.pipeline.archive.compaction import compact
     from penstock.pipeline.archive.opening import now_ms
@@ -261,7 +264,7 @@ def _chosen(archive: Archive, topics: list[str] | None) -> list[ArchivedTopic]:
     there = archive.topics()
     for topic in topics or ():
         if topic not in there:
-            raise ConfigError(f"--topic {topic}: the archive has {', '.join(there)}")
+            raise ConfigError(f"--topic {topic}: the archive has only {', '.join(there)}")
     return [archive.load(generation) for topic in topics or there for generation in archive.generations(topic)]
 
 

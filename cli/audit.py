@@ -43,15 +43,17 @@ def register(app: typer.Typer) -> None:
 def _audit(
     target: Annotated[str, typer.Argument(metavar="MODULE:APP", help="Such as examples.word_count:app")],
     sample: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Audit a part of the keys only, such as 1%")
+        str | None, typer.Option(metavar="SHARE", help="Audit only this share of the keys, such as 1%")
     ] = None,
-    differences: Annotated[int, typer.Option(min=0, help="Number of differences of each store that are shown")] = 10,
+    differences: Annotated[int, typer.Option(min=0, help="Number of differences that are shown for each store")] = 10,
     point_timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=1, help="Time for the application to come to an audit point")
+        float, typer.Option(metavar="SECONDS", min=1, help="Longest time to wait for an audit point of the application")
     ] = 60.0,
     source: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="An archive: read up to its last offset, and Kafka from there on"),
+        typer.Option(
+            metavar="URL", help="Read source topics from this archive up to its last offset, and from Kafka after it"
+        ),
     ] = None,
     checkpoint: Annotated[
         bool,
@@ -71,7 +73,7 @@ def _audit(
 ) -> None:
     """Compute the stores of an application again with Spark, and compare them with the live ones or with checkpoints.
 
-    Exit code 0: nothing differs. 3: rows differ. 1: it could not be done.
+    Exit code 0: nothing differs. 3: rows differ. 1: the audit could not be done.
     """
     with interruptible("The audit was interrupted, and has changed nothing"):
         given = _Given(
@@ -144,7 +146,7 @@ def _sample(given: str | None) -> KeySample | None:
 
 
 def show(report: AuditReport, to: Console, side: str = "live") -> None:
-    """Print a report for people. ``side``: the name of the side that Spark's is compared with."""
+    """Print a report for people. ``side``: the column title of the rows that Spark's are compared with."""
     to.print(_title(report), highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False)
     for name in ("store", "computed", side, "differ"):
@@ -159,7 +161,7 @@ def show(report: AuditReport, to: Console, side: str = "live") -> None:
     for name, why in sorted(report.not_compared.items()):
         to.print(f"{name}: not compared: {why}", markup=False, highlight=False, soft_wrap=True)
     if not report.is_clean:
-        to.print("docs/AUDIT.md says what else than a fault may differ", highlight=False)
+        to.print("docs/AUDIT.md names differences that are not faults", highlight=False)
 
 
 def _title(report: AuditReport) -> str:
@@ -177,7 +179,8 @@ def in_words(difference: ShownDifference, report: AuditReport) -> str:
         last = ", ".join(map(str, each.last))
         before = "…, " if each.records > len(each.last) else ""
         what = counted(each.records, "record")
-        lines.append(f"  from      {each.partition}: {what} of the key, at offsets {before}{last}")
+        at = "offset" if each.records == 1 else "offsets"
+        lines.append(f"  from      {each.partition}: {what} of the key, at {at} {before}{last}")
     if not difference.origins and difference.task in report.behind_repartition:
         lines.append("  from      records that got this key on their way through a repartition topic")
     return "\n".join(lines)

@@ -38,7 +38,8 @@ def _backfill(
     explain: options.Explain = False,
     allow_wall_clock: options.AllowWallClock = False,
 ) -> None:
-    """Process what the topics hold with Spark; the application, which must be stopped, then continues from there."""
+    """Process the records that the topics hold with Spark. The application, which must be stopped, then continues from
+    there."""
     console = standard_output()
     with spark_extra():
         from penstock.objects.storage import ObjectLocation

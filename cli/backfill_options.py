@@ -14,14 +14,14 @@ Begin = Annotated[
     typer.Option(
         "--from",
         metavar="BOUND",
-        help=f"Beginning of the history: earliest, {_BOUND}. By default the committed offsets",
+        help=f"Beginning of the history: earliest, {_BOUND}. By default the committed offsets; in a dry run earliest",
     ),
 ]
 Until = Annotated[
     str | None,
     typer.Option(
         metavar="BOUND",
-        help=f"End of the history: latest, {_BOUND}. By default latest; of a dry run the committed offsets",
+        help=f"End of the history: latest, {_BOUND}. By default latest; in a dry run the committed offsets",
     ),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished backfill, if there is one")]
@@ -29,15 +29,15 @@ Source = Annotated[
     list[str] | None,
     typer.Option(
         metavar="kafka|URL",
-        help="Kafka (the default), or an archive, alone; --source URL --source kafka reads the archive up to its last "
-        "offset, and Kafka from there",
+        help="Source of the history: Kafka (the default) or an archive. With --source URL --source kafka, the archive "
+        "up to its last offset, and Kafka after it",
     ),
 ]
 Output = Annotated[
     str,
     typer.Option(
         metavar="kafka|URL|none",
-        help="Receiver of results and state: the application, Parquet files at a URL or in a folder, or none",
+        help="Destination of results and state: the application, Parquet files at a URL or in a folder, or none",
     ),
 ]
 DryRun = Annotated[

@@ -37,7 +37,8 @@ CommandConfig = Annotated[
         "--command-config",
         envvar="PENSTOCK_COMMAND_CONFIG",
         metavar="FILE",
-        help="A properties file with security.protocol, sasl.* and ssl.*, object.store.* for object storage, iceberg.*",
+        help="A properties file with security.protocol, sasl.* and ssl.* for Kafka, object.store.* for object storage, "
+        "and iceberg.* for an Iceberg catalog",
     ),
 ]
 
@@ -101,7 +102,7 @@ def _read(file: Path) -> Entries:
         if not is_security_key(key) and not key.startswith((_OBJECT_STORE, _ICEBERG)):
             raise ConfigError(
                 f"--command-config: {file}, line {number}: {key!r} is not of security.*, sasl.*, ssl.*, "
-                f"{_OBJECT_STORE}* or {_ICEBERG}*; where Kafka answers is set by --bootstrap-servers"
+                f"{_OBJECT_STORE}* or {_ICEBERG}*; the address of Kafka is set by --bootstrap-servers"
             )
         found[key] = value
     return found

@@ -52,7 +52,7 @@ class Day:
         self._steps += 1
         heading = f"{self._steps}. {title}"
         self._console.print()
-        # A line of the width of a pipe would be no ornament.
+        # In a pipe a rule has no meaningful width.
         self._console.print(Rule(heading, align="left", style="cyan") if self._console.is_terminal else heading)
         self._console.print(Text(why, style="dim"))
 
@@ -89,7 +89,7 @@ class Day:
         running = Application(application_id, process, self._folder / log)
         self._running[application_id] = running
         self._closing.callback(running.end)
-        with self._console.status("it starts"):
+        with self._console.status(f"{application_id} starts"):
             running.wait_until_running()
         self._console.print(f"{application_id} runs and answers at {running.address}/docs")
 
@@ -100,7 +100,7 @@ class Day:
 
     def caught_up(self, application_id: str, records: int) -> None:
         """Wait until an application has taken ``records`` records, and has nothing left to do."""
-        with self._console.status("the application processes what came"):
+        with self._console.status(f"{application_id} processes the new records"):
             self._running[application_id].wait_until_caught_up(records)
 
     def _show(self, command: str) -> None:

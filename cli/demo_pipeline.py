@@ -102,13 +102,13 @@ def _live(day: Day, morning: int) -> None:
 
 
 def _history(day: Day) -> None:
-    day.step("Topics into an archive", "Parquet files with manifests: each record once, beyond Kafka's retention.")
+    day.step("Topics into an archive", "Parquet files that outlive Kafka's retention. Each record is there once.")
     day.run(_ARCHIVE)
     day.run("penstock archive list archive")
     day.step(
         "A new version gets its history by Spark",
         "The second version also keeps the visits of each user. Spark runs its topology over the archive, and hands "
-        "its state over, as a checkpoint and in changelogs. The first version runs meanwhile.",
+        "its state over, as checkpoints and in changelogs. The first version continues meanwhile.",
     )
     day.run("penstock backfill page_views:app_with_visits --source archive")
     day.run("find page-views-files/checkpoints -name '*.json'")
@@ -117,7 +117,7 @@ def _history(day: Day) -> None:
 def _go_on(day: Day, afternoon: int) -> None:
     day.step(
         "The new version continues live",
-        "Its tasks begin where Spark has ended, with the files of the checkpoint. Then the afternoon's file comes.",
+        "Its tasks begin with the state and offsets that Spark handed over. Then the afternoon's file is ingested.",
     )
     day.stop(_FIRST)
     day.start(_SECOND, "page_views:app_with_visits", "version-2.log")
@@ -135,7 +135,7 @@ def _audit(day: Day) -> None:
     day.run("penstock audit page_views:app_with_visits")
     day.step(
         "A corrupted row",
-        "While the application is stopped, somebody writes a wrong visit to its changelog. It restores that row.",
+        "While the application is stopped, a wrong visit is written to its changelog. The next start restores it.",
     )
     day.stop(_SECOND)
     day.run(

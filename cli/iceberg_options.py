@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 CATALOG = "default.kafka"
 CatalogOption = Annotated[
-    str, typer.Option("--catalog", metavar="NAME.NAMESPACE", help="With --format iceberg: the place of the tables")
+    str,
+    typer.Option(
+        "--catalog", metavar="NAME.NAMESPACE", help="With --format iceberg: the catalog and namespace of the tables"
+    ),
 ]
 
 

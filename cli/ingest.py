@@ -58,8 +58,8 @@ def _ingest(
     conf: ConfOption = None,
     command_config: CommandConfig = None,
 ) -> None:
-    """Write the rows of Parquet, CSV, JSON Lines or an Iceberg table to a topic, each exactly once. A run that was
-    ended is continued by the same command."""
+    """Write the rows of Parquet, CSV, JSON Lines or an Iceberg table to a topic, each exactly once. If a run was
+    interrupted, the same command continues it."""
     skips = options.skips(on_error)
     with spark_extra():
         from penstock.pipeline.ingest import spark_lanes
@@ -121,9 +121,7 @@ def _clients(servers: str, command_config: Path | None, ingest_id: str) -> Confl
 def _table(name: str, command_config: Path | None) -> tuple[IcebergCatalog, str]:
     catalog, table = catalog_and_rest(name, "NAMESPACE.TABLE")
     if "." not in table:
-        raise ConfigError(
-            f"{name!r} is not CATALOG.NAMESPACE.TABLE, which --format iceberg needs in the place of a URL"
-        )
+        raise ConfigError(f"{name!r} is not CATALOG.NAMESPACE.TABLE, which --format iceberg needs instead of a URL")
     return catalog_of(catalog, command_config), table
 
 
@@ -145,10 +143,10 @@ def _run(ingest: Ingest, lanes: AbstractContextManager[RunLanes]) -> None:
 def summary(topic: str, made: IngestReport) -> str:
     """Returns one line that shows people what an ingest did."""
     if not made.files:
-        return f"Nothing to do: {counted(made.all_files, 'file')} in topic {topic} before"
+        return f"Nothing to do: {counted(made.all_files, 'file')} already in topic {topic}"
     skipped = f", {counted(made.skipped, 'row')} skipped" if made.skipped else ""
     before = made.all_files - made.files
-    others = f" ({counted(before, 'file')} before)" if before else ""
+    others = f" ({counted(before, 'file')} already there)" if before else ""
     rate = f"{made.records / made.seconds:,.0f} a second"
     return (
         f"{counted(made.records, 'record')} of {counted(made.files, 'file')} written to {topic} in {made.seconds:.1f} s"

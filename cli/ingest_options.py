@@ -21,35 +21,45 @@ KeyColumn = Annotated[str | None, typer.Option(help="The column of the keys; wit
 Key = Annotated[str, typer.Option("--key", metavar="SERDE", help="The serde of keys, or MODULE:SERDE")]
 ValueColumn = Annotated[
     list[str] | None,
-    typer.Option(help="The column of the values. Several: an object with these fields; none: with all columns"),
+    typer.Option(
+        help="The column of the values. If given several times, the value is an object with these fields. By default "
+        "it is an object with all columns"
+    ),
 ]
 Value = Annotated[
     str | None,
     typer.Option("--value", metavar="SERDE", help="The serde of values: string for one column, else json"),
 ]
 TimestampColumn = Annotated[
-    str | None, typer.Option(help="The column of the timestamps; without it the time of writing")
+    str | None, typer.Option(help="The column of the timestamps; by default the time of writing")
 ]
 HeaderColumn = Annotated[
-    list[str] | None, typer.Option("--header-column", metavar="NAME=COLUMN", help="A header, and its column")
+    list[str] | None,
+    typer.Option("--header-column", metavar="NAME=COLUMN", help="A header and its column; may be repeated"),
 ]
-PartitionColumn = Annotated[str | None, typer.Option(help="The column of the partitions")]
+PartitionColumn = Annotated[str | None, typer.Option(help="The column of the partition numbers")]
 PartitionerName = Annotated[
-    str | None, typer.Option(metavar="MODULE:FUNCTION", help="A partitioner instead of Kafka's murmur2")
+    str | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="A function that chooses partitions, instead of Kafka's murmur2"),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", metavar="parquet|csv|jsonl|iceberg", help="Instead of the ends of the names")
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="parquet|csv|jsonl|iceberg",
+        help="Format of the files. By default the ends of their names show it",
+    ),
 ]
 ICEBERG = "iceberg"
 """The format by which the URL is the name of a table."""
-CsvDelimiter = Annotated[str, typer.Option(help="The delimiter of CSV")]
+CsvDelimiter = Annotated[str, typer.Option(help="The character between two fields of CSV")]
 ColumnType = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN=TYPE", help="Type of a column of CSV: long, double, boolean, or text"),
 ]
-OnError = Annotated[str, typer.Option(metavar="fail|skip", help="The reaction to a row that is no record")]
+OnError = Annotated[str, typer.Option(metavar="fail|skip", help="Reaction to a row that cannot become a record")]
 IngestId = Annotated[
-    str | None, typer.Option("--id", help="The name of the ingest; by default made from topic and URL")
+    str | None, typer.Option("--id", help="The name of the ingest. By default it is made from topic and URL")
 ]
 
 

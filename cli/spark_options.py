@@ -19,13 +19,13 @@ ANY_PLACE = "a path, file://, s3://, gs:// or az://"
 """The forms of a URL of object storage, for help texts."""
 MasterOption = Annotated[
     str | None,
-    typer.Option(help="Spark's master URL. By default that of spark-submit or spark-defaults.conf, else local[*]"),
+    typer.Option(help="Spark's master URL. By default that of spark-submit or spark-defaults.conf, or else local[*]"),
 ]
 ConfOption = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be repeated")]
 WorkOption = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", help="Place for the results of stages, reached by all executors. By default a local folder"
+        metavar="URL", help="Place for the results of stages, which all executors must reach. By default a local folder"
     ),
 ]
 

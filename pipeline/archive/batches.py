@@ -21,7 +21,7 @@ from penstock.pipeline.archive.topic_log import ArchiveTakenOverError, TopicLog
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 PART_OFFSETS = 100_000
-"""Number of offsets of a partition that are not worth to be split among tasks."""
+"""Number of offsets of a partition up to which it is not worthwhile to divide them among tasks."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ Part = tuple[str, int, int, int]
 
 
 class Tasks(Protocol):
-    """Plays the tasks that read and write."""
+    """Runs the tasks that read and write."""
 
     @property
     def at_once(self) -> int:
@@ -51,8 +51,8 @@ class Tasks(Protocol):
 
 
 def next_ranges(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Ranges:
-    """Returns the offsets of the next batch on the way to ``ends``: at most ``most``, of each partition the same share
-    of what it has. Partitions that have nothing new are left out."""
+    """Returns the offsets of the next batch on the way to ``ends``: about ``most`` at most, and from each partition the
+    same share of the offsets that it has. Partitions that have nothing new are left out."""
     waiting = {at: end - begins[at] for at, end in ends.items() if end > begins[at]}
     share = min(1.0, most / max(1, sum(waiting.values())))
     return {at: OffsetRange(begins[at], begins[at] + math.ceil(count * share)) for at, count in waiting.items()}

@@ -27,7 +27,7 @@ from penstock.pipeline.archive.topic_log import TopicLog, begin_generation
 from penstock.pipeline.offset_ranges import OffsetRange
 
 RECORDS_PER_COMMIT = 5_000_000
-"""The most records that one batch takes: a run that is killed repeats at most so many."""
+"""The most records that one batch takes: a run that is killed repeats about as many at most."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def look(clients: KafkaClients, topics: Sequence[str]) -> TopicsNow:
         if topic not in ids:
             raise ArchiveError(
                 f"the id of topic {topic!r} is not known: Kafka is older than 2.8, or the principal may not describe "
-                "the topic. Without it a topic that is created again could not be told from the one before"
+                "the topic. Without the id, penstock cannot see that a topic was created again"
             )
     partitions = [TopicPartition(topic, number) for topic in topics for number in range(there[topic])]
     with closing(clients.consumer()) as consumer:
@@ -126,7 +126,7 @@ def check_published(task: ArchiveTask, objects: ObjectStore, folder: str, topic_
 
 
 def publish(task: ArchiveTask, archived: ArchivedTopic) -> bool:
-    """Publish what is archived, if the run does that. Returns True if files were published that are no more."""
+    """Publish what is archived, if the run does that. Returns True as :meth:`Publisher.publish` does."""
     return task.publisher is not None and task.publisher.publish(archived)
 
 

@@ -61,7 +61,7 @@ def where_to_start(archived: ArchivedTopic, kafka: Offsets) -> TopicStart:
             raise ArchiveError(
                 f"the archive has {archived.topic}-{partition} up to offset {has.end - 1}, and Kafka ends at "
                 f"{there.end - 1}: Kafka has lost records (an unclean leader election, or a restored disk). To "
-                f"go on, archive {archived.topic} to another URL"
+                f"continue, archive {archived.topic} to another URL"
             )
         begins[partition] = max(has.end, there.begin)
         if there.begin > has.end:

@@ -55,7 +55,9 @@ def read_file(objects: ObjectStore, name: str, digest: str) -> pq.ParquetFile:
     except ObjectMissingError:
         raise ArchiveError(f"file {name} of the archive {objects.url} is missing. {_DAMAGED}") from None
     if digest_of(content) != digest:
-        raise ArchiveError(f"file {name} of the archive {objects.url} is damaged: its hash is not its own. {_DAMAGED}")
+        raise ArchiveError(
+            f"file {name} of the archive {objects.url} is damaged: its content does not fit its hash. {_DAMAGED}"
+        )
     return pq.ParquetFile(pa.BufferReader(content))
 
 

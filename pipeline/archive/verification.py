@@ -1,4 +1,4 @@
-"""``penstock archive verify``: reads the files of an archive, and says of each missing offset why it is missing."""
+"""``penstock archive verify``: reads the files of an archive, and finds the reason for each missing offset."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Missing:
-    """Neighbouring offsets without a record, and why: ``retention`` (Kafka had deleted them before they were archived),
-    ``aborted``, ``marker``, ``compacted or marker``, or ``unknown`` (Kafka cannot be asked any more)."""
+    """Neighbouring offsets without a record, and the reason: ``retention`` (Kafka had deleted them before they were
+    archived), ``aborted``, ``marker``, ``compacted or marker``, or ``unknown`` (Kafka cannot be asked any more)."""
 
     begin: int
     end: int
@@ -94,11 +94,11 @@ def _look_into(objects: ObjectStore, file: ArchivedFile) -> _InFile:
     except StreamsError as error:
         return _InFile(problems=[str(error)])
     except (pa.ArrowException, OSError) as error:
-        return _InFile(problems=[f"file {file.name} has the right hash, and cannot be read: {error}"])
+        return _InFile(problems=[f"file {file.name} has the right hash, but cannot be read: {error}"])
     offsets = table.column("offset").combine_chunks()
     found = _InFile(table.num_rows, _holes(file.offsets, offsets))
     if table.num_rows != file.rows or content_digest([table]) != file.content_digest:
-        found.problems.append(f"file {file.name} has not the records that its manifest names")
+        found.problems.append(f"file {file.name} does not have the records that its manifest names")
     elif len(offsets) and (
         offsets[0].as_py() < file.begin or offsets[-1].as_py() >= file.end or not _ascending(offsets)
     ):

@@ -155,7 +155,8 @@ class _Audit:
             self._progress(StepProgress("comparing rows"))
             stores = compared(live, digests, computed_stores(rows), self._options.shown, sample)
             others = self._absent(live, {store.store for store in stores})
-        self._progress(StepProgress("looking for the records of rows that differ"))
+        if any(store.first for store in stores):
+            self._progress(StepProgress("looking for the records of rows that differ"))
         return AuditReport(
             tuple(stores),
             tuple(self._shown(stores, live.offsets)),

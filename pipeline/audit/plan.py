@@ -80,25 +80,25 @@ class AuditPlan:
                 mine = builders[store].layout if store in builders else "no store"
                 if mine != layout:
                     raise ApplicationStateError(
-                        f"store {store!r} of task {task} is {layout!r}, and {mine!r} in this program: audit with the "
-                        "program that runs"
+                        f"the rows of store {store!r} of task {task} have the form {layout!r}, but {mine!r} in this "
+                        "program: run the audit with the program of the application"
                     )
 
     def require_history(self, available: Ranges, offsets: Mapping[TopicPartition, int]) -> None:
-        """Raise ApplicationStateError if records are gone that made the live stores. ``offsets``: their ends; a
-        partition without one had no record."""
+        """Raise ApplicationStateError if records are gone from which the live stores were computed. ``offsets``: their
+        ends; a partition without one had no record."""
         for at in sorted(self.from_outside):
             there, end = available[at], offsets.get(at, 0)
             if there.begin > 0 and (end > 0 or not offsets):
                 raise ApplicationStateError(
                     f"partition {at.partition} of topic {at.topic!r} begins with offset {there.begin}: the records "
                     "before it are gone, and what they did to the stores cannot be computed again. Name an archive "
-                    "that has them by --source, or keep such topics longer"
+                    "that has them by --source, or give the topic a longer retention.ms"
                 )
             if there.end < end:
                 raise ApplicationStateError(
                     f"partition {at.partition} of topic {at.topic!r} ends with offset {there.end}, and the application "
-                    f"has committed {end}: the topic was made again, or the source lacks its end"
+                    f"has committed {end}: the topic was created again, or the source lacks its end"
                 )
 
     def ranges(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
@@ -139,13 +139,13 @@ def plan_audit(topology: Topology, config: StreamsConfig, topics: TopicPlan, exi
 def _require_determined(config: StreamsConfig, programs: Iterable[TaskProgram]) -> None:
     if config.window_idle_advance_ms:
         raise ConfigError(
-            "window.idle.advance.ms is set: windows of this application also close by the clock, and no record says "
-            "when. It cannot be audited"
+            "this application cannot be audited: window.idle.advance.ms is set, so its windows also close by the wall "
+            "clock, and no record shows when"
         )
     for program in programs:
         for topic, source in program.sources.items():
             if source.offset_reset == "latest":
                 raise ConfigError(
-                    f"source {source.node} reads topic {topic!r} from its end on (auto.offset.reset=latest): nothing "
-                    "says where that was when the application began. It cannot be audited"
+                    f"this application cannot be audited: source {source.node} reads topic {topic!r} from its end on "
+                    "(offset reset latest), and no record shows where the end was when the application began"
                 )

@@ -20,7 +20,7 @@ _KINDS = (KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder)
 
 
 def refusal_of_sample(programs: Mapping[int, TaskProgram], repartition: Iterable[str]) -> str | None:
-    """Returns the reason for which a sample of keys would not tell about the rows of those keys; None if it would."""
+    """Returns the reason for which rows depend on more than the records of their own keys; None if they do not."""
     for topic in sorted(repartition):
         return f"records get other keys on their way through repartition topic {topic!r}"
     for program in programs.values():
@@ -36,7 +36,7 @@ def _refusal_of(program: TaskProgram) -> str | None:
             return f"store {name!r} ({store.layout}) depends on stream time, which the other keys' records move, too"
         assert store.key_serde is not None
         if {store.key_serde.name} != serdes:
-            return f"store {name!r} may write keys in other bytes than its topics"
+            return f"store {name!r} may write keys as other bytes than its topics do"
     changed: dict[str, str] = {}
     for node in program.nodes:
         if isinstance(node, SourceNode):

@@ -135,8 +135,8 @@ def refuse_if_running(config: StreamsConfig, admin: Admin) -> None:
     """Raise ApplicationStateError while the application's group has members."""
     if members := admin.group_members(config.application_id):
         raise ApplicationStateError(
-            f"application {config.application_id!r} runs, or was stopped a short while ago: its group has "
-            f"{counted(members, 'member')}. One that runs is stopped by 'penstock stop {config.application_id} "
+            f"application {config.application_id!r} runs, or was stopped a short time ago: its group has "
+            f"{counted(members, 'member')}. If it runs, stop it with 'penstock stop {config.application_id} "
             "--leave-group', after which a backfill can begin at once. Otherwise the members of a stopped application "
             "leave when their session.timeout.ms (45 s by default) has passed: then run the backfill again"
         )

@@ -46,7 +46,7 @@ def _check_file(
     if not file.size:
         if file.format is FileFormat.JSON_LINES:
             return
-        raise ConfigError(f"{where} cannot be ingested: it is empty, and so no {file.format}")
+        raise ConfigError(f"{where} cannot be ingested: an empty file is not {file.format}")
     try:
         match file.format:
             case FileFormat.PARQUET:
@@ -84,7 +84,7 @@ def _footer(objects: ObjectStore, file: SourceFile) -> pa.Schema:
     try:
         return parquet.read_schema(content)
     except pa.ArrowInvalid as error:
-        raise ConfigError(f"it is no Parquet: {error}") from None
+        raise ConfigError(f"it is not Parquet: {error}") from None
 
 
 def require_columns(there: Iterable[str], named: Iterable[str]) -> None:

@@ -32,7 +32,7 @@ def csv_schema(content: Path | IO[bytes], form: CsvForm) -> pa.Schema:
         with csv.open_csv(content, _reading(), _parsing(form, lambda _: "skip")) as reader:
             names = reader.schema.names
     except pa.ArrowInvalid as error:
-        raise ConfigError(f"it is no CSV: {error}") from None
+        raise ConfigError(f"it is not CSV: {error}") from None
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"its header has the column {name!r} twice")
@@ -112,8 +112,8 @@ def _cast_one(value: pa.Scalar, index: int, field: pa.Field, refused: dict[int, 
     except pa.ArrowInvalid:
         given = value.as_py()
         if field.type == pa.string():
-            refused.setdefault(index, f"{given!r} in column {field.name!r} is no UTF-8")
+            refused.setdefault(index, f"{given!r} in column {field.name!r} is not UTF-8")
         else:
             text = given.decode(errors="backslashreplace")
-            refused.setdefault(index, f"{text!r} in column {field.name!r} is no {field.type}")
+            refused.setdefault(index, f"{text!r} in column {field.name!r} is not {field.type}")
         return None

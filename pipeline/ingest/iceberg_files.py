@@ -58,7 +58,7 @@ def _snapshot_of(table: Table, name: str, snapshot: str) -> int:
         if table.snapshot_by_id(int(snapshot)) is None:
             raise ConfigError(
                 f"snapshot {snapshot} of Iceberg table {name}, with which this ingest has begun, was removed: what was "
-                "not written yet cannot be told apart. Give another --id to write all rows of the current snapshot"
+                "not written yet cannot be found any more. Give another --id to write all rows of the current snapshot"
             )
         return int(snapshot)
     current = table.current_snapshot()

@@ -148,12 +148,12 @@ class Ingest:
     ) -> None:
         failures = [text for each in reports for text in each.failures]
         failures += [
-            f"{name!r} is gone, with rows that are not written ({after.files[name].rows:,} are): put it back"
+            f"{name!r} is gone before all of its rows were written ({after.files[name].rows:,} are): put it back"
             for name in plan.gone
         ]
         undone = [file.name for file in _files(plan) if not after.files[file.name].done]
         if not failures and undone:
-            failures.append(f"{len(undone)} files are not done, such as {undone[0]!r}")
+            failures.append(f"{len(undone)} files are not finished, such as {undone[0]!r}")
         if failures:
             more = f"; and {len(failures) - _MESSAGES} more" if len(failures) > _MESSAGES else ""
             written = counted(made.records, "record")

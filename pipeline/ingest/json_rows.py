@@ -25,7 +25,7 @@ class JsonRows(Rows):
         try:
             row = read_json(line)
         except Exception as error:  # broken JSON or UTF-8, or nesting without end
-            self.refused[index] = f"it is no JSON: {error}" if line.strip() else None
+            self.refused[index] = f"it is not JSON: {error}" if line.strip() else None
             return {}
         if isinstance(row, dict):
             return row

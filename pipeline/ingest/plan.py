@@ -114,5 +114,5 @@ def changed(known: FileProgress, how: str) -> str:
     """Returns the message about a file that has changed since some of its rows were written."""
     return (
         f"it has changed since {known.rows:,} of its rows were written: {how}. Nothing more of it was written. Put "
-        "the former file back; rows that are new belong into a file of another name"
+        "the earlier file back, and put new rows into a file of another name"
     )

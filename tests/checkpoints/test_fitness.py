@@ -49,14 +49,14 @@ def test_a_store_in_another_form_is_wiped_and_the_others_stay() -> None:
 def test_a_changelog_that_was_deleted_and_made_again_is_noticed_by_its_id() -> None:
     verdict = judge(checkpoint(counts=counts(topic_id="id-0"), sums=counts()), expected(counts=COUNTS, sums=COUNTS))
     assert set(verdict.wipe) == {"counts"}
-    assert "a topic app-counts-changelog with the id id-0, which was deleted" in verdict.wipe["counts"]
+    assert "the changelog app-counts-changelog with the id id-0, which was deleted" in verdict.wipe["counts"]
     unknown = judge(checkpoint(counts=counts(topic_id=None)), expected(counts=COUNTS))
     assert (unknown.wipe, unknown.refused) == ({}, None)
 
 
 def test_a_store_with_another_changelog_is_wiped() -> None:
     verdict = judge(checkpoint(counts=counts(topic="lines"), sums=counts()), expected(counts=COUNTS, sums=COUNTS))
-    assert verdict.wipe == {"counts": "was kept from lines, and now is from app-counts-changelog"}
+    assert verdict.wipe == {"counts": "had the changelog lines, and now has app-counts-changelog"}
 
 
 def test_a_store_without_a_changelog_is_used_only_with_the_offsets_of_its_commit() -> None:

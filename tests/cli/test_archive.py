@@ -74,7 +74,7 @@ def test_compact_merges_small_files(archive: Path) -> None:
 def test_the_first_argument_is_a_topic_unless_it_is_a_command(tmp_path: Path) -> None:
     refused = run("lines", "--to", str(tmp_path), "--every", "0")
     assert isinstance(refused.exception, ConfigError)
-    assert str(refused.exception) == "--every 0.0: a time in seconds, more than 0"
+    assert str(refused.exception) == "--every 0.0: give a number of seconds above 0"
     refused = run("--to", str(tmp_path), "--every", "0", "list")
     assert "--every" in str(refused.exception)
 
@@ -100,7 +100,7 @@ def test_a_place_without_an_archive_and_an_unknown_topic_are_named(archive: Path
         assert "there is no archive at file://" in str(missing.exception)
     assert not (tmp_path / "nowhere").exists(), "a mistyped path is not made"
     unknown = run("verify", str(archive), "-t", "other")
-    assert str(unknown.exception) == "--topic other: the archive has lines"
+    assert str(unknown.exception) == "--topic other: the archive has only lines"
 
 
 def test_an_archive_with_a_table_shows_it_and_verify_compares_it(archive: Path, tmp_path: Path) -> None:

@@ -84,9 +84,9 @@ def test_the_summary_counts_records_skipped_rows_and_files_of_earlier_runs() -> 
     report = IngestReport(1_001, 1, (), 1, 3, 2.0)
     assert (
         summary("t", report)
-        == "1,000 records of 1 file written to t in 2.0 s, 500 a second, 1 row skipped (2 files before)"
+        == "1,000 records of 1 file written to t in 2.0 s, 500 a second, 1 row skipped (2 files already there)"
     )
-    assert summary("t", IngestReport(0, 0, (), 0, 3, 0.1)) == "Nothing to do: 3 files in topic t before"
+    assert summary("t", IngestReport(0, 0, (), 0, 3, 0.1)) == "Nothing to do: 3 files already in topic t"
 
 
 def test_the_progress_has_the_speed_since_the_run_began() -> None:

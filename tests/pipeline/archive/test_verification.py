@@ -42,7 +42,7 @@ def test_each_damaged_file_is_named() -> None:
     objects.delete([files[2].name])
     (report,) = verify(objects, log.archived, None)
     assert [text.partition(". ")[0] for text in report.problems] == [
-        f"file {files[1].name} of the archive memory:// is damaged: its hash is not its own",
+        f"file {files[1].name} of the archive memory:// is damaged: its content does not fit its hash",
         f"file {files[2].name} of the archive memory:// is missing",
     ]
     assert report.rows == 20

@@ -63,7 +63,7 @@ def test_another_program_than_the_one_that_runs_is_refused(tmp_path: Path, monke
     builder.stream("in", consumed()).process(Nothing, "table")
     builder.global_table("global", consumed(), materialized=ps.Materialized.as_("everywhere"))
     app.topology = builder.build()
-    with pytest.raises(ApplicationStateError, match="store 'table' of task 0_0 is 'timestamped key-value'"):
+    with pytest.raises(ApplicationStateError, match="store 'table' of task 0_0 have the form 'timestamped key-value'"):
         audited(app, monkeypatch)
 
 

@@ -77,7 +77,7 @@ def test_rows_that_depend_on_the_records_of_their_key_alone_can_be_sampled(build
         ),
         (
             built(lambda builder: builder.stream("in", consumed()).group_by_key().count(OTHER_BYTES)),
-            "may write keys in other bytes",
+            "may write keys as other bytes",
         ),
     ],
 )

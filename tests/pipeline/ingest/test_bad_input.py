@@ -94,8 +94,8 @@ def test_bytes_have_no_place_in_an_object(rig: Rig) -> None:
     ("name", "content", "message"),
     [
         ("rows.parquet", b"no parquet at all", "'rows.parquet' in "),
-        ("rows.parquet", b"", "it is empty, and so no parquet"),
-        ("rows.csv", b"", "it is empty, and so no csv"),
+        ("rows.parquet", b"", "an empty file is not parquet"),
+        ("rows.csv", b"", "an empty file is not csv"),
         ("rows.csv", b"user,user\na,b\n", "its header has the column 'user' twice"),
         ("rows.data", b"x", "the name of 'rows.data' does not show its format"),
         ("_SUCCESS", b"", "there are no files in "),
@@ -194,10 +194,10 @@ def test_a_topic_that_was_created_again_is_not_taken_for_the_former_one(rig: Rig
 
 def test_a_file_that_is_gone_before_it_was_done_is_named(rig: Rig) -> None:
     write_json_lines(rig.folder / "a.jsonl", [{"n": 1}, "broken"])
-    incomplete(rig, "'a.jsonl': row 2: it is no JSON")
+    incomplete(rig, "'a.jsonl': row 2: it is not JSON")
     (rig.folder / "a.jsonl").unlink()
     write_json_lines(rig.folder / "b.jsonl", [{"n": 2}])
-    incomplete(rig, "'a.jsonl' is gone, with rows that are not written (1 are): put it back")
+    incomplete(rig, "'a.jsonl' is gone before all of its rows were written (1 are): put it back")
     assert len(rig.records()) == 2
     incomplete(rig, "'a.jsonl' is gone")
 
@@ -213,7 +213,7 @@ def test_a_file_that_is_done_may_be_deleted_and_the_same_name_is_not_ingested_ag
 # ---- rows that are no records ----
 
 BAD_ROWS: list[tuple[FileFormat, str, str]] = [
-    (FileFormat.JSON_LINES, '{"user": "ada", "n": 1}\n{"user"\n{"user": "eve", "n": 3}\n', "row 2: it is no JSON"),
+    (FileFormat.JSON_LINES, '{"user": "ada", "n": 1}\n{"user"\n{"user": "eve", "n": 3}\n', "row 2: it is not JSON"),
     (FileFormat.JSON_LINES, '{"user": "ada", "n": 1}\n[1]\n{"user": "eve", "n": 3}\n', "row 2: it is a list"),
     (
         FileFormat.JSON_LINES,
@@ -226,8 +226,8 @@ BAD_ROWS: list[tuple[FileFormat, str, str]] = [
         "row 2: its value 'x'",
     ),
     (FileFormat.CSV, "user,n\nada,1\nbob\neve,3\n", "row 2: it has 1 fields instead of 2"),
-    (FileFormat.CSV, "user,n\nada,1\nbob,x\neve,3\n", "row 2: 'x' in column 'n' is no int64"),
-    (FileFormat.CSV, "user,n\nada,1\n\udcff,2\neve,3\n", "row 2: b'\\xff' in column 'user' is no UTF-8"),
+    (FileFormat.CSV, "user,n\nada,1\nbob,x\neve,3\n", "row 2: 'x' in column 'n' is not int64"),
+    (FileFormat.CSV, "user,n\nada,1\n\udcff,2\neve,3\n", "row 2: b'\\xff' in column 'user' is not UTF-8"),
 ]
 
 
