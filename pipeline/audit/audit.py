@@ -29,7 +29,7 @@ from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import program_hash
 from penstock.pipeline.backfill.run_stages import StageRunner
-from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
+from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id, require_one_machine
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.inline_certificates import with_inline_certificates
 from penstock.pipeline.reading.kafka_history import KafkaHistory
@@ -229,11 +229,7 @@ class _Audit:
         if self._options.work is not None:
             yield self._options.work.below(f"{self._config.application_id}/audit-{new_run_id()}")
             return
-        if not master.startswith("local"):
-            raise ConfigError(
-                f"--work: Spark runs on {master}, and its executors need a place that all of them reach: give the URL "
-                "of object storage, or a folder that is mounted on each machine"
-            )
+        require_one_machine(master)
         with work_folder(self._config.state_dir / self._config.application_id) as folder:
             yield ObjectLocation(str(folder))
 

@@ -39,7 +39,7 @@ from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import plan_of_unfinished, program_hash, refuse_other_topics
 from penstock.pipeline.backfill.run_stages import Results, StageRunner
-from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
+from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id, require_one_machine
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.inline_certificates import with_inline_certificates
 from penstock.pipeline.reading.kafka_history import KafkaHistory
@@ -334,9 +334,5 @@ def _work(config: StreamsConfig, options: BackfillOptions, master: str) -> Objec
     """Returns the place for the results of stages."""
     if options.work is not None:
         return options.work.below(config.application_id).below(options.kind)
-    if not master.startswith("local"):
-        raise ConfigError(
-            f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "
-            "the stages: give the URL of object storage, or a folder that is mounted on each machine"
-        )
+    require_one_machine(master)
     return ObjectLocation(str(config.state_dir / config.application_id / "backfill" / options.kind))
