@@ -246,28 +246,9 @@ class _Backfill:
 
     def run(self, spark: SparkSession, meter: Meter, begun: float) -> BackfillReport:
         """Run the stages, hand over what they have computed, and delete their work."""
-        runner = StageRunner(
-            self._plan,
-            self._topology,
-            self._config,
-            self._history,
-            self._kafka,
-            spark,
-            self._run,
-            meter,
-            self._options.allow_wall_clock,
-            checkpoints=None
-            if self._checkpoints is None
-            else CheckpointUpload(self._checkpoints, self._config.application_id),
-        )
-        results = runner.run_all()
+        results = self._runner(spark, meter).run_all()
         to, checkpoints = self._hand_over(), self._checkpoint_hand_over()
-        if self._options.kind == KAFKA:
-            # Processing may have taken hours.
-            refuse_if_running(self._config, self._admin)
-            refuse_if_moved(self._config, self._admin, self._plan)
-        refuse_other_topics(self._admin, self._run.manifest.topic_ids)
-        self._run.refuse_if_superseded()
+        self._refuse_if_changed()
         offsets = self._plan.offsets(results.metadata())
         written: Mapping[str, int] = {}
         changelog_rows: Mapping[str, int] = {}
@@ -305,6 +286,30 @@ class _Backfill:
             tuple(compared),
             tuple(left_out),
         )
+
+    def _runner(self, spark: SparkSession, meter: Meter) -> StageRunner:
+        at, application_id = self._checkpoints, self._config.application_id
+        return StageRunner(
+            self._plan,
+            self._topology,
+            self._config,
+            self._history,
+            self._kafka,
+            spark,
+            self._run,
+            meter,
+            self._options.allow_wall_clock,
+            checkpoints=None if at is None else CheckpointUpload(at, application_id),
+        )
+
+    def _refuse_if_changed(self) -> None:
+        """Raise if the application, its topics or another process stand in the way of the hand-over. Processing may
+        have taken hours."""
+        if self._options.kind == KAFKA:
+            refuse_if_running(self._config, self._admin)
+            refuse_if_moved(self._config, self._admin, self._plan)
+        refuse_other_topics(self._admin, self._run.manifest.topic_ids)
+        self._run.refuse_if_superseded()
 
     def _hand_over(self) -> HandOver:
         output, plan = self._options.output, self._plan

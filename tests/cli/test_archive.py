@@ -40,7 +40,7 @@ def archive(tmp_path: Path) -> Path:
 def test_the_list_shows_offsets_records_and_what_is_missing(archive: Path) -> None:
     found = run("list", str(archive))
     assert found.exit_code == 0, found.output
-    lines = [line.split() for line in found.output.splitlines()]
+    lines = [line.split() for line in found.stdout.splitlines()]
     assert lines[1][:8] == ["lines", "1", "0", "0", "to", "1,299", "1,198", "102"]
     assert lines[2][:7] == ["lines", "1", "1", "0", "to", "9", "10"]
     rows = json.loads(run("list", str(archive), "--json").output)
