@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -25,6 +25,8 @@ _PREFIXES = {"s3": "aws_", "gs": "google_", "az": "azure_"}
 """The prefix of the settings of a kind of storage; those without it are of the HTTP client, for all kinds."""
 _NEED_AN_OBJECT = {"read", "look at", "delete"}
 """The operations that ask for an object. Others can miss the bucket only."""
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+"""Texts by which S3, Azure and Google Cloud Storage answer that there is no such bucket or container."""
 _DELETED_AT_ONCE = 500
 _CHUNK_BYTES = 8 << 20
 _RETRIES = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
@@ -173,14 +175,19 @@ class _ObstoreObjects:
             yield
         except FileNotFoundError as error:
             if what not in _NEED_AN_OBJECT:
-                raise ObjectStoreError(
-                    f"cannot {what} {name!r}: {self._url} is not there. Make its bucket, container or folder first"
-                ) from error
+                raise self._not_there(what, name) from error
             raise ObjectMissingError(f"there is no object {name!r} in {self._url}") from None
         except AlreadyExistsError:
             raise ObjectExistsError(f"object {name!r} is in {self._url} already") from None
         except BaseError as error:
+            if any(code in str(error) for code in _NO_BUCKET):  # a listing says it so
+                raise self._not_there(what, name) from error
             raise ObjectStoreError(f"cannot {what} {name!r} in {self._url}: {self._shown(error)}") from error
+
+    def _not_there(self, what: str, name: str) -> ObjectStoreError:
+        return ObjectStoreError(
+            f"cannot {what} {name!r}: {self._url} is not there. Make its bucket, container or folder first"
+        )
 
     def _shown(self, error: Exception) -> str:
         # obstore appends the Rust structure of the error, which repeats it.
@@ -204,9 +211,11 @@ def _normal(url: str) -> tuple[str, Path | None]:
     """Returns the URL as obstore takes it, and the folder if it is a local one. A path is one, too."""
     parts = urlsplit(url)
     if parts.scheme in ("", "file"):
-        if not parts.path or parts.netloc not in ("", "localhost"):
+        # In a path, "?", "#" and "%" are letters like any others.
+        path = unquote(parts.path) if parts.scheme else url
+        if not path or parts.netloc not in ("", "localhost"):
             raise ConfigError(f"object storage {url!r}: a local folder is file:///folder, or its path")
-        folder = Path(os.path.abspath(parts.path))  # noqa: PTH100, a folder that may not exist, links as they are
+        folder = Path(os.path.abspath(path))  # noqa: PTH100, a folder that may not exist, links as they are
         return folder.as_uri(), folder
     if parts.scheme not in SCHEMES:
         raise ConfigError(

@@ -12,10 +12,12 @@ import msgspec
 
 from penstock.common.errors import ArchiveError
 from penstock.common.ids import TopicPartition
+from penstock.common.log import logger
 from penstock.pipeline.archive.compaction import compact
 from penstock.pipeline.archive.file_writer import FileWriter
 from penstock.pipeline.archive.manifest import ArchivedFile, Span
 from penstock.pipeline.archive.opening import ArchiveTask, OpenRun, now_ms, publish
+from penstock.pipeline.archive.topic_log import ArchiveTakenOverError, TopicLog
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 PART_OFFSETS = 100_000
@@ -99,9 +101,21 @@ def commit(
             publish(task, log.archived)
         for span in spans:
             opened.begins[TopicPartition(topic, span.partition)] = span.end
-        if compact(log.objects, log, now_ms).before:
+        if _compacted(log):
             publish(task, log.archived)
     return _batch([file for its in files.values() for file in its], seconds)
+
+
+def _compacted(log: TopicLog) -> bool:
+    """Merge small files; returns True if there were some. A file that is damaged must not keep a run from archiving
+    what Kafka will delete."""
+    try:
+        return bool(compact(log.objects, log, now_ms).before)
+    except ArchiveTakenOverError:
+        raise
+    except ArchiveError as error:
+        logger(__name__).warning("small files not merged, archiving continues", error=str(error))
+        return False
 
 
 def check_ids(opened: OpenRun, ids: Mapping[str, str]) -> None:

@@ -61,6 +61,13 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: in
     return plan
 
 
+def clean_outdated(objects: ObjectStore, archived: ArchivedTopic, now_ms: int) -> tuple[str, ...]:
+    """Delete what readers of older manifests may have read, long after that, while a run is under way; returns it."""
+    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, now_ms, opened_ms=0)
+    objects.delete(plan.outdated)
+    return plan.outdated
+
+
 def _covered(objects: list[ObjectInfo], folder: str, now_ms: int) -> list[str]:
     """Returns the manifests and bases that the newest base covers, as soon as no reader can be busy with them."""
     bases = sorted((info for info in objects if info.name.startswith(f"{folder}/bases/")), key=lambda info: info.name)

@@ -54,6 +54,8 @@ def where_to_start(archived: ArchivedTopic, kafka: Offsets) -> TopicStart:
         has = archived.partitions.get(partition)
         if has is None:
             begins[partition] = there.begin
+            if archived.partitions and there.begin > 0:  # it was added since the last run, with offset 0
+                lost.append(Span(partition, 0, there.begin))
             continue
         if there.end < has.end:
             raise ArchiveError(

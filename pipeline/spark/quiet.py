@@ -37,5 +37,7 @@ def own_interrupts() -> Iterator[None]:
         yield
         return
     handler = signal.getsignal(signal.SIGINT)
-    yield
-    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:  # Spark may also fail after it has installed its own
+        signal.signal(signal.SIGINT, handler)

@@ -98,6 +98,7 @@ def test_a_damaged_file_is_found_and_the_folder_does_not_appear(
     damage: str, stores: TaskStores, repository: CheckpointRepository, objects: ObjectStore, tmp_path: Path
 ) -> None:
     write(stores, {"a": {b"k": b"v"}})
+    stores.flush()
     saved = repository.writer("0_3", 7).save(tmp_path / "1", draft_of(stores, tmp_path / "1"))
     table = next(file for name, file in saved.files.items() if name.endswith(".sst"))
     name = f"word-count/{table.object}"

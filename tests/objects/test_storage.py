@@ -50,6 +50,14 @@ def test_a_path_is_a_local_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert ObjectLocation((tmp_path / "archive").as_uri()).open().read("a/b") == b"1"
 
 
+@pytest.mark.parametrize("name", ["a#b", "a?b", "50%20", "with space"])
+def test_a_path_is_taken_letter_by_letter_and_a_url_is_decoded(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    ObjectLocation(str(folder)).open().create("x", b"1")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert ObjectLocation(folder.as_uri()).open().read("x") == b"1"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)

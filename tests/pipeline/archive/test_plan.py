@@ -40,9 +40,11 @@ def test_a_run_starts_at_the_archives_end_or_behind_what_kafka_has_deleted() -> 
     kafka = {0: OffsetRange(5, 50), 1: OffsetRange(25, 30), 2: OffsetRange(7, 9)}
     start = where_to_start(log.archived, kafka)
     assert start.begins == {0: 10, 1: 25, 2: 7}
-    assert start.lost == (Span(1, 20, 25),)
+    assert start.lost == (Span(1, 20, 25), Span(2, 0, 7))
     check_lost("lines", start.lost, accepted=True)
-    with pytest.raises(ArchiveError, match=r"lines-1 offsets 20 to 24\. Archive more often, .* give --accept-loss"):
+    with pytest.raises(
+        ArchiveError, match=r"lines-1 offsets 20 to 24, lines-2 offsets 0 to 6\. Archive more often, .* --accept-loss"
+    ):
         check_lost("lines", start.lost, accepted=False)
 
 

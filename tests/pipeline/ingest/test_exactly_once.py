@@ -199,6 +199,9 @@ def test_a_lane_that_begins_again_fetches_only_files_that_are_not_done(
             fetched.append(name)
             return super()._fetch(name)
 
+        def is_ready(self) -> bool:
+            return False  # each download takes its time, so that the lane commits before it
+
     monkeypatch.setattr(lane, "Downloads", Counted)
     rig = Rig(tmp_path)
     fill(rig, [5, 5, 5, 40])
