@@ -121,6 +121,23 @@ class RecordBatch:
         )
 
 
+def joined(batches: Sequence[RecordBatch]) -> RecordBatch:
+    """Returns the records of batches of one partition, one batch after the other. There is at least one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    headers = None
+    if any(batch.headers is not None for batch in batches):
+        headers = [own for batch in batches for own in (batch.headers or [None] * len(batch))]
+    return RecordBatch(
+        batches[0].partition,
+        [key for batch in batches for key in batch.keys],
+        [value for batch in batches for value in batch.values],
+        [timestamp for batch in batches for timestamp in batch.timestamps],
+        [offset for batch in batches for offset in batch.offsets],
+        headers,
+    )
+
+
 def check_headers(headers: Headers, topic: str) -> None:
     """Raise TypeError unless they are pairs, whose names are strings, and whose values bytes or None."""
     for header in headers:

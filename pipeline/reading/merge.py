@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.common.records import RecordBatch
+from penstock.common.records import RecordBatch, joined
 from penstock.pipeline.chunk import Chunk
 
 RECORDS_PER_CHUNK = 10_000
@@ -118,16 +118,21 @@ class _Partition:
     def take(self, count: int) -> list[RecordBatch]:
         """Take out the first ``count`` records."""
         self.times, self._sizes = self.times[count:], self._sizes[count:]
-        taken = []
-        while count:
-            batch = self._loaded[0]
-            if len(batch) <= count:
-                taken.append(self._loaded.pop(0))
-            else:
-                taken.append(batch.part(0, count))
-                self._loaded[0] = batch.part(count, len(batch))
-            count -= len(taken[-1])
-        return taken
+        return take_out(self._loaded, count)
+
+
+def take_out(loaded: list[RecordBatch], count: int) -> list[RecordBatch]:
+    """Take the first ``count`` records out of ``loaded``, which has so many."""
+    taken = []
+    while count:
+        batch = loaded[0]
+        if len(batch) <= count:
+            taken.append(loaded.pop(0))
+        else:
+            taken.append(batch.part(0, count))
+            loaded[0] = batch.part(count, len(batch))
+        count -= len(taken[-1])
+    return taken
 
 
 def _sizes(values: Sequence[bytes | None]) -> NDArray[np.int64]:
@@ -162,19 +167,4 @@ def _safe(writers: Sequence[_Partition]) -> Iterator[RecordBatch]:
     if len(taken) == 1:
         yield taken[0]
     elif taken:
-        yield _ordered(taken, np.argsort(times, kind="stable").tolist())
-
-
-def _ordered(batches: Sequence[RecordBatch], order: Sequence[int]) -> RecordBatch:
-    """Returns the records of ``batches``, of one partition, in ``order``."""
-    headers = None
-    if any(batch.headers is not None for batch in batches):
-        headers = [own for batch in batches for own in (batch.headers or [None] * len(batch))]
-    return RecordBatch(
-        batches[0].partition,
-        [key for batch in batches for key in batch.keys],
-        [value for batch in batches for value in batch.values],
-        [timestamp for batch in batches for timestamp in batch.timestamps],
-        [offset for batch in batches for offset in batch.offsets],
-        headers,
-    ).chosen(order)
+        yield joined(taken).chosen(np.argsort(times, kind="stable").tolist())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from penstock.common.records import RecordBatch
 from penstock.pipeline.chunk import Chunk
-from penstock.pipeline.reading.merge import RECORDS_PER_CHUNK, TimedBatches
+from penstock.pipeline.reading.merge import RECORDS_PER_CHUNK, TimedBatches, take_out
 
 
 class PlacedBatch(NamedTuple):
@@ -94,13 +94,4 @@ class _Waiting:
 
     def take(self, count: int) -> list[RecordBatch]:
         self.due, self.places = self.due[count:], self.places[count:]
-        taken = []
-        while count:
-            batch = self._loaded[0]
-            if len(batch) <= count:
-                taken.append(self._loaded.pop(0))
-            else:
-                taken.append(batch.part(0, count))
-                self._loaded[0] = batch.part(count, len(batch))
-            count -= len(taken[-1])
-        return taken
+        return take_out(self._loaded, count)

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
-from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.records import Headers, RecordBatch
+from penstock.common.ids import TaskId
+from penstock.common.records import Headers, RecordBatch, joined
 from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.task_hosts.collector import Inner, PartitionOf, Rows, RowsOfPass
 from penstock.pipeline.task_hosts.contracts import EndRow, TaskEnd, TaskEndStores
@@ -80,10 +80,11 @@ class PassRun(TaskRun):
 
     def process_chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Process records in the order of the cycle, and commit if that is due."""
-        batches = [_whole(own) for own in chunk.partitions]
+        batches = [joined(own) if own else None for own in chunk.partitions]
         taken = [0] * len(batches)
         for index, begin, end in runs(chunk.order):
             batch, first = batches[index], taken[index]
+            assert batch is not None
             taken[index] = last = first + end - begin
             if batch.partition.topic in self._batched:
                 self._written.due, self._written.place = chunk.due[end - 1], chunk.places[end - 1]
@@ -129,25 +130,6 @@ def runs(order: Sequence[int]) -> Iterator[tuple[int, int, int]]:
     for begin, end in pairwise(bounds):
         if end > begin:
             yield order[begin], begin, end
-
-
-def _whole(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Returns the records of one partition in one batch."""
-    if len(batches) == 1:
-        return batches[0]
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
-    timestamps: list[int] = []
-    offsets: list[int] = []
-    headers: list[Headers | None] = []
-    for batch in batches:
-        keys += batch.keys
-        values += batch.values
-        timestamps += batch.timestamps
-        offsets += batch.offsets
-        headers += batch.headers or [None] * len(batch)
-    partition = batches[0].partition if batches else TopicPartition("", 0)
-    return RecordBatch(partition, keys, values, timestamps, offsets, headers if any(headers) else None)
 
 
 class _Written(Inner):

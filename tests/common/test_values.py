@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.murmur2 import murmur2, partition_for
-from penstock.common.records import NO_HEADERS, Record, RecordBatch
+from penstock.common.records import NO_HEADERS, Record, RecordBatch, joined
 from penstock.common.time import to_epoch_ms, to_ms
 from penstock.common.windows import LARGEST_TIMESTAMP, Window
 
@@ -179,3 +179,9 @@ def test_the_records_before_an_offset_are_those_below_it_also_if_no_record_has_i
 def test_chosen_records_have_the_order_of_their_indexes() -> None:
     chosen = _batch_with_holes().chosen([2, 0])
     assert (chosen.keys, chosen.offsets, chosen.headers) == ([None, b"a"], [12, 5], [None, None])
+
+
+def test_joined_batches_are_cut_into_the_same_parts_again() -> None:
+    whole = _batch_with_holes()
+    assert joined([whole.part(0, 1), whole.part(1, 1), whole.part(1, 3)]) == whole
+    assert joined([whole]) is whole
