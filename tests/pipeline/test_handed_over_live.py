@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from penstock.pipeline.backfill.backfill import backfill
 from tests.pipeline.topologies import IN_MEMORY, LOGGED, every_kind_of_store
 from tests.waiting import PATIENCE_S, eventually, once_ready
 
-KEYS = 1500
+_HOUR_S = 3600
+KEYS = 2000
 """Together, the stores with that many keys have more changelog offsets than the fewest for which anything is
 downloaded."""
 
@@ -36,6 +38,8 @@ class Every:
         self.topics = [f"{name}-{each}" for each in ("lines", "table", "users", "out")]
         self.lines, self.table, self.users, _ = self.topics
         self.topology = every_kind_of_store(*self.topics)
+        # Of today: the broker deletes older records from the changelogs of windows and sessions.
+        self.begin_ms = int(time.time()) // _HOUR_S * _HOUR_S * 1000
         self.clients = ConfluentClients(broker, name)
         self.clients.admin().create_topics(NewTopic(topic, 1) for topic in self.topics)
         self.config = {
@@ -47,7 +51,7 @@ class Every:
     def send(self, topic: str, keys: range, at: int) -> None:
         producer = self.clients.producer()
         for key in keys:
-            producer.send(topic, f"k{key}".encode(), f"{key} at {at}".encode(), at, partition=0)
+            producer.send(topic, f"k{key}".encode(), f"{key} at {at}".encode(), self.begin_ms + at, partition=0)
         assert producer.flush(60)
         producer.close()
 
@@ -85,14 +89,14 @@ def restored(app: ps.KafkaStreams) -> tuple[int, object]:
     return task.restore_total, task.measured.get((TASK, "checkpoint-restored-bytes"), 0)
 
 
-def found_in(app: ps.KafkaStreams, key: str) -> dict[str, Any]:
-    """Returns what queries of each store find for a key."""
+def found_in(app: ps.KafkaStreams, key: str, begin_ms: int) -> dict[str, Any]:
+    """Returns what queries of each store find for a key, with the window that begins at ``begin_ms``."""
 
     kinds = ps.QueryableStoreTypes
     apart = {"windows", "sessions", "versioned", "held-store"}
 
     def ask() -> dict[str, Any]:
-        windows = app.store("windows", kinds.window_store()).fetch(key, 0)
+        windows = app.store("windows", kinds.window_store()).fetch(key, begin_ms)
         sessions = [count for _, count in app.store("sessions", kinds.session_store()).fetch(key)]
         latest = app.store("versioned", kinds.versioned_key_value_store()).get(key)
         others = {name: app.store(name).get(key) for name in {*LOGGED, "unlogged", "users"} - apart}
@@ -115,11 +119,11 @@ def test_a_start_after_a_backfill_downloads_the_hand_over_and_reads_only_the_tai
     app = every.started()
     in_memory = KEYS * len(IN_MEMORY)
     assert restored(app) == (in_memory, every.handed_over_bytes())
-    assert found_in(app, "k3") == {
+    assert found_in(app, "k3", every.begin_ms) == {
         "counts": 2, "in-memory": 2, "unlogged": 2, "windows": 2, "sessions": [2], "fleeting": "3 at 2500",
         "plain": "3 at 2500", "stamped": "3 at 2500", "versioned": "3 at 2500", "table": "3 at 1000", "users": "3 at 0",
     }  # fmt: skip
-    there = found_in(app, f"k{KEYS - 1}")
+    there = found_in(app, f"k{KEYS - 1}", every.begin_ms)
     assert (there["counts"], there["in-memory"], there["unlogged"], there["sessions"]) == (1, 1, 1, [1])
     assert app.close()
     # The disk is lost: the hand-over is still the newest checkpoint.
@@ -128,7 +132,7 @@ def test_a_start_after_a_backfill_downloads_the_hand_over_and_reads_only_the_tai
     records, size = restored(app)
     assert size == every.handed_over_bytes()
     assert in_memory < records < in_memory + KEYS, "of the other stores only the tail is read"
-    counted = found_in(app, "k3")
+    counted = found_in(app, "k3", every.begin_ms)
     # Without a changelog it is lost with the disk.
     assert (counted["counts"], counted["sessions"], counted["unlogged"]) == (2, [2], None)
     assert app.close()
