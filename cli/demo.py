@@ -28,7 +28,7 @@ from penstock.cli.demo_check import StoreReader, verify
 from penstock.cli.demo_corpus import direct_counts, load, sources
 from penstock.cli.demo_program import identifiers, topology
 from penstock.cli.live_view import LiveView
-from penstock.cluster.names import NAMESPACE
+from penstock.cluster.ray_cluster.connections import start_cluster
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import StreamsError
 from penstock.common.topics import NewTopic
@@ -122,7 +122,7 @@ def _start(stack: ExitStack, bootstrap_servers: str, state_dir: Path) -> KafkaSt
 def start_ray(stack: ExitStack) -> str:
     """Start a Ray of the demo's own, which ends with ``stack``, never one that runs already; returns its address."""
     stack.callback(ray.shutdown)
-    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    start_cluster(log_to_driver=False, logging_level=logging.ERROR)
     catch_signals()  # again: Ray has put its own handler in the place of ours
     return str(ray.get_runtime_context().gcs_address)
 

@@ -16,7 +16,12 @@ from penstock.cluster.client.control import remove_ended, stop_application
 from penstock.cluster.coordinator_shell.coordinator_actor import CoordinatorActor
 from penstock.cluster.names import NAMESPACE, coordinator_name
 from penstock.cluster.programs.pickled_program import pickled_program
-from penstock.cluster.ray_cluster.connections import cluster_to_start_in, connect_to_cluster, each_cluster_with
+from penstock.cluster.ray_cluster.connections import (
+    cluster_to_start_in,
+    connect_to_cluster,
+    each_cluster_with,
+    start_cluster,
+)
 from penstock.cluster.ray_cluster.ray_daemons import daemons_in_sessions_of_their_own
 from penstock.cluster.ray_cluster.ray_errors import last_line
 from penstock.cluster.ray_cluster.running_lock import refuse_running_elsewhere
@@ -49,7 +54,7 @@ def connect(application_id: str, take_over: bool = False) -> None:
     # Reports of a cluster that ends with this process would be of no use.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with daemons_in_sessions_of_their_own():
-        ray.init("local", namespace=NAMESPACE, include_dashboard=False, logging_level=logging.WARNING)
+        start_cluster(log_to_driver=True, logging_level=logging.WARNING)
 
 
 @contextmanager

@@ -116,6 +116,23 @@ def connect_to_cluster(cluster: RayCluster, log_to_driver: bool) -> None:
         raise ApplicationStateError(f"cannot connect to the Ray cluster at {cluster.address}: {cause}") from error
 
 
+def start_cluster(log_to_driver: bool, logging_level: int) -> None:
+    """Start a cluster on this machine, which ends with this process. Raises ApplicationStateError."""
+    try:
+        ray.init(
+            "local",
+            namespace=NAMESPACE,
+            include_dashboard=False,
+            log_to_driver=log_to_driver,
+            logging_level=logging_level,
+        )
+    except Exception as error:  # no narrower one: that is what Ray raises when its daemons take longer than 30 s
+        raise ApplicationStateError(
+            f"Ray did not start on this machine: {last_line(error).rstrip('.')}. Its logs are in "
+            "/tmp/ray/session_latest/logs. If other programs need all CPUs, try again when they have ended"
+        ) from error
+
+
 def _not_found(application_id: str, found: list[RayCluster]) -> ApplicationStateError:
     asked = [cluster for cluster in found if not cluster.problem]
     if not asked:

@@ -327,6 +327,15 @@ def test_a_start_that_takes_over_first_stops_the_application_in_each_cluster_of_
     ]
 
 
+def test_a_ray_whose_daemons_do_not_start_in_time_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.")  # Ray has no narrower one
+
+    monkeypatch.setattr("penstock.cluster.ray_cluster.connections.ray.init", late)
+    with pytest.raises(ApplicationStateError, match=r"Ray did not start .*: The current node .* startup\. Its logs"):
+        connections.start_cluster(log_to_driver=False, logging_level=logging.ERROR)
+
+
 DRAINED = ApplicationStatus("app", ApplicationState.NOT_RUNNING, 1, (), {})
 
 
