@@ -23,7 +23,7 @@ from tests.pipeline.archive.making import begun, span, written
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(app, ["archive", *arguments])
+    return CliRunner().invoke(app, ["archive", *arguments], env={"COLUMNS": "200"})
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def archive(tmp_path: Path) -> Path:
 def test_the_list_shows_offsets_records_and_what_is_missing(archive: Path) -> None:
     found = run("list", str(archive))
     assert found.exit_code == 0, found.output
-    lines = [line.split() for line in found.stdout.splitlines()]
-    assert lines[1][:8] == ["lines", "1", "0", "0", "to", "1,299", "1,198", "102"]
-    assert lines[2][:7] == ["lines", "1", "1", "0", "to", "9", "10"]
+    lines = [line.split() for line in found.stdout.splitlines() if line.split()[:1] == ["lines"]]
+    assert lines[0][:8] == ["lines", "1", "0", "0", "to", "1,299", "1,198", "102"]
+    assert lines[1][:7] == ["lines", "1", "1", "0", "to", "9", "10"]
     rows = json.loads(run("list", str(archive), "--json").output)
     assert rows[0]["lost"] == [[1_200, 1_300]]
     assert (rows[0]["first_timestamp"], rows[0]["topic_id"]) == (1_000_000, "id-1")

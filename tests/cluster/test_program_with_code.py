@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -50,13 +50,13 @@ def application(function: Callable[[str], str]) -> ApplicationSpec:
 
 
 @pytest.fixture
-def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A module of a user's."""
     file = tmp_path / "users_program.py"
     file.write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "users_program", raising=False)
-    return file
+    yield file
+    sys.modules.pop("users_program", None)
 
 
 def test_a_program_runs_although_its_files_are_gone(code: Path, monkeypatch: pytest.MonkeyPatch) -> None:

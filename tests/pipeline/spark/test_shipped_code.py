@@ -36,7 +36,7 @@ def test_packages_are_sent_whole_and_modules_with_their_neighbours(modules: Path
     archive = modules / "code.zip"
     write_archive(archive, shipped_roots())
     names = set(zipfile.ZipFile(archive).namelist())
-    theirs = {name for name in names if name.startswith(("users_", "notes", "."))}
+    theirs = {name for name in names if name.startswith(("users_one", "users_beside", "users_package", "notes", "."))}
     assert theirs == {
         "users_one.py", "users_beside.py", "users_package/__init__.py", "users_package/inner/leaf.py",
         "users_package/data.json",
