@@ -11,9 +11,10 @@ from penstock.actors.audit_messages import TaskImage
 from penstock.actors.task_host.task_images import LEASE_S, end, keep, open_image
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.compared_rows import digests_of_store, rows_of_store
 from penstock.state.contracts import TaskStores
 from penstock.state.key_sample import KeySample
-from penstock.state.range_digests import RangeDigest, Row, digests_of, rows_of_range
+from penstock.state.range_digests import RangeDigest, Row
 
 _NICENESS = 19
 Builders = Mapping[int, Mapping[str, AnyStoreBuilder]]
@@ -39,14 +40,12 @@ class ImageReader:
     def digests(self, task: TaskId, store: str, sample: KeySample | None) -> list[RangeDigest]:
         """Returns the digests of all rows that an audit compares, or of those in ``sample``. Raises StateStoreError if
         they cannot be read."""
-        rows = self._builders[task.subtopology][store].compared_rows(self._stores(task).store(store))
-        return digests_of(rows if sample is None else sample.of_rows(rows))
+        return digests_of_store(self._builders[task.subtopology][store], self._stores(task).store(store), sample)
 
     def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
         """Returns the rows of a range, by key."""
         builder = self._builders[task.subtopology][store]
-        rows = rows_of_range(builder.compared_rows(self._stores(task).store(store), begin, end), end)
-        return list(rows if sample is None else sample.of_rows(rows))
+        return rows_of_store(builder, self._stores(task).store(store), begin, end, sample)
 
     def close(self) -> None:
         """Remove the images. Idempotent."""

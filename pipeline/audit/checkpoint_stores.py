@@ -21,9 +21,10 @@ from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_history import KafkaHistory
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
 from penstock.state.builders import AnyStoreBuilder
+from penstock.state.compared_rows import digests_of_store, rows_of_store
 from penstock.state.contracts import TaskStores
 from penstock.state.key_sample import KeySample
-from penstock.state.range_digests import RangeDigest, Row, digests_of, rows_of_range
+from penstock.state.range_digests import RangeDigest, Row
 
 _STORES = "stores"
 
@@ -173,15 +174,14 @@ class CheckpointStores:
         found = {}
         for task, stores in sorted(self.layouts.items()):
             for name in stores:
-                rows = self.builders[task.subtopology][name].compared_rows(self._stores(task).store(name))
-                found[task, name] = digests_of(rows if sample is None else sample.of_rows(rows))
+                builder = self.builders[task.subtopology][name]
+                found[task, name] = digests_of_store(builder, self._stores(task).store(name), sample)
         return found
 
     def rows(self, task: TaskId, store: str, begin: bytes, end: bytes | None, sample: KeySample | None) -> list[Row]:
         """Returns the rows of one range, by key."""
         builder = self.builders[task.subtopology][store]
-        rows = rows_of_range(builder.compared_rows(self._stores(task).store(store), begin, end), end)
-        return list(rows if sample is None else sample.of_rows(rows))
+        return rows_of_store(builder, self._stores(task).store(store), begin, end, sample)
 
     def close(self) -> None:
         """Close the stores, and remove the files."""

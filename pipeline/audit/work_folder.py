@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.common.errors import StateStoreLockedError
 from penstock.pipeline.task_hosts.stores import new_run_id
-from penstock.state.disk.directory_lock import LOCK, DirectoryLock
+from penstock.state.disk.directory_lock import LOCK, DirectoryLock, remove_unlocked
 
 _PREFIX = "audit-work-"
 """``penstock reset`` removes what begins with ``audit-``."""
@@ -20,7 +20,7 @@ _PREFIX = "audit-work-"
 def work_folder(root: Path) -> Iterator[Path]:
     """Yields a new folder in the application's directory ``root``, which is removed at the end. Removes those of audits
     that were killed."""
-    _remove_left(root)
+    remove_unlocked(root.glob(f"{_PREFIX}*{LOCK}"))
     folder, lock = _new(root)
     try:
         yield folder
@@ -38,14 +38,3 @@ def _new(root: Path) -> tuple[Path, DirectoryLock]:
             continue  # another audit looks if it is left
         folder.mkdir()
         return folder, lock
-
-
-def _remove_left(root: Path) -> None:
-    for file in root.glob(f"{_PREFIX}*{LOCK}"):
-        folder = file.with_name(file.name.removesuffix(LOCK))
-        try:
-            lock = DirectoryLock(folder)
-        except (StateStoreLockedError, OSError):
-            continue  # in use, or of another user
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.remove()

@@ -16,7 +16,7 @@ from penstock.common.errors import StateStoreError, StateStoreLockedError
 from penstock.common.ids import TaskId
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import TaskStores
-from penstock.state.disk.directory_lock import LOCK, DirectoryLock
+from penstock.state.disk.directory_lock import LOCK, DirectoryLock, remove_unlocked
 from penstock.state.disk.task_stores import open_task_stores
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"
@@ -93,14 +93,7 @@ def new_run_id() -> str:
 
 def remove_left() -> None:
     """Remove the directories of workers that were killed: those that nobody has locked."""
-    for lock_file in _lock_files():
-        directory = lock_file.with_name(lock_file.name.removesuffix(LOCK))
-        try:
-            lock = DirectoryLock(directory)
-        except (StateStoreLockedError, OSError):
-            continue  # in use, or of another user
-        shutil.rmtree(directory, ignore_errors=True)
-        lock.remove()
+    remove_unlocked(_lock_files())
 
 
 def _lock_files() -> Iterator[Path]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import fcntl
 import os
 import pwd
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakSet, finalize
 
@@ -48,6 +50,18 @@ class DirectoryLock:
         """Delete the file, then release the lock."""
         self._file.unlink()
         self.release()
+
+
+def remove_unlocked(lock_files: Iterable[Path]) -> None:
+    """Remove the directories of these lock files, with the files, that no process has locked: what a kill has left."""
+    for file in lock_files:
+        directory = file.with_name(file.name.removesuffix(LOCK))
+        try:
+            lock = DirectoryLock(directory)
+        except (StateStoreLockedError, OSError):
+            continue  # in use, or of another user
+        shutil.rmtree(directory, ignore_errors=True)
+        lock.remove()
 
 
 def _with_owner(error: PermissionError, file: Path) -> PermissionError:
