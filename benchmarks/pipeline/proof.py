@@ -108,7 +108,7 @@ def prove(made: Rig, master: str) -> list[str]:
 def _running(made: Rig) -> ps.KafkaStreams:
     app = application("backfilled", made.bootstrap_servers, made.work / "backfilled")
     app.start()
-    caught_up(app)
+    app.wait_until_running()
     return app
 
 

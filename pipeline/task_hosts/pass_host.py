@@ -25,6 +25,7 @@ from penstock.tasks.wiring import Store
 
 _AFTER_ALL = (1 << 63) - 1
 """The time of what comes after all records."""
+_BEFORE_ALL_PLACES = -1
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class PassRun(TaskRun):
         self._written = _Written(cycle)
         super().__init__(settings, program, task_id, global_stores, self._written)
         self._batched = batched
+        self._caches_released = False
 
     def process_chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Process records in the order of the cycle, and commit if that is due."""
@@ -85,6 +87,8 @@ class PassRun(TaskRun):
         for index, begin, end in runs(chunk.order):
             batch, first = batches[index], taken[index]
             assert batch is not None
+            if chunk.due[begin] == _AFTER_ALL and not self._caches_released:
+                yield from self._release_caches()
             taken[index] = last = first + end - begin
             if batch.partition.topic in self._batched:
                 self._written.due, self._written.place = chunk.due[end - 1], chunk.places[end - 1]
@@ -98,6 +102,13 @@ class PassRun(TaskRun):
     def commit_at_end(self) -> Iterator[pa.RecordBatch]:
         """Make the last commit. What caches release then comes after all records of the cycle."""
         self._written.due = _AFTER_ALL
+        yield from self.commit()
+
+    def _release_caches(self) -> Iterator[pa.RecordBatch]:
+        """Commit before the records that caches of earlier passes have released: the tasks of a cycle commit together,
+        and only then does each read what the commits of the others have sent."""
+        self._caches_released = True
+        self._written.due, self._written.place = _AFTER_ALL, _BEFORE_ALL_PLACES
         yield from self.commit()
 
     def _take(self, batch: RecordBatch, begin: int, end: int) -> Iterator[pa.RecordBatch]:

@@ -174,6 +174,21 @@ def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[]
     assert last_values(written(results, SINK)["out"]) == last_values(driver.topics["out"]) != {}
 
 
+@pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
+def test_passes_release_caches_as_tasks_that_commit_together(program: Callable[[], Topology]) -> None:
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    topology = program()
+    rows = history(random.Random(seed), read_topics(topology), 400)
+    cached = {"application.id": "app"}
+    both = [last_rows(written(play(host(topology, cached), topology, rows, 50), SINK)) for play in (together, in_passes)]
+    assert both[0] == both[1] != {}
+
+
+def last_rows(topics: dict[str, list[list[Written]]]) -> dict[bytes | None, Written]:
+    return {row.key: row for rows in topics["out"] for row in rows}
+
+
 @EACH_WAY
 def test_it_continues_from_the_state_that_an_earlier_half_has_left(play: Play) -> None:
     seed = random.randrange(2**32)
