@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks.pipeline import archive, audit, checkpoints, history, ingest
+from benchmarks.pipeline import archive, audit, checkpoints, history, ingest, live_loss
 from benchmarks.pipeline.figures import Figure, section, write_section
 from benchmarks.pipeline.job import USERS
 from benchmarks.report import surroundings
@@ -44,6 +44,7 @@ PARTS: dict[str, Callable[[float, int], list[Figure]]] = {
     "backfill-hot": lambda share, repeat: history.measure(_sized(0.2, share), USERS, True, repeat, MASTER),
     "checkpoints": lambda share, repeat: checkpoints.measure(_sized(1, share), _ROUNDS),
     "audit": lambda share, repeat: audit.measure(_sized(1, share)),
+    "live-loss": lambda share, repeat: live_loss.measure(_sized(0.5, share), USERS, repeat),
 }
 """Each part: figures by the share of the full size, and the number of runs."""
 

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -38,8 +39,10 @@ _LOOK_S = 0.1
 _CLOSE_S = 120.0
 
 
-def application(application_id: str, bootstrap_servers: str, state_dir: Path) -> ps.KafkaStreams:
-    """Returns the job as an application with the default settings, and no HTTP server."""
+def application(
+    application_id: str, bootstrap_servers: str, state_dir: Path, more: Mapping[str, Any] | None = None
+) -> ps.KafkaStreams:
+    """Returns the job as an application with the default settings and ``more``, and no HTTP server."""
     return ps.KafkaStreams(
         topology(),
         {
@@ -47,6 +50,7 @@ def application(application_id: str, bootstrap_servers: str, state_dir: Path) ->
             "bootstrap.servers": bootstrap_servers,
             "state.dir": str(state_dir),
             "application.server": "",
+            **(more or {}),
         },
     )
 

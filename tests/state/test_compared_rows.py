@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 import penstock as ps
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.contracts import StateStore, StateStoreContext
 from penstock.state.disk.memory import InMemoryTaskStores
+from penstock.state.key_value.store import SubscriptionStoreBuilder
 
 STRING = ps.Serdes.string()
 MINUTE = 60_000
@@ -44,6 +47,17 @@ def test_of_a_table_all_rows_are_compared() -> None:
     table.view.put("a", "1")
     table.commit()
     assert table.compared() == table.all() == [(b"a", b"1")]
+
+
+@pytest.mark.parametrize("store_format", ["DEFAULT", "HEADERS"])
+def test_subscriptions_are_compared_without_the_instruction_that_depends_on_caches(store_format: str) -> None:
+    builder = SubscriptionStoreBuilder("s", ps.Serdes.bytes(), ps.Serdes.bytes(), of_dsl=True).in_format(store_format)
+    answer, if_there, other = Opened(builder), Opened(builder), Opened(builder)
+    for opened, subscription in ((answer, b"\1\2hash-key"), (if_there, b"\1\3hash-key"), (other, b"\1\2else-key")):
+        opened.store.buffer.put(b"row", subscription, 5, None)  # type: ignore[attr-defined]
+        opened.commit()
+    assert answer.all() != if_there.all()
+    assert answer.compared() == if_there.compared() != other.compared()
 
 
 def test_windows_that_have_expired_are_left_out_whenever_the_last_commit_was() -> None:
