@@ -46,7 +46,7 @@ def write_files(folder: Path, records: int, files: int, form: FileFormat) -> Non
             {
                 "user": [f"user-{number * 7919 % USERS}" for number in numbers],
                 "at": pa.array([START_MS + number for number in numbers], pa.timestamp("ms", "UTC")),
-                "view": [f'{{"page":"/p{number % 500}","n":{number:09},"a":"{filler}"}}' for number in numbers],
+                "view": [f'{{"page":"/p{number % 500}","n":{10**8 + number},"a":"{filler}"}}' for number in numbers],
             }
         )
         if form is FileFormat.PARQUET:
