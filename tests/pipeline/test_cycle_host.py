@@ -25,6 +25,7 @@ from tests.pipeline.rows import PROCESS, RESTORE, Row, output, run
 from tests.pipeline.topologies import (
     foreign_key_chain,
     foreign_key_join,
+    foreign_key_join_of_a_branch,
     foreign_key_join_of_rows_that_expire,
     foreign_key_join_with_views,
     self_join,
@@ -112,7 +113,7 @@ def found(driver: PartitionedDriver, results: Results) -> list[str]:
 
 
 @MOSTLY_IN_PASSES
-@pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
+@pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain, foreign_key_join_of_a_branch])
 def test_each_update_is_answered_before_the_next_as_on_the_driver(program: Callable[[], Topology], play: Play) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
@@ -181,7 +182,9 @@ def test_passes_release_caches_as_tasks_that_commit_together(program: Callable[[
     topology = program()
     rows = history(random.Random(seed), read_topics(topology), 400)
     cached = {"application.id": "app"}
-    both = [last_rows(written(play(host(topology, cached), topology, rows, 50), SINK)) for play in (together, in_passes)]
+    both = [
+        last_rows(written(play(host(topology, cached), topology, rows, 50), SINK)) for play in (together, in_passes)
+    ]
     assert both[0] == both[1] != {}
 
 

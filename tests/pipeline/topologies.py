@@ -129,6 +129,26 @@ def foreign_key_join(left: str = "left", right: str = "right", out: str = "out",
     return builder.build()
 
 
+def foreign_key_join_of_a_branch() -> ps.Topology:
+    """A join by foreign key of a table that a branch of a stream makes. The records of another branch, and all that are
+    left, go elsewhere."""
+    builder = ps.StreamsBuilder()
+    branches = (
+        builder.stream("left", ps.Consumed.with_(STRING, STRING))
+        .split(named="split-")
+        .branch(lambda key, _: key.endswith("3"), ps.Branched.as_("threes"))
+        .branch(lambda key, _: not key.endswith("7"), ps.Branched.as_("most"))
+        .default_branch(ps.Branched.as_("sevens"))
+    )
+    for name in ("threes", "sevens"):
+        branches[f"split-{name}"].to("out", ps.Produced.with_(STRING, STRING))
+    left = branches["split-most"].to_table(_kept("most"))
+    left.join(_table(builder, "right"), _foreign_key, _pair, materialized=_kept("joined")).to_stream().to(
+        "out", ps.Produced.with_(STRING, STRING)
+    )
+    return builder.build()
+
+
 def foreign_key_join_with_views() -> ps.Topology:
     """A join of two tables by foreign key, and views: counted, and joined with the left table."""
     builder = ps.StreamsBuilder()
