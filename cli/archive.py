@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +18,19 @@ from typing_extensions import override
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings, servers_option
 from penstock.cli.iceberg_options import CATALOG, CatalogOption, catalog_and_rest, catalog_of
 from penstock.cli.output import AsJson, console, print_json
-from penstock.cli.spark_options import ANY_PLACE, ConfOption, MasterOption, interruptible, spark_extra, spark_place
+from penstock.cli.spark_options import (
+    ANY_PLACE,
+    ConfOption,
+    MasterOption,
+    announced,
+    interruptible,
+    spark_extra,
+    spark_place,
+)
 from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
+from penstock.pipeline.offset_ranges import OffsetRange
 
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
@@ -32,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.pipeline.archive.iceberg_publisher import IcebergPublisher
     from penstock.pipeline.archive.kafka_comparison import KafkaComparison
     from penstock.pipeline.archive.manifest import PublishedTo
+    from penstock.pipeline.archive.opening import ArchiveTask
     from penstock.pipeline.archive.verification import PartitionReport
 
 _DAMAGED = 1
@@ -102,9 +114,7 @@ def archive_topics(
     if every <= 0:
         raise ConfigError(f"--every {every}: give a number of seconds above 0")
     with spark_extra():
-        from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-        from penstock.pipeline.archive.run import ArchiveRun
-        from penstock.pipeline.archive.spark_tasks import SparkTasks
+        from penstock.pipeline.archive.opening import ArchiveTask
         from penstock.pipeline.spark.spark_session import spark_session
     decoding = _decoding(decode_key, decode)
     names = list(dict.fromkeys(topics))
@@ -119,12 +129,28 @@ def archive_topics(
     objects = task.location.open()
     if format_ is ArchiveFormat.ICEBERG:
         task = replace(task, publisher=_publisher(objects, catalog, command_config))
+    _run(task, objects, spark_session(spark_place(master, conf), "archive"))
+
+
+def _run(task: ArchiveTask, objects: ObjectStore, session: AbstractContextManager[Any]) -> None:
+    from penstock.pipeline.archive.opening import check, open_run
+    from penstock.pipeline.archive.run import ArchiveRun
+    from penstock.pipeline.archive.spark_tasks import SparkTasks
+
     check(task, objects)
-    shown = Console(stderr=True)
-    interrupted = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
-    with interruptible(interrupted), spark_session(spark_place(master, conf), "archive") as spark:
-        opened = open_run(task, objects)
-        ArchiveRun(task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run()
+    say = partial(Console(stderr=True).print, soft_wrap=True, markup=False, highlight=False)
+    names, batches = ", ".join(task.topics), 0
+
+    def report(batch: Batch) -> None:
+        nonlocal batches
+        batches += 1
+        say(batch_line(batch))
+
+    interrupted = f"The archiving of {names} was interrupted. Run it again: it continues where it ended"
+    with interruptible(interrupted), announced(session, say) as spark:
+        ArchiveRun(task, open_run(task, objects), SparkTasks(spark), report).run()
+    if not batches:
+        say(f"Nothing to archive: {objects.url} has all records of {names}")
 
 
 def batch_line(batch: Batch) -> str:
@@ -151,9 +177,9 @@ def list_archive(
     for column in ("topic", "generation", "partition", "offsets", "records", "missing", "files", "MB", "Iceberg table"):
         table.add_column(column, justify="left" if column in ("topic", "offsets", "Iceberg table") else "right")
     for row in rows:
-        offsets = f"{row['begin']:,} to {row['end'] - 1:,}" if row["end"] > row["begin"] else "none"
+        offsets = OffsetRange(row["begin"], row["end"])
         table.add_row(
-            row["topic"], str(row["generation"]), str(row["partition"]), offsets, f"{row['records']:,}",
+            row["topic"], str(row["generation"]), str(row["partition"]), str(offsets), f"{row['records']:,}",
             f"{row['missing']:,}", f"{row['files']:,}", f"{row['bytes'] / 1e6:,.1f}", row["iceberg"] or "",
         )  # fmt: skip
     console().print(table)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-import time
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -17,7 +14,7 @@ from rich.text import Text
 from penstock.cli.loading import load_application
 from penstock.cli.output import AsJson, console, print_json
 from penstock.cli.spark_options import ConfOption, MasterOption, WorkOption, interruptible, spark_extra, spark_place
-from penstock.cli.step_progress import Lines
+from penstock.cli.step_progress import shown_progress
 from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
 
@@ -111,12 +108,12 @@ def _report(given: _Given, sample: KeySample | None) -> AuditReport:
     settings = application.config.object_store_settings
     archive, work = (None if url is None else ObjectLocation(url, settings) for url in (given.source, given.work))
     options = AuditOptions(sample, given.differences, archive, work, given.allow_wall_clock)
-    progress = Lines(partial(print, file=sys.stderr, flush=True), time.monotonic)
-    take: TakeImages = images_of(application.application_id, given.point_timeout, progress)
-    if given.checkpoint:
-        take = NewestCheckpoints(application.config, progress)
     place = spark_place(given.master, list(given.conf))
-    return audit(application.topology, application.config, take, place, progress, options)
+    with shown_progress() as progress:
+        take: TakeImages = images_of(application.application_id, given.point_timeout, progress)
+        if given.checkpoint:
+            take = NewestCheckpoints(application.config, progress)
+        return audit(application.topology, application.config, take, place, progress, options)
 
 
 def images_of(application_id: str, within_s: float, progress: Progress = lambda now: None) -> TakeImages:

@@ -40,7 +40,6 @@ def _backfill(
 ) -> None:
     """Process the records that the topics hold with Spark. The application, which must be stopped, then continues from
     there."""
-    console = standard_output()
     with spark_extra():
         from penstock.objects.storage import ObjectLocation
         from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill
@@ -71,8 +70,9 @@ def _backfill(
         f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues from "
         "what is finished. State and offsets come out the same; results that it had written are written again"
     )
-    with interruptible(interrupted), shown_progress(console) as progress:
+    with interruptible(interrupted), shown_progress() as progress:
         report = backfill(application.topology, application.config, spark_place(master, conf), progress, chosen)
+    console = standard_output()
     console.print(summary(report))
     for line in in_words(report.compared, report.not_compared):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
@@ -106,5 +106,5 @@ def summary(report: BackfillReport) -> Table:
     for note in report.notes:
         table.add_row("note", note, "")
     for partition, offset in sorted(report.committed.items()):
-        table.add_row("committed" if report.kind == "kafka" else "up to", str(partition), f"{offset:,}")
+        table.add_row("committed" if report.kind == "kafka" else "next offset", str(partition), f"{offset:,}")
     return table

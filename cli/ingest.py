@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,7 +18,14 @@ from penstock.cli import ingest_options as options
 from penstock.cli.client_options import BootstrapServers, CommandConfig, clients_at, command_settings
 from penstock.cli.iceberg_options import catalog_and_rest, catalog_of
 from penstock.cli.loading import load_object
-from penstock.cli.spark_options import ConfOption, MasterOption, interruptible, spark_extra, spark_place
+from penstock.cli.spark_options import (
+    ConfOption,
+    MasterOption,
+    announced,
+    interruptible,
+    spark_extra,
+    spark_place,
+)
 from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
 from penstock.common.shown import counted
@@ -133,8 +141,8 @@ def _default_id(topic: str, url: str) -> str:
 
 def _run(ingest: Ingest, lanes: AbstractContextManager[RunLanes]) -> None:
     interrupted = f"The ingest into {ingest.mapping.topic} was interrupted. Run it again: it continues where it ended"
-    with interruptible(interrupted), _shown(Console(stderr=True), len(ingest.source.files)) as report:
-        made = ingest.run(lanes, report)
+    with interruptible(interrupted), _shown(Console(stderr=True), len(ingest.source.files)) as shown:
+        made = ingest.run(announced(lanes, shown.say), shown.report)
     for text in made.refused:
         typer.echo(f"skipped: {text}", err=True)
     typer.echo(summary(ingest.mapping.topic, made))
@@ -148,31 +156,41 @@ def summary(topic: str, made: IngestReport) -> str:
     before = made.all_files - made.files
     others = f" ({counted(before, 'file')} already there)" if before else ""
     rate = f"{made.records / made.seconds:,.0f} a second"
+    keyless = f", {made.null_keys:,} with a null key" if made.null_keys else ""
     return (
         f"{counted(made.records, 'record')} of {counted(made.files, 'file')} written to {topic} in {made.seconds:.1f} s"
-        f", {rate}{skipped}{others}"
+        f", {rate}{keyless}{skipped}{others}"
     )
 
 
+class _Shown(NamedTuple):
+    say: Callable[[str], None]
+    report: Callable[[Progress], None]
+
+
 @contextmanager
-def _shown(console: Console, files: int) -> Iterator[Callable[[Progress], None]]:
+def _shown(console: Console, files: int) -> Iterator[_Shown]:
     """Shows the progress: by a line that changes on a terminal, as lines elsewhere."""
     line = ProgressLine(files, time.monotonic)
     if not console.is_terminal:
         due = [time.monotonic() + _LINE_EACH_S]
+        say = partial(console.print, soft_wrap=True, markup=False, highlight=False)
 
         def print_line(progress: Progress) -> None:
             text = line.text(progress)
             if time.monotonic() >= due[0]:
                 due[0] += _LINE_EACH_S
-                console.print(text, soft_wrap=True, markup=False, highlight=False)
+                say(text)
 
-        yield print_line
+        yield _Shown(say, print_line)
         return
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     with Bars(*columns, console=console, transient=True) as bars:
-        shown = bars.add_task("starting Spark", total=None)
-        yield lambda progress: bars.update(shown, description=line.text(progress))
+        shown = bars.add_task("checking the files", total=None)
+        yield _Shown(
+            lambda text: bars.update(shown, description=text),
+            lambda progress: bars.update(shown, description=line.text(progress)),
+        )
 
 
 class ProgressLine:

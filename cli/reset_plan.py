@@ -11,6 +11,7 @@ from penstock.cli.topic_read import Offsets
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
+from penstock.common.shown import similar_to
 from penstock.common.topics import has_internal_name
 from penstock.kafka.backfill_note import note_group
 from penstock.kafka.internal_topics.known_topics import topics_group
@@ -92,7 +93,10 @@ def plan_reset(application_id: str, own: OwnTopics | None, wanted: Wanted, now: 
     inputs, intermediate = _seek(application_id, own, wanted)
     for topic in (*wanted.input_topics, *wanted.intermediate_topics):
         if topic not in now.topics:
-            raise MissingTopicError(f"there is no topic {topic!r}: nothing was done ('penstock topic list' shows all)")
+            raise MissingTopicError(
+                f"there is no topic {topic!r}{similar_to(topic, now.topics)}: nothing was done ('penstock topic list' "
+                "shows all)"
+            )
     moved = [
         *changes(wanted.target, _partitions(inputs, now), now.committed, log),
         *changes(ToLatest(), _partitions(intermediate, now), now.committed, log),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,6 +14,7 @@ from penstock.common.errors import ConfigError
 if TYPE_CHECKING:
     from penstock.pipeline.spark.place import SparkPlace
 
+_T = TypeVar("_T")
 _INTERRUPTED = 130
 ANY_PLACE = "a path, file://, s3://, gs:// or az://"
 """The forms of a URL of object storage, for help texts."""
@@ -45,6 +46,14 @@ def spark_extra() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed: pip install 'penstock-streams[spark]'") from error
+
+
+@contextmanager
+def announced(session: AbstractContextManager[_T], say: Callable[[str], None]) -> Iterator[_T]:
+    """Enters ``session``, which starts Spark, and says so before: that takes some seconds."""
+    say("starting Spark")
+    with session as it:
+        yield it
 
 
 @contextmanager

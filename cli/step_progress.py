@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from penstock.pipeline.backfill.progress import TASKS
+
 if TYPE_CHECKING:
     from penstock.pipeline.backfill.progress import Progress, StepProgress
 
@@ -20,10 +22,11 @@ _LINE_EACH_S = 10.0
 
 
 @contextmanager
-def shown_progress(console: Console) -> Iterator[Progress]:
-    """Shows each step and its progress: by a bar on a terminal, as lines elsewhere."""
+def shown_progress(console: Console | None = None) -> Iterator[Progress]:
+    """Shows each step and its progress on standard error, or a console: by a bar on a terminal, as lines elsewhere."""
+    console = console or Console(stderr=True)
     if not console.is_terminal:
-        yield Lines(partial(print, flush=True), time.monotonic)
+        yield Lines(partial(print, file=console.file, flush=True), time.monotonic)
         return
     columns = (
         SpinnerColumn(),
@@ -45,7 +48,9 @@ def in_numbers(now: StepProgress) -> str:
     """Returns the numbers of a step's progress in words."""
     rate = "" if now.per_second is None else f", {now.per_second:,.0f} {now.unit}/s"
     left = "" if now.left_s is None else f", {timedelta(seconds=round(now.left_s))} left"
-    return f"{now.done:,} of {now.total:,} {now.unit}{rate}{left}"
+    # Before a stage only its offsets are known, and some have no record.
+    most = "" if now.unit == TASKS else "at most "
+    return f"{now.done:,} of {most}{now.total:,} {now.unit}{rate}{left}"
 
 
 class Lines:

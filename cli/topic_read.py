@@ -165,7 +165,7 @@ def _skip_deleted(consumer: RecordConsumer, partition: TopicPartition, offset: i
             f"{where}: offset {offset} no longer exists: the topic was recreated or its records were deleted; read "
             "it again"
         )
-    typer.echo(f"{where}: the records from offset {offset} to {first} were deleted before they were read", err=True)
+    typer.echo(f"{where}: the records at offsets {offset} to {first - 1} were deleted before they were read", err=True)
     consumer.seek(partition, first)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 LONGEST_TEXT = 200
 
 
@@ -17,6 +20,12 @@ def shown(value: object) -> str:
 def counted(count: int, noun: str) -> str:
     """Returns a number of things as text, such as ``1 record`` and ``2,000 records``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def similar_to(name: str, names: Iterable[str]) -> str:
+    """Returns the most similar ones of ``names`` for a message, such as `` (similar: clicks)``; empty if none is."""
+    similar = difflib.get_close_matches(name, list(names), 3)
+    return f" (similar: {', '.join(similar)})" if similar else ""
 
 
 def shown_with_type(value: object) -> str:

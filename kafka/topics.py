@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from penstock.common.errors import ConfigError, MissingTopicError
 from penstock.common.ids import TopicPartition
+from penstock.common.shown import similar_to
 from penstock.common.topics import NewTopic
 from penstock.kafka.admin import ConfluentAdmin
 from penstock.kafka.answers import bounded_result
@@ -67,11 +67,9 @@ class Topics(ConfluentAdmin):
         """Returns the partitions of a topic. Raises MissingTopicError, naming the topics with similar names."""
         counts = self.topics(f"look up topic {topic!r}")
         if topic not in counts:
-            similar = difflib.get_close_matches(topic, counts, 3)
-            hint = f" (similar: {', '.join(similar)})" if similar else ""
             raise MissingTopicError(
-                f"there is no topic {topic!r} at {self._address}{hint}: 'penstock topic list' shows all topics, "
-                f"'penstock topic create {topic}' creates it"
+                f"there is no topic {topic!r} at {self._address}{similar_to(topic, counts)}: 'penstock topic list' "
+                f"shows all topics, 'penstock topic create {topic}' creates it"
             )
         return [TopicPartition(topic, number) for number in range(counts[topic])]
 

@@ -19,6 +19,10 @@ class OffsetRange:
         """Number of offsets, of which some may be without a record; 0 if ``end`` is not after ``begin``."""
         return max(0, self.end - self.begin)
 
+    def __str__(self) -> str:
+        """Returns the first and the last offset, as messages show them: ``4 to 9``."""
+        return f"{self.begin:,} to {self.end - 1:,}" if self else "none"
+
     def common(self, other: OffsetRange) -> OffsetRange:
         """Returns the offsets that are in both."""
         return OffsetRange(max(self.begin, other.begin), min(self.end, other.end))

@@ -22,7 +22,7 @@ from penstock.cluster.queries.image_reader import Builders, ImageReader
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.ray_cluster.named_actors import require_coordinator
 from penstock.cluster.status import ApplicationState, ApplicationStatus
-from penstock.common.errors import StateStoreError
+from penstock.common.errors import ApplicationStateError, StateStoreError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.serdes import Serde
 from penstock.kafka.clients import ConfluentClients
@@ -33,6 +33,10 @@ from penstock.state.range_digests import RangeDigest, Row
 _ANSWER_S = 10.0
 """Seconds that an actor may take to answer, beyond those that it has to do a step."""
 _LOOK_AGAIN_S = 0.05
+_WITHOUT_IT = (
+    "The stores of an application that does not run can be audited in its newest checkpoints, if it has "
+    "state.checkpoint.uri: give --checkpoint"
+)
 _READ_S = 3600.0
 """Seconds that the reading of one store of one task may take."""
 
@@ -106,13 +110,16 @@ def take_live_images(
     Raises AuditPointError if that is not possible: then the application continues as if nothing had been asked. Raises
     ApplicationStateError if it does not run here.
     """
-    connections.connect_to(application_id)
-    coordinator = require_coordinator(application_id)
+    try:
+        connections.connect_to(application_id)
+        coordinator = require_coordinator(application_id)
+    except ApplicationStateError as error:
+        raise ApplicationStateError(f"{error}. {_WITHOUT_IT}") from error
     status = _once_rebalanced(coordinator, within_s)
     metadata: ApplicationMetadata | None = ask_coordinator(coordinator, "metadata")
     if status is None or metadata is None or status.state is not ApplicationState.RUNNING:
         state = "has ended" if status is None else f"is {status.state.value}"
-        raise AuditPointError(f"application {application_id!r} {state}: only one that is RUNNING can be audited")
+        raise AuditPointError(f"application {application_id!r} {state}, and not RUNNING. {_WITHOUT_IT}")
     epochs = {actor.actor_id: actor.epoch for actor in status.actors}
     placement = {
         task: Placed(actor, epochs[actor], sources[task])

@@ -115,11 +115,9 @@ class ArchivedTopic:
     def _extend(self, number: int, span: Span) -> None:
         has = self._spans.get(span.partition)
         if span.end < span.begin or (has is not None and span.begin != has.end):
-            ends = "nothing is archived" if has is None else f"the archive ends at {has.end}"
-            raise self._damaged(
-                number,
-                f"it adds offsets {span.begin} to {span.end} of {self.topic}-{span.partition}, but before it {ends}",
-            )
+            ends = "nothing is archived" if has is None else f"the next offset is {has.end}"
+            offsets = f"{span.begin} to {span.end - 1} of {self.topic}-{span.partition}"
+            raise self._damaged(number, f"it adds offsets {offsets}, but before it {ends}")
         self._spans[span.partition] = OffsetRange(span.begin if has is None else has.begin, span.end)
 
     def _add(self, files: Iterable[ArchivedFile]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from penstock.common.errors import ArchiveError, MissingTopicError
 from penstock.common.ids import TopicPartition
+from penstock.common.shown import similar_to
 from penstock.kafka.clients import KafkaClients
 from penstock.objects.contracts import ObjectStore
 from penstock.objects.storage import ObjectLocation, require_conditional_writes
@@ -83,7 +84,9 @@ def look(clients: KafkaClients, topics: Sequence[str]) -> TopicsNow:
     there = admin.topics()
     for topic in topics:
         if topic not in there:
-            raise MissingTopicError(f"topic {topic!r} does not exist: create it, or leave it out")
+            raise MissingTopicError(
+                f"topic {topic!r} does not exist{similar_to(topic, there)}: create it, or leave it out"
+            )
     ids = admin.topic_ids(topics)
     for topic in topics:
         if topic not in ids:

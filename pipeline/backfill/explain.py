@@ -21,9 +21,8 @@ PlaceOf = Callable[[TopicPartition], str]
 
 
 def explained(plan: BackfillPlan, config: StreamsConfig, place_of: PlaceOf) -> Iterator[str]:
-    """Yields the lines of the explanation. Numbers of records are those of offsets: compaction and transactions leave
-    offsets without records."""
-    yield f"{counted(len(plan.stages), 'stage')}, {size_of(_all_records(plan)):,} records of source topics"
+    """Yields the lines of the explanation."""
+    yield f"{counted(len(plan.stages), 'stage')}, {_count(_all_records(plan))} of source topics"
     for note in plan.notes:
         yield f"note: {note}"
     for number, stage in enumerate(plan.stages, 1):
@@ -35,7 +34,7 @@ def explained(plan: BackfillPlan, config: StreamsConfig, place_of: PlaceOf) -> I
     if plan.global_records:
         yield ""
         topics = ", ".join(sorted({at.topic for at in plan.global_records}))
-        yield f"global stores: {size_of(plan.global_records):,} records of {topics}, read by each executor"
+        yield f"global stores: {_count(plan.global_records)} of {topics}, read by each executor"
 
 
 def _of_stage(plan: BackfillPlan, index: int, config: StreamsConfig, place_of: PlaceOf) -> Iterator[tuple[str, str]]:
@@ -43,16 +42,17 @@ def _of_stage(plan: BackfillPlan, index: int, config: StreamsConfig, place_of: P
     for topic in sorted({at.topic for at in stage.records}):
         own = {at: offsets for at, offsets in stage.records.items() if at.topic == topic}
         places = ", ".join(sorted({place_of(at) for at in own}))
-        yield "reads", f"{topic}: {size_of(own):,} records, from {places}; offsets {_ranges(own)}"
+        yield "reads", f"{topic}: {_count(own)}, from {places}: {_ranges(own)}"
     for topic in sorted(stage.repartition_topics - stage.inner_topics):
         writers = [str(n) for n, other in enumerate(plan.stages, 1) if topic in other.shuffles - other.inner_topics]
         yield "reads", f"{topic}: what stage {' and '.join(writers) or 'none'} shuffles to it"
     for store, ranges in sorted(stage.changelogs.items()):
-        rows = size_of(ranges) + size_of(stage.unfinished[store])
-        if rows:
+        offsets = size_of(ranges) + size_of(stage.unfinished[store])
+        if offsets:
             again = size_of(stage.unfinished[store])
             unfinished = f", {again:,} of an unfinished backfill" if again else ""
-            yield "restores", f"{store}: {rows:,} rows of {', '.join(sorted({at.topic for at in ranges}))}{unfinished}"
+            topics = ", ".join(sorted({at.topic for at in ranges}))
+            yield "restores", f"{store}: {counted(offsets, 'offset')} of {topics}{unfinished}"
     yield from _skew(stage, config)
     for topic in sorted(stage.inner_topics):
         yield "inside", f"{topic}: written and read by this stage"
@@ -63,29 +63,29 @@ def _of_stage(plan: BackfillPlan, index: int, config: StreamsConfig, place_of: P
 
 
 def _skew(stage: Stage, config: StreamsConfig) -> Iterator[tuple[str, str]]:
-    per_task = records_per_task(stage)
+    per_task = offsets_per_task(stage)
     if not per_task:
         return
     total, (longest, most) = sum(per_task.values()), max(per_task.items(), key=lambda entry: (entry[1], entry[0]))
     if stage.inner_topics:
-        yield "longest", f"all {total:,} records, one after the other: this is the least time of the stage"
+        yield "longest", f"all {total:,} offsets, one after the other: this is the least time of the stage"
         return
     mean = total / stage.tasks
     name = TaskId(stage.subtopologies[0].id, longest)
     skew = f"{most / mean:.1f} × the mean" if mean else "no records"
-    yield "per task", f"{min(per_task.values()):,} to {most:,} records"
+    yield "per task", f"{min(per_task.values()):,} to {counted(most, 'offset')}"
     reason = why_whole(stage, config)
     if reason is None and (parts := len(parts_of(stage, config))) > stage.tasks:
-        yield "longest", f"task {name}: {most:,} records ({skew})"
-        yield "split", f"{parts} parts of at most {RECORDS_PER_PART:,} records: all cores share a task"
+        yield "longest", f"task {name}: {counted(most, 'offset')} ({skew})"
+        yield "split", f"{parts} parts of at most {RECORDS_PER_PART:,} offsets: all cores share a task"
         return
-    yield "longest", f"task {name}: {most:,} records ({skew}): this is the least time of the stage"
+    yield "longest", f"task {name}: {counted(most, 'offset')} ({skew}): this is the least time of the stage"
     if reason is not None:
         yield "whole", f"no task is split: {reason}"
 
 
-def records_per_task(stage: Stage) -> dict[int, int]:
-    """Returns the number of records and of rows to restore of each task, as far as they are known: what is shuffled to
+def offsets_per_task(stage: Stage) -> dict[int, int]:
+    """Returns the number of offsets that each task reads and restores, as far as they are known: what is shuffled to
     it is not."""
     counts: Counter[int] = Counter()
     for ranges in (stage.records, *stage.changelogs.values(), *stage.unfinished.values()):
@@ -108,9 +108,14 @@ def _sinks(stage: Stage) -> set[str]:
 
 
 def _ranges(ranges: Ranges) -> str:
-    listed = [f"{offsets.begin:,}–{offsets.end:,}" for _, offsets in sorted(ranges.items())]
+    listed = [str(offsets) for _, offsets in sorted(ranges.items())]
     more = len(listed) - _MOST_PARTITIONS
     return ", ".join(listed[:_MOST_PARTITIONS]) + (f", and {more} partitions more" if more > 0 else "")
+
+
+def _count(ranges: Ranges) -> str:
+    """Returns the number of offsets. Compaction and transactions leave some without a record."""
+    return counted(size_of(ranges), "offset")
 
 
 def _all_records(plan: BackfillPlan) -> Ranges:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from penstock.checkpoints.hand_overs import HandedOverTask
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TopicPartition
+from penstock.common.shown import counted
 from penstock.pipeline.backfill.plan import BackfillPlan, Stage
 from penstock.pipeline.backfill.progress import Meter
 from penstock.pipeline.backfill.row_files import Files
@@ -196,7 +197,7 @@ def rows_of_stage(stage: Stage) -> int:
 
 def _size(stage: Stage) -> str:
     offsets = size_of(stage.records)
-    return f", {offsets:,} records of source topics" if offsets else ""
+    return f", {counted(offsets, 'offset')} of source topics" if offsets else ""
 
 
 def name_of(stage: Stage) -> str:

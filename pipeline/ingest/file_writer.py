@@ -48,18 +48,27 @@ class FileWriter:
     def _send(self, first: int, encoded: Encoded, begin: int, end: int) -> None:
         send, topic = self._writer.producer.send, self._topic
         while begin < end:
+            sent = begin
             columns = encoded.keys, encoded.values, encoded.timestamps, encoded.headers, encoded.partitions
             cut = [column[begin:end] for column in columns]
             try:
                 for key, value, timestamp, headers, partition in zip(*cut, strict=True):
                     send(topic, key, value, timestamp, headers, partition)
                     begin += 1
+                self._count(first, encoded, sent, begin)
             except ProductionError as error:  # the record is too large
-                self.progress = replace(self.progress, rows=first + begin)
+                self._count(first, encoded, sent, begin)
                 self._pass_over(first + begin, error.what)
                 begin += 1
-        if end:
-            self.progress = replace(self.progress, rows=max(self.progress.rows, first + end))
+
+    def _count(self, first: int, encoded: Encoded, begin: int, end: int) -> None:
+        now = self.progress
+        self.progress = replace(
+            now,
+            rows=first + end,
+            records=now.records + end - begin,
+            null_keys=now.null_keys + encoded.keys[begin:end].count(None),
+        )
 
     def _pass_over(self, row: int, why: str | None) -> None:
         """Leave out a row that is no record. ``why``: None if it is no row at all."""

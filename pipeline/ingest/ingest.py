@@ -33,21 +33,17 @@ _MESSAGES = 5
 
 @dataclass(frozen=True)
 class IngestReport:
-    """The result of a run. ``rows`` are those that are done now and were not before, ``skipped`` those among them that
-    are no records, with messages about some of them in ``refused``. ``files``: number of files that were not done
-    before, of ``all_files``. ``seconds`` is the time since Spark has started."""
+    """The result of a run. ``records``: those that it has written, of which ``null_keys`` have a null key. ``skipped``:
+    rows that are no records, with messages about some of them in ``refused``. ``files``: number of files that were not
+    done before, of ``all_files``. ``seconds`` is the time since Spark has started."""
 
-    rows: int
+    records: int
+    null_keys: int
     skipped: int
     refused: tuple[str, ...]
     files: int
     all_files: int
     seconds: float
-
-    @property
-    def records(self) -> int:
-        """Number of records that were written."""
-        return self.rows - self.skipped
 
 
 def snapshot_of(id_: str, clients: KafkaClients) -> str:
@@ -103,7 +99,8 @@ class Ingest:
                     reports = list(run_lanes(job, plan_now.lanes))
             after = topic.read(self.clients, wait=True)
         made = IngestReport(
-            after.rows - before.rows,
+            after.records - before.records,
+            after.null_keys - before.null_keys,
             after.skipped - before.skipped,
             tuple(text for each in reports for text in each.refused),
             plan_now.files,

@@ -39,6 +39,9 @@ class FileProgress(msgspec.Struct, frozen=True):
     """Rows from the beginning of the file that are done: written, or skipped because they are no records."""
     skipped: int = 0
     done: bool = False
+    records: int = 0
+    null_keys: int = 0
+    """Records whose key is null."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -73,6 +76,16 @@ class Progress:
     def skipped(self) -> int:
         """Number of rows that are skipped."""
         return sum(each.skipped for each in self.files.values())
+
+    @property
+    def records(self) -> int:
+        """Number of records that are written."""
+        return sum(each.records for each in self.files.values())
+
+    @property
+    def null_keys(self) -> int:
+        """Number of records that are written and have a null key."""
+        return sum(each.null_keys for each in self.files.values())
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
         """Take the next record of the topic. Raises ConfigError if it is none of an ingest."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from penstock.cli import archive as archive_command
 from penstock.cli.archive import batch_line
 from penstock.cli.iceberg_options import catalog_of
 from penstock.cli.main import app
@@ -18,8 +20,10 @@ from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.archive.batches import Batch
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.iceberg_publisher import IcebergPublisher
+from penstock.pipeline.archive.opening import ArchiveTask
 from penstock.pipeline.archive.topic_log import TopicLog
 from tests.pipeline.archive.making import begun, span, written
+from tests.pipeline.archive.without_spark import TOPICS, Cluster, Location
 
 
 def run(*arguments: str) -> Any:
@@ -118,6 +122,16 @@ def test_an_archive_with_a_table_shows_it_and_verify_compares_it(archive: Path, 
     assert "table kafka.lines lacks 1 files" in behind.output
     without = run("verify", str(archive), "--catalog", "here")
     assert str(without.exception).startswith("'here' is not NAME.NAMESPACE")
+
+
+def test_a_run_says_that_spark_starts_and_that_there_was_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = Cluster()
+    task = ArchiveTask(TOPICS, Location("memory://", objects=cluster.objects), cluster.clients)
+    without_spark: Any = nullcontext()
+    archive_command._run(task, cluster.objects, without_spark)
+    assert capsys.readouterr() == (
+        "", "starting Spark\nNothing to archive: memory:// has all records of lines, others\n"
+    )  # fmt: skip
 
 
 def test_a_commit_is_one_line() -> None:

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from penstock.cli.audit import DIFFERENCES
 from penstock.cli.main import app
+from penstock.cluster.client.live_images import take_live_images
+from penstock.cluster.ray_cluster import connections
 from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.pipeline.audit import audit as module
@@ -71,6 +73,18 @@ def test_a_clean_audit_ends_with_0(audits: Audits) -> None:
     assert result.exit_code == 0
     assert "nothing differs; 10 records in 1.5 s" in result.output
     assert "held: not compared: it is kept in memory" in result.output
+
+
+def test_an_audit_of_an_application_that_does_not_run_names_the_way_without_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def connect_to(application_id: str) -> None:
+        raise ApplicationStateError(f"application {application_id!r} is in no Ray cluster")
+
+    monkeypatch.setattr(connections, "connect_to", connect_to)
+    nothing: Any = None
+    with pytest.raises(ApplicationStateError, match=r"'audited' is in no Ray cluster\. .*: give --checkpoint"):
+        take_live_images("audited", nothing, [], {}, {}, 1.0)
 
 
 def test_differences_end_with_3_and_are_shown_with_their_offsets(audits: Audits) -> None:

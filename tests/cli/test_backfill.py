@@ -66,9 +66,17 @@ def test_in_a_pipe_each_step_is_a_line_and_each_ten_seconds_how_far_it_has_come(
         "starting Spark",
         "stage 1 of 1",
         "stage 1 of 1: 3 of 8 tasks of Spark",
-        "stage 1 of 1: 4,000 of 20,000 records, 1,600 records/s, 0:00:10 left",
+        "stage 1 of 1: 4,000 of at most 20,000 records, 1,600 records/s, 0:00:10 left",
         "writing results",
     ]
+
+
+def test_progress_goes_to_standard_error_so_that_a_pipe_has_the_result_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with shown_progress() as progress:
+        progress(StepProgress("starting Spark"))
+    assert capsys.readouterr() == ("", "starting Spark\n")
 
 
 def test_on_a_terminal_a_bar_has_the_step_and_the_numbers() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from penstock.cli import ingest as cli_ingest
 from penstock.cli import ingest_options
 from penstock.cli.client_options import command_settings
 from penstock.cli.ingest import ProgressLine, summary
@@ -14,8 +16,13 @@ from penstock.cli.main import app
 from penstock.cli.topic_options import serde_of
 from penstock.common.errors import ConfigError
 from penstock.common.serdes import Serdes
-from penstock.pipeline.ingest.ingest import IngestReport
+from penstock.pipeline.ingest import ingest as ingest_module
+from penstock.pipeline.ingest.contracts import CsvForm
+from penstock.pipeline.ingest.files import find_source
+from penstock.pipeline.ingest.ingest import Ingest, IngestReport
+from penstock.pipeline.ingest.mapping import RecordMapping
 from penstock.pipeline.ingest.progress import FileProgress, Progress
+from tests.pipeline.ingest.rig import TOPIC, Rig, write_json_lines
 
 
 def refused(*arguments: str) -> str:
@@ -80,13 +87,29 @@ def test_settings_of_object_storage_come_from_the_file_of_the_command(tmp_path: 
         command_settings(file)
 
 
-def test_the_summary_counts_records_skipped_rows_and_files_of_earlier_runs() -> None:
-    report = IngestReport(1_001, 1, (), 1, 3, 2.0)
+def test_the_summary_counts_records_null_keys_skipped_rows_and_files_of_earlier_runs() -> None:
+    report = IngestReport(1_000, 0, 1, (), 1, 3, 2.0)
     assert (
         summary("t", report)
         == "1,000 records of 1 file written to t in 2.0 s, 500 a second, 1 row skipped (2 files already there)"
     )
-    assert summary("t", IngestReport(0, 0, (), 0, 3, 0.1)) == "Nothing to do: 3 files already in topic t"
+    assert summary("t", IngestReport(0, 0, 0, (), 0, 3, 0.1)) == "Nothing to do: 3 files already in topic t"
+    assert summary("t", IngestReport(1_000, 12, 0, (), 1, 1, 2.0)).endswith("500 a second, 12 with a null key")
+
+
+def test_a_run_says_that_spark_starts_unless_there_is_nothing_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_module, "Watch", lambda *_: nullcontext())
+    rig = Rig(tmp_path)
+    write_json_lines(rig.folder / "rows.jsonl", [{"n": 1}])
+    ingest = Ingest("load", find_source(str(rig.folder), {}), RecordMapping(TOPIC, 4), CsvForm(), rig.clients)
+    cli_ingest._run(ingest, rig.lanes())
+    shown = capsys.readouterr()
+    assert shown.err == "starting Spark\n"
+    assert shown.out.startswith("1 record of 1 file written to views in ")
+    cli_ingest._run(ingest, rig.lanes())
+    assert capsys.readouterr() == ("Nothing to do: 1 file already in topic views\n", "")
 
 
 def test_the_progress_has_the_speed_since_the_run_began() -> None:

@@ -413,7 +413,7 @@ def test_records_that_go_before_they_are_read_are_left_out_and_named(capsys: pyt
     found = [offset for batch in batches(consumer, {partition: 2}, {partition: 7}) for offset in batch.offsets]
     assert found == [5, 6]
     assert capsys.readouterr().err == (
-        "partition 0 of topic 't': the records from offset 2 to 5 were deleted before they were read\n"
+        "partition 0 of topic 't': the records at offsets 2 to 4 were deleted before they were read\n"
     )
     assert list(batches(consumer, {partition: 2}, {partition: 4})) == [], "what was asked for has gone whole"
 

@@ -25,17 +25,17 @@ def test_each_stage_shows_sources_ranges_skew_and_what_is_shuffled() -> None:
     planned.clients.broker.append("app-counts-changelog", FakeRecord(b"k", b"1", 1, None), 1)
     lines = list(explained(planned.plan(), planned.config, lambda at: "Kafka"))
     assert lines == [
-        "2 stages, 7 records of source topics",
+        "2 stages, 7 offsets of source topics",
         "",
         "stage 1: sub-topology 0, 2 tasks",
-        "  reads     lines: 7 records, from Kafka; offsets 4–10, 9–10",
-        "  per task  1 to 6 records",
-        "  longest   task 0_0: 6 records (1.7 × the mean): this is the least time of the stage",
+        "  reads     lines: 7 offsets, from Kafka: 4 to 9, 9 to 9",
+        "  per task  1 to 6 offsets",
+        "  longest   task 0_0: 6 offsets (1.7 × the mean): this is the least time of the stage",
         "  shuffles  app-counts-repartition: 2 partitions, never written to Kafka",
         "",
         "stage 2: sub-topology 1, 2 tasks",
         "  reads     app-counts-repartition: what stage 1 shuffles to it",
-        "  restores  counts: 1 rows of app-counts-changelog",
+        "  restores  counts: 1 offset of app-counts-changelog",
         "  writes    out",
     ]
 
@@ -45,7 +45,7 @@ def test_notes_come_first_and_a_bound_changes_the_ranges() -> None:
     planned.commit(4, 4)
     lines = list(explained(planned.plan("lines:0:6", "lines:1:5"), planned.config, lambda at: "Kafka"))
     assert "note: partition 0 of topic 'lines': the offsets 4 to 5 are skipped" in lines[1]
-    assert "  reads     lines: 5 records, from Kafka; offsets 6–10, 4–5" in lines
+    assert "  reads     lines: 5 offsets, from Kafka: 6 to 9, 4 to 4" in lines
 
 
 def explanation(topology: Topology, *names: str) -> str:
@@ -62,12 +62,12 @@ def explanation(topology: Topology, *names: str) -> str:
 
 def test_global_stores_are_read_by_each_executor() -> None:
     text = explanation(described("lines", "users", "words", "out"), "users", "words")
-    assert "global stores: 2 records of users, words, read by each executor" in text
+    assert "global stores: 2 offsets of users, words, read by each executor" in text
 
 
 def test_each_pass_over_a_cycle_is_a_stage_with_parallel_tasks() -> None:
     text = explanation(foreign_key_join(), "left", "right")
-    assert "3 stages, 2 records" in text
+    assert "3 stages, 2 offsets" in text
     for number, sub in enumerate((1, 0, 1), 1):
         assert f"stage {number}: sub-topology {sub} (pass {number} of 3 over its cycle), 2 tasks" in text
 
@@ -75,7 +75,7 @@ def test_each_pass_over_a_cycle_is_a_stage_with_parallel_tasks() -> None:
 def test_a_cycle_that_cannot_run_in_passes_has_no_parallel_tasks() -> None:
     text = explanation(foreign_key_join_of_rows_that_expire(), "left", "right", "views", "viewed")
     assert "stage 1: sub-topologies 0 and 1, 4 tasks, in one Spark partition" in text
-    assert "longest   all 3 records, one after the other: this is the least time of the stage" in text
+    assert "longest   all 3 offsets, one after the other: this is the least time of the stage" in text
     assert "inside    app-" in text
 
 
@@ -85,6 +85,6 @@ def test_a_stage_without_state_is_split_and_one_with_state_says_that_it_is_not()
     (at, _), *_ = plan.stages[0].records.items()
     long = replace(plan.stages[0], records={at: OffsetRange(4, 1_000_005)})
     lines = list(explained(replace(plan, stages=(long,)), planned.config, lambda at: "Kafka"))
-    assert "  longest   task 0_0: 1,000,001 records (2.0 × the mean)" in lines
-    assert "  split     5 parts of at most 250,000 records: all cores share a task" in lines
+    assert "  longest   task 0_0: 1,000,001 offsets (2.0 × the mean)" in lines
+    assert "  split     5 parts of at most 250,000 offsets: all cores share a task" in lines
     assert "  whole     no task is split: it has state" in explanation(foreign_key_join(), "left", "right").split("\n")

@@ -51,8 +51,8 @@ def test_ctrl_c_ends_a_backfill_with_one_sentence(
         cwd=tmp_path, env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as backfill:  # fmt: skip
-        assert backfill.stdout is not None
-        assert any("stage 1 of 1" in line for line in iter(backfill.stdout.readline, ""))
+        assert backfill.stderr is not None
+        assert any("stage 1 of 1" in line for line in iter(backfill.stderr.readline, ""))
         os.killpg(backfill.pid, signal.SIGINT)  # as a terminal does: to Spark's processes, too
         _, errors = backfill.communicate(timeout=PATIENCE_S)
     assert backfill.returncode == 130, errors

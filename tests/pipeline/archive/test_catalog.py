@@ -136,7 +136,7 @@ def test_a_manifest_of_a_later_version_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("begin", "end", "message"),
-    [(12, 15, "adds offsets 12 to 15 of lines-0, but before it the archive ends at 10"), (8, 15, "ends at 10")],
+    [(12, 15, "adds offsets 12 to 14 of lines-0, but before it the next offset is 10"), (8, 15, "next offset is 10")],
 )
 def test_a_commit_that_does_not_follow_on_the_last_one_is_refused(begin: int, end: int, message: str) -> None:
     log = begun(MemoryObjects())

@@ -169,7 +169,7 @@ def test_a_file_that_was_written_again_unchanged_is_done(rig: Rig) -> None:
     write_json_lines(rig.folder / "rows.jsonl", ROWS)
     rig.ingest()
     touch(rig.folder / "rows.jsonl", (rig.folder / "rows.jsonl").read_text())
-    assert rig.ingest().rows == 0
+    assert rig.ingest().records == 0
     assert len(rig.records()) == 2
 
 
@@ -207,7 +207,7 @@ def test_a_file_that_is_done_may_be_deleted_and_the_same_name_is_not_ingested_ag
     rig.ingest()
     (rig.folder / "a.jsonl").unlink()
     write_json_lines(rig.folder / "b.jsonl", ROWS)
-    assert rig.ingest().rows == 2
+    assert rig.ingest().records == 2
 
 
 # ---- rows that are no records ----
@@ -250,7 +250,7 @@ def test_a_bad_row_ends_its_file_behind_the_rows_before_it_and_skip_leaves_it_ou
     assert (report.records, report.skipped, len(rig.records())) == (1, 1, 2)
     (text,) = report.refused
     assert text.startswith(f"'rows.{form}', {message}")
-    assert rig.ingest(**options).rows == 0
+    assert rig.ingest(**options).records == 0
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 100])
@@ -284,6 +284,16 @@ def test_a_row_that_is_no_record_says_why(rig: Rig, mapping: dict[str, Any], row
     write_json_lines(rig.folder / "rows.jsonl", [{"it": row}])
     incomplete(rig, f"'rows.jsonl': row 1: {message}", **mapping)
     assert rig.records() == []
+
+
+def test_empty_lines_are_no_records_and_null_keys_are_counted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "AT_ONCE", 2)
+    rows = ['{"user": "a"}', "", '{"user": null}', "broken", '{"user": null}', '{"user": "b"}', ""]
+    write_json_lines(rig.folder / "rows.jsonl", rows)
+    incomplete(rig, "row 4", "In this run 2 records were written", key_column="user")
+    report = rig.ingest(skips=True, key_column="user")
+    assert (report.records, report.null_keys, report.skipped) == (2, 1, 1)
+    assert [record.key for record in rig.records()].count(None) == 2
 
 
 def test_nan_has_no_form_in_json(rig: Rig) -> None:

@@ -36,7 +36,7 @@ def fill(rig: Rig, sizes: list[int]) -> None:
 def ingest(rig: Rig, calls: Calls | None = None) -> int:
     """Run the ingest in a process of its own; returns the number of rows that it has done."""
     clients = rig.clients if calls is None else mortal(rig.clients, calls)
-    return rig.ingest(clients=clients, key_column="key").rows
+    return rig.ingest(clients=clients, key_column="key").records
 
 
 def killed(rig: Rig, at: int, afterwards: bool = False) -> bool:
