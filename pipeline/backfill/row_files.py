@@ -23,7 +23,7 @@ from penstock.objects.contracts import ObjectStore
 from penstock.objects.digests import digest_of_file
 from penstock.objects.ranged_file import RangedFile
 from penstock.objects.storage import ObjectLocation
-from penstock.pipeline.reading.merge_cycle import PlacedBatch
+from penstock.pipeline.reading.due_records import DueBatch
 from penstock.pipeline.rows import OUTPUT_ARROW, OUTPUT_SCHEMA, REPARTITION, headers_of
 
 _ROWS_PER_GROUP = 100_000
@@ -186,7 +186,7 @@ def written_to(objects: ObjectStore, files: Iterable[Files], target: TopicPartit
     ]
 
 
-def placed_in(objects: ObjectStore, files: Iterable[Files], target: TopicPartition) -> list[Iterator[PlacedBatch]]:
+def placed_in(objects: ObjectStore, files: Iterable[Files], target: TopicPartition) -> list[Iterator[DueBatch]]:
     """Returns the same of what a pass over a cycle wrote, with the places in the cycle's order."""
     return [
         chain.from_iterable(_placed_for(objects, file, target) for file in own) for own in _files_for(files, target)
@@ -200,10 +200,10 @@ def _files_for(files: Iterable[Files], target: TopicPartition) -> Iterator[list[
             yield own
 
 
-def _placed_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[PlacedBatch]:
+def _placed_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[DueBatch]:
     for rows in _rows_for(objects, file, target, [*_COLUMNS, "due"]):
         due, places = rows.column("due").to_numpy(), rows.column("sequence").to_numpy()
-        yield PlacedBatch(_records_of(rows, target), due, places)
+        yield DueBatch(_records_of(rows, target), due, places)
 
 
 def _records_for(objects: ObjectStore, file: StageFile, target: TopicPartition) -> Iterator[RecordBatch]:

@@ -16,8 +16,9 @@ from penstock.pipeline.backfill.row_files import Files, placed_in, written_to
 from penstock.pipeline.chunk import Chunk
 from penstock.pipeline.offset_ranges import Ranges
 from penstock.pipeline.reading.contracts import HistorySource, OpenHistory
+from penstock.pipeline.reading.due_records import DueBatch
 from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
-from penstock.pipeline.reading.merge_cycle import PlacedBatch, merged_cycle, placed
+from penstock.pipeline.reading.merge_cycle import merged_cycle, placed
 from penstock.pipeline.task_hosts.contracts import RestoredRows, StageInput, TaskInput
 from penstock.pipeline.task_hosts.cycle_pass import CyclePass
 from penstock.pipeline.task_hosts.event_times import EventTimes
@@ -86,7 +87,7 @@ class _HistoryOfTasks(TaskInput):
         outside = [self._placed(cycle, at, partitions[at]) for at in sorted(partitions)]
         return merged_cycle([*outside, *self._of_passes(cycle)])
 
-    def _placed(self, cycle: CyclePass, at: TopicPartition, batches: TimedBatches) -> Iterator[PlacedBatch]:
+    def _placed(self, cycle: CyclePass, at: TopicPartition, batches: TimedBatches) -> Iterator[DueBatch]:
         offsets = self._stage.records.get(at)
         return placed(batches, cycle.place(at), None if offsets is None else offsets.begin)
 
@@ -120,7 +121,7 @@ class _HistoryOfTasks(TaskInput):
         targets = [TopicPartition(topic, task) for topic in stage.repartition_topics - inner for task in self._tasks]
         return {at: merged_writers(written_to(objects, stage.shuffled, at)) for at in targets}
 
-    def _of_passes(self, cycle: CyclePass) -> Iterator[Iterator[PlacedBatch]]:
+    def _of_passes(self, cycle: CyclePass) -> Iterator[Iterator[DueBatch]]:
         """Yields what each task of an earlier pass wrote."""
         stage = self._stage
         objects = stage.location.open()

@@ -14,8 +14,9 @@ from penstock.common.ids import TopicPartition
 from penstock.pipeline.backfill.order import StageSubtopologies
 from penstock.pipeline.backfill.unrolling import unrolled
 from penstock.pipeline.chunk import Chunk
+from penstock.pipeline.reading.due_records import DueBatch
 from penstock.pipeline.reading.merge import TimedBatches
-from penstock.pipeline.reading.merge_cycle import PlacedBatch, merged_cycle, placed
+from penstock.pipeline.reading.merge_cycle import merged_cycle, placed
 from penstock.pipeline.rows import REPARTITION
 from penstock.pipeline.task_hosts.cycle_host import CycleHost
 from penstock.pipeline.task_hosts.cycle_pass import CyclePass
@@ -59,7 +60,7 @@ class _RowsOfPass(RowsOfTasks):
             yield chunk
             self.taken()
 
-    def _placed(self, at: TopicPartition, rows: list[dict[str, Any]]) -> Iterator[PlacedBatch]:
+    def _placed(self, at: TopicPartition, rows: list[dict[str, Any]]) -> Iterator[DueBatch]:
         given = [
             (at.partition, 1, at.topic, 0, *map(row.get, ("sequence", "key", "value", "timestamp", "headers")))
             for row in rows
@@ -68,7 +69,7 @@ class _RowsOfPass(RowsOfTasks):
         begin = 0
         for batch in self.batches(given):
             end = begin + len(batch)
-            yield PlacedBatch(batch, due[begin:end], np.asarray(batch.offsets, np.int64))
+            yield DueBatch(batch, due[begin:end], np.asarray(batch.offsets, np.int64))
             begin = end
 
 

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.pipeline.chunk import Chunk
+from penstock.pipeline.reading.due_records import BYTES_PER_CHUNK, DueBatch
 from penstock.pipeline.reading.merge import TimedBatches, merged, merged_writers
+from penstock.pipeline.reading.merge_cycle import merged_cycle
 from tests.tiers import examples
 
 TIMES = st.lists(st.lists(st.integers(0, 12), max_size=25), min_size=1, max_size=4)
@@ -98,6 +101,62 @@ def test_chunks_of_large_records_have_fewer_in_the_same_order_whatever_the_batch
         for number, own in enumerate(values):
             taken = [own[place] for partition, place in in_order(chunk) if partition == number]
             assert sum(taken[:-1]) < LARGE
+
+
+def due(at: TopicPartition, rows: list[tuple[int, int, int]], sizes: random.Random) -> Iterator[DueBatch]:
+    """Records of (due, place, size of the value), in batches of any sizes."""
+    given = batches(at, [time for time, *_ in rows], sizes)
+    for batch in large(given, [size for *_, size in rows]):
+        own = [rows[offset] for offset in batch.offsets]
+        yield DueBatch(batch, *(np.array([row[column] for row in own], np.int64) for column in (0, 1)))
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 80)), max_size=25),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 30),
+)
+def test_chunks_of_a_cycle_are_bounded_in_records_and_bytes_and_depend_on_the_records_alone(
+    given: list[list[tuple[int, int, int]]], size: int
+) -> None:
+    rows = [sorted(own, key=itemgetter(0, 1)) for own in given]
+
+    def chunks(seed: int) -> list[Chunk]:
+        sizes = random.Random(seed)
+        partitions = [due(TopicPartition("t", number), own, sizes) for number, own in enumerate(rows)]
+        return list(merged_cycle(partitions, size, LARGE))
+
+    found = chunks(0)
+    expected = sorted(
+        (time, place, number, offset) for number, own in enumerate(rows) for offset, (time, place, _) in enumerate(own)
+    )
+    assert [it for chunk in found for it in in_order(chunk)] == [tuple(it[2:]) for it in expected]
+    assert [it for chunk in found for it in zip(chunk.due, chunk.places, strict=True)] == [it[:2] for it in expected]
+    assert [in_order(chunk) for chunk in chunks(1)] == [in_order(chunk) for chunk in found]
+    for chunk in found:
+        assert 0 < len(chunk.order) <= size
+        for number, own in enumerate(rows):
+            taken = [own[place][2] for partition, place in in_order(chunk) if partition == number]
+            assert sum(taken[:-1]) < LARGE
+
+
+def test_chunks_of_many_writers_with_large_values_are_no_larger_than_those_of_few() -> None:
+    value, writers = b"x" * 100_000, 64
+
+    def written(number: int) -> Iterator[DueBatch]:
+        for begin in range(0, 40, 10):
+            batch = RecordBatch(
+                TopicPartition("t", number), [None] * 10, [value] * 10, [0] * 10, range(begin, begin + 10)
+            )
+            yield DueBatch(batch, np.arange(begin, begin + 10), np.zeros(10, np.int64))
+
+    chunks = list(merged_cycle([written(number) for number in range(writers)]))
+    assert sum(len(chunk.order) for chunk in chunks) == 40 * writers
+    assert max(len(chunk.order) for chunk in chunks) * len(value) <= BYTES_PER_CHUNK + writers * len(value)
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -13,8 +13,9 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
 from penstock.pipeline.backfill.order import in_order
 from penstock.pipeline.backfill.unrolling import unrolled
+from penstock.pipeline.reading.due_records import DueBatch
 from penstock.pipeline.reading.merge import TimedBatches
-from penstock.pipeline.reading.merge_cycle import PlacedBatch, merged_cycle, placed
+from penstock.pipeline.reading.merge_cycle import merged_cycle, placed
 from penstock.topology.physical.topology import Topology
 from tests.pipeline.topologies import (
     STRING,
@@ -112,11 +113,11 @@ def test_what_a_pass_wrote_comes_behind_the_record_that_led_to_it() -> None:
     rng = random.Random(seed)
     times = {topic: [rng.randrange(30) for _ in range(40)] for topic in ("a", "b")}
 
-    def read(size: int) -> list[Iterator[PlacedBatch]]:
+    def read(size: int) -> list[Iterator[DueBatch]]:
         first = {"a": 0, "b": 1 << 40}
         return [placed(TimedBatches(outside(topic, times[topic], size)), first[topic], 0) for topic in times]
 
-    def keys(partitions: list[Iterator[PlacedBatch]], records: int) -> list[tuple[bytes | None, int, int]]:
+    def keys(partitions: list[Iterator[DueBatch]], records: int) -> list[tuple[bytes | None, int, int]]:
         found = []
         for chunk in merged_cycle(partitions, records):
             rows = [iter([key for batch in own for key in batch.keys]) for own in chunk.partitions]
@@ -136,12 +137,12 @@ def test_what_a_pass_wrote_comes_behind_the_record_that_led_to_it() -> None:
     led_to = [(b"of " + (key or b""), due, place) for key, due, place in order if rng.random() < 0.5]
     writers = [[row for number, row in enumerate(led_to) if number % 3 == writer] for writer in range(3)]
 
-    def written(rows: list[tuple[bytes, int, int]], size: int) -> Iterator[PlacedBatch]:
+    def written(rows: list[tuple[bytes, int, int]], size: int) -> Iterator[DueBatch]:
         for begin in range(0, len(rows), size):
             keys, due, places = zip(*rows[begin : begin + size], strict=True)
             count = len(keys)
             batch = RecordBatch(TopicPartition("inner", 0), [*keys], [None] * count, [5] * count, range(count))
-            yield PlacedBatch(batch, np.array(due, np.int64), np.array(places, np.int64))
+            yield DueBatch(batch, np.array(due, np.int64), np.array(places, np.int64))
 
     expected = [
         row for each in order for row in (each, *(own for own in led_to if own[0] == b"of " + (each[0] or b"")))

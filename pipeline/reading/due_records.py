@@ -1,0 +1,133 @@
+"""The records of partitions that are loaded and not taken yet, and those of them that are due next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.common.records import RecordBatch
+
+RECORDS_PER_CHUNK = 10_000
+BYTES_PER_CHUNK = 32 << 20
+"""Bytes of values that all partitions of a chunk together may have, and one more value of each."""
+_MOST_OF_PARTITION = 16 << 20
+_LEAST_OF_PARTITION = 256 << 10
+"""However many partitions there are: with less, a chunk would have few records."""
+
+
+class DueBatch(NamedTuple):
+    """Records of a partition in the order in which they are due: by ``due`` (ms), and then by ``places``."""
+
+    batch: RecordBatch
+    due: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+class Taken(NamedTuple):
+    """The records that are due next. ``partitions`` has those of each partition that has some. By record, in order:
+    ``order``, the index of its partition, ``due`` and ``places``."""
+
+    partitions: list[list[RecordBatch]]
+    order: NDArray[np.intp]
+    due: NDArray[np.int64]
+    places: NDArray[np.int64]
+
+
+def taken_in_order(
+    partitions: Sequence[Iterator[DueBatch]], records: int = RECORDS_PER_CHUNK, bytes_of_partition: int | None = None
+) -> Iterator[Taken]:
+    """Yields ``records`` at a time, or fewer large ones: of each partition, not more than reach ``bytes_of_partition``.
+
+    The order is that of (due, place, index of the partition, order within the partition). What is taken at once depends
+    on the records alone, not on the batches in which they come.
+    """
+    share = min(_MOST_OF_PARTITION, max(_LEAST_OF_PARTITION, BYTES_PER_CHUNK // max(1, len(partitions))))
+    waiting = [DuePartition(each, bytes_of_partition or share) for each in partitions]
+    while True:
+        for partition in waiting:
+            partition.load(records)
+        waiting = [partition for partition in waiting if partition.count]
+        if not waiting:
+            return
+        yield _take(waiting, records)
+
+
+def _take(waiting: Sequence[DuePartition], records: int) -> Taken:
+    ready = [partition.ready(records) for partition in waiting]
+    due = np.concatenate([partition.due[:count] for partition, count in zip(waiting, ready, strict=True)])
+    places = np.concatenate([partition.places[:count] for partition, count in zip(waiting, ready, strict=True)])
+    indexes = np.repeat(np.arange(len(waiting)), ready)
+    # Stable: partitions as they come, and each in its own order.
+    sequence = np.lexsort((places, due))[:records] if len(waiting) > 1 else np.arange(len(due))
+    order = indexes[sequence]
+    for index, (partition, count) in enumerate(zip(waiting, ready, strict=True)):
+        # Its next record is not known, and nothing that may follow that is taken.
+        if partition.is_large(count) and len(own := np.flatnonzero(order == index)) == count:
+            order = order[: int(own[-1]) + 1]
+    sequence = sequence[: len(order)]
+    taken = np.bincount(order, minlength=len(waiting)).tolist()
+    batches = [partition.take(count) for partition, count in zip(waiting, taken, strict=True)]
+    return Taken(batches, order, due[sequence], places[sequence])
+
+
+class DuePartition:
+    """The records of one partition that are loaded and not taken yet. Once ``most_bytes`` of values are loaded, no
+    further records are."""
+
+    def __init__(self, batches: Iterator[DueBatch], most_bytes: int = _MOST_OF_PARTITION) -> None:
+        self._batches = batches
+        self._most_bytes = most_bytes
+        self._loaded: list[RecordBatch] = []
+        self.due: NDArray[np.int64] = np.empty(0, np.int64)
+        self.places: NDArray[np.int64] = np.empty(0, np.int64)
+        self._sizes: NDArray[np.int64] = np.empty(0, np.int64)
+
+    @property
+    def count(self) -> int:
+        """Number of records that can be taken."""
+        return len(self.due)
+
+    def load(self, records: int) -> None:
+        """Load until ``records`` can be taken, or enough bytes, or no more come."""
+        size = int(self._sizes.sum())
+        while self.count < records and size < self._most_bytes and (found := next(self._batches, None)) is not None:
+            if len(found.batch):
+                self._loaded.append(found.batch)
+                self.due = np.concatenate([self.due, found.due])
+                self.places = np.concatenate([self.places, found.places])
+                own = _sizes(found.batch.values)
+                self._sizes = np.concatenate([self._sizes, own])
+                size += int(own.sum())
+
+    def ready(self, records: int) -> int:
+        """Returns how many may be taken at once: at most ``records``, and of large ones fewer. Whatever more is loaded
+        depends on the batches."""
+        most = min(records, self.count)
+        if not self.is_large(most):
+            return most
+        return int(np.searchsorted(np.cumsum(self._sizes[:most]), self._most_bytes)) + 1
+
+    def is_large(self, count: int) -> bool:
+        """Returns True if the first ``count`` records are so large that it is not known if more come."""
+        return int(self._sizes[:count].sum()) >= self._most_bytes
+
+    def take(self, count: int) -> list[RecordBatch]:
+        """Take out the first ``count`` records."""
+        self.due, self.places, self._sizes = self.due[count:], self.places[count:], self._sizes[count:]
+        taken = []
+        while count:
+            batch = self._loaded[0]
+            if len(batch) <= count:
+                taken.append(self._loaded.pop(0))
+            else:
+                taken.append(batch.part(0, count))
+                self._loaded[0] = batch.part(count, len(batch))
+            count -= len(taken[-1])
+        return taken
+
+
+def _sizes(values: Sequence[bytes | None]) -> NDArray[np.int64]:
+    return np.fromiter((0 if value is None else len(value) for value in values), np.int64, len(values))
