@@ -1,14 +1,21 @@
-"""Chooses the objects of an archive that nothing needs any more. Pure, except the function that deletes them."""
+"""Chooses the objects of an archive that nothing needs any more. Pure, except the function that deletes them.
+
+Ages are differences of times of the storage, whose newest object shows the present: the clocks of the machines that
+archive do not matter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from penstock.common.errors import ObjectMissingError
 from penstock.objects.contracts import ObjectInfo, ObjectStore
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
+from penstock.pipeline.archive.manifest import ArchivedFile, place_of
 
 KEPT_MS = 86_400_000
 """Time for which files that compaction has replaced, and manifests that a base covers, are kept for readers that have
@@ -24,33 +31,46 @@ class Cleaning:
     outdated: tuple[str, ...]
 
 
-def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, now_ms: int, opened_ms: int) -> Cleaning:
+def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, opened_ms: int = 0) -> Cleaning:
     """Returns the objects to delete, of all those in the folder of a generation.
 
     Only a run that has begun, at ``opened_ms`` by the storage's clock, may delete orphans: what is older was written by
     earlier runs, or beside them, and can never be committed. What is not older may be of a compaction beside this run.
     """
-    named = {file.name for file in archived.all_files()}
     objects = list(listing)
-    files = [info.name for info in objects if info.name.endswith(_SUFFIX)]
-    known = named | archived.replaced.keys()
-    orphans = [
-        info.name
-        for info in objects
-        if info.name.endswith(_SUFFIX) and info.name not in known and info.modified_ms < opened_ms
-    ]
-    late = [name for name in files if name not in named and now_ms - archived.replaced.get(name, now_ms) >= KEPT_MS]
+    now_ms = max((info.modified_ms for info in objects), default=0)
+    files = {info.name: info.modified_ms for info in objects if info.name.endswith(_SUFFIX)}
+    known = {file.name for file in archived.all_files()} | archived.replaced.keys()
+    orphans = [name for name, modified_ms in files.items() if name not in known and modified_ms < opened_ms]
+    # A later compaction may have replaced the file that replaced these, too: then they stay longer.
+    now_in = _files_by_place(archived)
+    late = [name for name in archived.replaced if name in files and now_ms - files.get(now_in(name), now_ms) >= KEPT_MS]
     return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
 
 
-def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: int, outdated: bool = True) -> Cleaning:
+def _files_by_place(archived: ArchivedTopic) -> Callable[[str], str]:
+    """Returns the function that finds, by the name of a replaced file, that of the file which has its records now."""
+    by_partition: dict[int, list[ArchivedFile]] = {}
+    for file in archived.all_files():
+        by_partition.setdefault(file.partition, []).append(file)
+
+    def find(name: str) -> str:
+        partition, offsets = place_of(name)
+        its = by_partition.get(partition, [])
+        index = bisect_right(its, offsets.begin, key=attrgetter("begin"))
+        return its[index - 1].name if index else ""
+
+    return find
+
+
+def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, outdated: bool = True) -> Cleaning:
     """Delete what nothing needs, in the folder of a generation whose run has begun; returns what was deleted: nothing
     if a later run has begun meanwhile, which may use the names again. ``opened``: the entry that began this run.
     ``outdated``: also delete what readers of older manifests may have read."""
     run, entry = archived.run, objects.info(opened)
     if entry is None:
         raise ObjectMissingError(f"{opened} was deleted from {objects.url} while the run began: run this again")
-    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, now_ms, entry.modified_ms)
+    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, entry.modified_ms)
     Archive(objects).follow(archived)
     if archived.run != run:
         return Cleaning((), ())
@@ -61,9 +81,9 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, now_ms: in
     return plan
 
 
-def clean_outdated(objects: ObjectStore, archived: ArchivedTopic, now_ms: int) -> tuple[str, ...]:
+def clean_outdated(objects: ObjectStore, archived: ArchivedTopic) -> tuple[str, ...]:
     """Delete what readers of older manifests may have read, long after that, while a run is under way; returns it."""
-    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, now_ms, opened_ms=0)
+    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived)
     objects.delete(plan.outdated)
     return plan.outdated
 

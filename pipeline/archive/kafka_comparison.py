@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
 
 from penstock.common.ids import TopicPartition
 from penstock.common.records import RecordBatch
@@ -21,6 +24,8 @@ MARKER = "marker"
 COMPACTED = "compacted or marker"
 DELETED = "unknown: Kafka has deleted this part since"
 _SHOWN = 3
+_FEW = 10_000
+"""Offsets between two holes up to which reading them costs less than another consumer."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +52,29 @@ class KafkaComparison:
             return file.rows, []
         return self._compare_each(objects, file, there)
 
-    def reasons(self, partition: int, hole: OffsetRange) -> list[str]:
-        """Returns the reason for which each offset of ``hole`` is missing in the archive."""
-        there = self._there(partition, hole)
-        seen = {offset for batch in self._read(self.all_records, partition, there) for offset in batch.offsets}
+    def reasons(self, partition: int, holes: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, str]]:
+        """Yields the parts of ``holes``, which ascend, with the reason for which each is missing in the archive. Holes
+        near each other are read together: transactions leave one after every few records."""
         hidden = COMPACTED if self.compacted else MARKER
-        return [
-            DELETED if not there.begin <= offset < there.end else ABORTED if offset in seen else hidden
-            for offset in range(hole.begin, hole.end)
-        ]
+        for near in _near(holes):
+            there = self._there(partition, OffsetRange(near[0].begin, near[-1].end))
+            records = chain.from_iterable(map(_runs, self._read(self.all_records, partition, there)))
+            seen = next(records, None)
+            for hole in near:
+                at = hole.begin
+                if at < there.begin:
+                    at = min(hole.end, there.begin)
+                    yield OffsetRange(hole.begin, at), DELETED
+                end = max(at, min(hole.end, there.end))
+                while at < end:
+                    while seen is not None and seen.end <= at:
+                        seen = next(records, None)
+                    found = seen is not None and seen.begin <= at
+                    edge = end if seen is None else min(end, seen.end if found else seen.begin)
+                    yield OffsetRange(at, edge), ABORTED if found else hidden
+                    at = edge
+                if end < hole.end:
+                    yield OffsetRange(end, hole.end), DELETED
 
     def _there(self, partition: int, offsets: OffsetRange) -> OffsetRange:
         return offsets.common(self.offsets.get(partition, OffsetRange(0, 0)))
@@ -84,6 +103,28 @@ class KafkaComparison:
         return same, texts + ([f"{where}: {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
 
     def _read(self, clients: KafkaClients, partition: int, offsets: OffsetRange) -> Iterator[RecordBatch]:
+        if not offsets:
+            return
         here = TopicPartition(self.topic, partition)
         with closing(KafkaReader(clients.restore_consumer(), {here: offsets})) as reader:
             yield from reader.batches(here)
+
+
+def _near(holes: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
+    """Yields neighbouring holes, with few records between them."""
+    near: list[OffsetRange] = []
+    for hole in holes:
+        if near and hole.begin - near[-1].end > _FEW:
+            yield near
+            near = []
+        near.append(hole)
+    if near:
+        yield near
+
+
+def _runs(batch: RecordBatch) -> Iterator[OffsetRange]:
+    """Yields the neighbouring offsets of a batch, as ranges."""
+    offsets = np.asarray(batch.offsets, np.int64)
+    edges = np.flatnonzero(np.diff(offsets) != 1) + 1
+    for own in np.split(offsets, edges):
+        yield OffsetRange(int(own[0]), int(own[-1]) + 1)

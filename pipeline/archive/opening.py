@@ -154,7 +154,7 @@ def open_run(task: ArchiveTask, objects: ObjectStore) -> OpenRun:
         entry = log.open_run(run, now_ms(), f"{socket.gethostname()}:{os.getpid()}", lost)
         # Readers of a table from which files were removed at this moment may still read them.
         outdated = not publish(task, log.archived)
-        taken |= set(clean(objects, log.archived, entry, now_ms(), outdated).orphans)
+        taken |= set(clean(objects, log.archived, entry, outdated).orphans)
         starts = where_to_start(log.archived, there).begins
         begins |= {TopicPartition(topic, number): offset for number, offset in starts.items()}
         logs[topic] = log

@@ -53,7 +53,7 @@ class ArchiveRun:
         if now_ms() - self._cleaned_ms >= KEPT_MS:
             self._cleaned_ms = now_ms()
             for log in self._opened.logs.values():
-                clean_outdated(log.objects, log.archived, self._cleaned_ms)
+                clean_outdated(log.objects, log.archived)
 
     def _catch_up(self) -> None:
         ends = self._look()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,10 +63,10 @@ def verify(objects: ObjectStore, archived: ArchivedTopic, kafka: KafkaComparison
                     report.compared += compared
                     report.problems += differences
         lost = [OffsetRange(it.begin, it.end) for it in archived.lost if it.partition == partition]
-        report.missing = [Missing(it.begin, it.end, RETENTION) for it in lost]
-        for hole in holes:
-            for part in without(hole, lost):
-                report.missing += _explained(part, partition, kafka)
+        holes.sort(key=lambda hole: hole.begin)
+        unexplained = [part for hole in holes for part in without(hole, lost)]
+        reasons = ((it, UNKNOWN) for it in unexplained) if kafka is None else kafka.reasons(partition, unexplained)
+        report.missing = [*_joined(reasons), *(Missing(it.begin, it.end, RETENTION) for it in lost)]
         report.missing.sort(key=lambda it: it.begin)
         yield report
 
@@ -122,9 +121,12 @@ def _holes(whole: OffsetRange, offsets: pa.Array) -> list[OffsetRange]:
     return [OffsetRange(last + 1, first) for last, first in edges if first > last + 1]
 
 
-def _explained(hole: OffsetRange, partition: int, kafka: KafkaComparison | None) -> Sequence[Missing]:
-    if kafka is None:
-        return [Missing(hole.begin, hole.end, UNKNOWN)]
-    reasons = kafka.reasons(partition, hole)
-    starts = [0, *(index for index, (one, other) in enumerate(pairwise(reasons), 1) if one != other), len(reasons)]
-    return [Missing(hole.begin + begin, hole.begin + end, reasons[begin]) for begin, end in pairwise(starts)]
+def _joined(reasons: Iterable[tuple[OffsetRange, str]]) -> list[Missing]:
+    """Returns neighbouring parts of the same reason as one."""
+    found: list[Missing] = []
+    for offsets, why in reasons:
+        if found and (found[-1].end, found[-1].why) == (offsets.begin, why):
+            found[-1] = Missing(found[-1].begin, offsets.end, why)
+        else:
+            found.append(Missing(offsets.begin, offsets.end, why))
+    return found

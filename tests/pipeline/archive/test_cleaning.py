@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.objects.memory import MemoryObjects
 from penstock.pipeline.archive.catalog import Archive
 from penstock.pipeline.archive.cleaning import KEPT_MS, Cleaning, clean
@@ -17,8 +19,9 @@ def names(objects: MemoryObjects, prefix: str) -> list[str]:
 class Storage:
     """An archive in memory, whose clock the test sets, and a run that has begun at 1000."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead_ms: int = 0) -> None:
         self.now = 1_000
+        self.ahead_ms = ahead_ms
         self.objects = MemoryObjects(lambda: self.now)
         self.log = begun(self.objects)
 
@@ -27,68 +30,67 @@ class Storage:
         for file in files:
             self.objects.put(file.name, b"records")
 
-    def clean(self, log: TopicLog, opened: str, now_ms: int) -> Cleaning:
-        return clean(self.objects, log.archived, opened, now_ms)
+    def clean(self, at: int) -> Cleaning:
+        """Begin the next run, on a machine whose clock is ``ahead_ms`` ahead, and clean."""
+        log, opened = self.next_run(f"run-{at}", at)
+        return clean(self.objects, log.archived, opened)
 
     def next_run(self, run: str, at: int) -> tuple[TopicLog, str]:
         self.now = at
         log = TopicLog(self.objects, Archive(self.objects).generations("lines")[0])
-        return log, log.open_run(run, at, "host:2", lambda _: ())
-
-
-OPENED = "lines/manifests/00000000000000000001.json"
+        return log, log.open_run(run, at + self.ahead_ms, "host:2", lambda _: ())
 
 
 def test_files_that_no_manifest_names_are_deleted_when_the_next_run_begins() -> None:
     storage = Storage()
     storage.put(named(0, 10), named(10, 20), at=1_500)
     storage.log.commit("run-1", 2_000, [span(0, 10)], [named(0, 10)])
-    log, opened = storage.next_run("run-2", 3_000)
-    assert storage.clean(log, opened, 4_000).orphans == (named(10, 20).name,)
+    assert storage.clean(3_000).orphans == (named(10, 20).name,)
     assert names(storage.objects, "lines/0/") == [named(0, 10).name]
 
 
 def test_files_of_a_compaction_beside_the_run_are_left_alone() -> None:
     storage = Storage()
-    storage.put(named(0, 20), at=1_000)
-    assert storage.clean(storage.log, OPENED, 9 * KEPT_MS).orphans == ()
+    log, opened = storage.next_run("run-2", 2_000)
+    storage.put(named(0, 20), at=2_000 + 9 * KEPT_MS)
+    assert clean(storage.objects, log.archived, opened).orphans == ()
     assert names(storage.objects, "lines/0/") == [named(0, 20).name]
 
 
-def test_replaced_files_are_kept_for_a_day() -> None:
-    storage = Storage()
+@pytest.mark.parametrize("ahead_ms", [-30 * KEPT_MS, 0, 30 * KEPT_MS])
+def test_replaced_files_are_kept_for_a_day_by_the_clock_of_the_storage(ahead_ms: int) -> None:
+    storage = Storage(ahead_ms)
     for begin in (0, 10):
         storage.put(named(begin, begin + 10), at=2_000)
-        storage.log.commit("run-1", 2_000, [span(begin, begin + 10)], [named(begin, begin + 10)])
-    storage.put(named(0, 20), at=4_000)
-    storage.log.compact("run-1", 5_000, [named(0, 20)], [named(0, 10).name, named(10, 20).name])
-    assert storage.clean(storage.log, OPENED, 5_000 + KEPT_MS - 1).orphans == ()
+        storage.log.commit("run-1", 40 * KEPT_MS, [span(begin, begin + 10)], [named(begin, begin + 10)])
+    storage.put(named(0, 20), at=5_000)
+    storage.log.compact("run-1", 40 * KEPT_MS, [named(0, 20)], [named(0, 10).name, named(10, 20).name])
+    assert storage.clean(5_000 + KEPT_MS - 1) == Cleaning((), ())
     assert len(names(storage.objects, "lines/0/")) == 3
-    storage.clean(storage.log, OPENED, 5_000 + KEPT_MS)
+    storage.clean(5_000 + KEPT_MS)
     assert names(storage.objects, "lines/0/") == [named(0, 20).name]
 
 
 def test_manifests_that_a_base_covers_are_kept_for_a_day_and_the_archive_stays_whole() -> None:
-    now = 0
-    objects = MemoryObjects(lambda: now)
-    log = begun(objects)
+    storage = Storage()
     for number in range(2 * BASE_EACH):
-        now = number
-        log.commit("run-1", number, [span(number, number + 1)], [named(number, number + 1)])
-    before = Archive(objects).generation("lines")
+        storage.now = number
+        storage.log.commit("run-1", number, [span(number, number + 1)], [named(number, number + 1)])
+    before = Archive(storage.objects).generation("lines")
     assert before is not None
-    assert clean(objects, log.archived, OPENED, KEPT_MS).outdated == ()
-    clean(objects, log.archived, OPENED, now + KEPT_MS)
-    assert names(objects, "lines/bases/") == [f"lines/bases/{2 * BASE_EACH:020}.json"]
-    assert names(objects, "lines/manifests/") == [f"lines/manifests/{2 * BASE_EACH + 1:020}.json"]
-    after = Archive(objects).generation("lines")
+    assert storage.clean(KEPT_MS - 1).outdated == ()
+    storage.clean(storage.now + 2 * KEPT_MS)
+    assert names(storage.objects, "lines/bases/") == [f"lines/bases/{2 * BASE_EACH:020}.json"]
+    assert names(storage.objects, "lines/manifests/")[0] == f"lines/manifests/{2 * BASE_EACH + 1:020}.json"
+    after = Archive(storage.objects).generation("lines")
     assert after is not None
-    assert after.base() == before.base()
+    assert (after.base().files, after.base().spans) == (before.base().files, before.base().spans)
 
 
 def test_a_run_that_was_taken_over_from_deletes_nothing() -> None:
     storage = Storage()
+    log, opened = storage.next_run("run-2", 2_000)
     storage.put(named(0, 10), at=500)
-    storage.next_run("run-2", 2_000)
-    assert storage.clean(storage.log, OPENED, 9 * KEPT_MS) == Cleaning((), ())
+    storage.next_run("run-3", 3_000)
+    assert clean(storage.objects, log.archived, opened) == Cleaning((), ())
     assert names(storage.objects, "lines/0/") == [named(0, 10).name]
