@@ -21,7 +21,7 @@ from penstock.objects.ranged_file import RangedFile
 from penstock.pipeline.ingest.arrow_rows import is_bytes, plain_form
 from penstock.pipeline.ingest.contracts import CsvForm, FileFormat, SourceFile
 from penstock.pipeline.ingest.csv_rows import csv_schema
-from penstock.pipeline.ingest.json_rows import json_lines
+from penstock.pipeline.ingest.json_rows import ONE_OBJECT, json_lines
 from penstock.pipeline.ingest.mapping import RecordMapping
 
 CheckColumns = Callable[[pa.Schema], None] | None
@@ -71,6 +71,8 @@ def _beginning(objects: ObjectStore, file: SourceFile) -> bytes:
 def _check_json(beginning: bytes, mapping: RecordMapping) -> None:
     line, end, _ = beginning.partition(b"\n")
     if not end and len(beginning) == _BEGINNING_BYTES:  # a line that long is looked at when it is read
+        if beginning.lstrip().startswith(b"["):
+            raise ConfigError(f"it is a JSON array, and not JSON Lines; {ONE_OBJECT}")
         return
     (rows,) = json_lines(io.BytesIO(line), 1, 0)
     if rows.refused:  # a broken row is the business of --on-error

@@ -12,6 +12,12 @@ from typing_extensions import override
 from penstock.common.plain_json import read_json
 from penstock.pipeline.ingest.contracts import Rows
 
+LONGEST_LINE = 16 << 20
+"""Most bytes of a line: the largest record has about 1 MB."""
+_PIECE = 1 << 20
+ONE_OBJECT = "JSON Lines has one object on each line (jq -c '.[]' makes that of a JSON array)"
+"""Advice for a file that is not JSON Lines."""
+
 
 class JsonRows(Rows):
     """:class:`~penstock.pipeline.ingest.contracts.Rows` of lines. A row may lack a column that others have."""
@@ -22,6 +28,9 @@ class JsonRows(Rows):
         self._rows = [self._read(index, line) for index, line in enumerate(lines)]
 
     def _read(self, index: int, line: bytes) -> dict[str, Any]:
+        if len(line) > LONGEST_LINE:
+            self.refused[index] = f"its line has more than {LONGEST_LINE >> 20} MB; {ONE_OBJECT}"
+            return {}
         try:
             row = read_json(line)
         except Exception as error:  # broken JSON or UTF-8, or nesting without end
@@ -29,7 +38,7 @@ class JsonRows(Rows):
             return {}
         if isinstance(row, dict):
             return row
-        kind = "a list: JSON Lines has one object on each line" if isinstance(row, list) else "no object"
+        kind = f"a list; {ONE_OBJECT}" if isinstance(row, list) else "no object"
         self.refused[index] = f"it is {kind}"
         return {}
 
@@ -70,10 +79,19 @@ class JsonRows(Rows):
 def json_lines(lines: IO[bytes], at_once: int, skip: int, bytes_at_once: int = sys.maxsize) -> Iterator[JsonRows]:
     """Yields the rows of ``lines`` behind the first ``skip``, ``at_once`` at a time, or fewer: as soon as they have
     ``bytes_at_once``."""
-    first = sum(1 for _ in islice(lines, skip))
-    while some := _next_of(lines, at_once, bytes_at_once):
+    bounded = _bounded(lines)
+    first = sum(1 for _ in islice(bounded, skip))
+    while some := _next_of(bounded, at_once, bytes_at_once):
         yield JsonRows(first, some)
         first += len(some)
+
+
+def _bounded(lines: IO[bytes]) -> Iterator[bytes]:
+    """Yields the lines; of one that is too long only the beginning, which is too long, too."""
+    while line := lines.readline(LONGEST_LINE + 1):
+        yield line
+        while not line.endswith(b"\n") and (line := lines.readline(_PIECE)):
+            continue
 
 
 def _next_of(lines: Iterable[bytes], most: int, bytes_at_once: int) -> list[bytes]:

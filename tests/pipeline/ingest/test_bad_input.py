@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -128,6 +129,11 @@ def test_a_relative_path_is_made_absolute_because_executors_have_other_folders(
         source = find_source(url, {})
         assert source.location.url == str(rig.folder)
         assert [file.name for file in source.files] == names
+
+
+def test_a_json_array_in_one_line_is_refused_before_any_work(rig: Rig) -> None:
+    (rig.folder / "rows.jsonl").write_text(json.dumps([{"n": "x" * 1_000} for _ in range(2_000)]))
+    refused(rig, "it is a JSON array, and not JSON Lines; JSON Lines has one object on each line (jq -c '.[]'")
 
 
 def test_a_type_for_a_column_that_the_csv_does_not_have_is_refused(rig: Rig) -> None:

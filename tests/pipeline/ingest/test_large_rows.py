@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from penstock.pipeline.ingest import json_rows
 from penstock.pipeline.ingest.contracts import CsvForm, FileFormat
 from penstock.pipeline.ingest.reading import read_rows
 from tests.pipeline.ingest.rig import write_json_lines, write_parquet
@@ -24,6 +26,28 @@ def write(form: FileFormat, file: Path) -> None:
             write_json_lines(file, rows)
         case FileFormat.CSV:
             file.write_text("".join(["number,text\n", *(f"{row['number']},{'x' * 999_000}\n" for row in rows)]))
+
+
+@pytest.mark.parametrize("skip", [0, 1, 2])
+def test_of_a_line_that_is_too_long_no_more_is_in_memory_than_the_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: int
+) -> None:
+    monkeypatch.setattr(json_rows, "LONGEST_LINE", BYTES)
+    file = tmp_path / "rows.jsonl"
+    with file.open("w") as lines:
+        lines.write('{"number": 1}\n[')
+        for _ in range(40):
+            lines.write(f'{{"text": "{"x" * BYTES}"}},')
+        lines.write('{"number": 2}]\n{"number": 3}\n')
+    tracemalloc.start()
+    found = list(read_rows(file, FileFormat.JSON_LINES, CsvForm(), None, skip))
+    assert tracemalloc.get_traced_memory()[1] < 8 * BYTES
+    tracemalloc.stop()
+    refused = {rows.first + index: why or "" for rows in found for index, why in rows.refused.items()}
+    assert [row.get("number") for rows in found for row in rows.objects(())] == [1, None, 3][skip:]
+    assert list(refused) == [1][skip // 2 :]
+    for why in refused.values():
+        assert why.startswith("its line has more than 1 MB; JSON Lines has one object on each line (jq")
 
 
 @pytest.mark.parametrize("skip", [0, 17])
