@@ -32,6 +32,7 @@ _OLD_SNAPSHOTS = 100
 """Number of snapshots older than a day that are worth a commit that removes them."""
 _ARCHIVE, _ENTRY, _OFFSETS = "penstock.archive", "penstock.entry", "penstock.offsets"
 _TOPIC, _ID, _REWRITTEN = "penstock.topic", "penstock.topic-id", "penstock.rewritten"
+_ONE_TOPIC = "archive one of the topics by a command of its own, with another namespace: --catalog NAME.NAMESPACE"
 _RETRIES = "commit.retry.num-retries"
 _PROPERTIES = {
     # A retry of pyiceberg would add the files again beside another commit: publish() plans again instead.
@@ -54,6 +55,8 @@ class IcebergPublisher(Publisher):
     objects: ObjectStore
     catalog: IcebergCatalog
     namespace: str
+    _folders: dict[str, str] = field(default_factory=dict)
+    """By table: the folder of its generation."""
     _known: dict[str, tuple[int, Mapping[str, FileScanTask]]] = field(default_factory=dict)
     """By table: the id of a snapshot, and its files."""
     _opened: Catalog | None = None
@@ -62,6 +65,12 @@ class IcebergPublisher(Publisher):
     def check(self, folder: str, topic_id: str) -> None:
         _location_of(self.objects.url)
         name = self.table_name(folder)
+        other = self._folders.setdefault(name, folder)
+        if other != folder:
+            raise ConfigError(
+                f"{other} and {folder} would both be Iceberg table {name}, because other characters than letters and "
+                f"digits become _: {_ONE_TOPIC}"
+            )
         with self._errors(name):
             if self._catalog().table_exists(name):
                 self._check_owner(self._catalog().load_table(name), topic_id)
@@ -164,8 +173,14 @@ class IcebergPublisher(Publisher):
                 f"Iceberg table {name} exists and is of no archive: drop it, or choose another namespace by --catalog "
                 "NAME.NAMESPACE"
             )
+        topic = table.properties.get(_TOPIC)
+        if has[0] == self.objects.url:
+            raise ArchiveError(
+                f"Iceberg table {name} has topic {topic} (id {has[1]}) of this archive, not of id {topic_id}. "
+                f"If that topic is not archived here any more, drop the table. Else {_ONE_TOPIC}"
+            )
         raise ArchiveError(
-            f"Iceberg table {name} is of the archive {has[0]} (topic {table.properties.get(_TOPIC)}, id {has[1]}), and "
+            f"Iceberg table {name} is of the archive {has[0]} (topic {topic}, id {has[1]}), and "
             f"this is {self.objects.url} (topic id {topic_id}): two archives cannot be in one table. Choose another "
             "namespace by --catalog NAME.NAMESPACE"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,11 +135,21 @@ def test_a_table_of_another_archive_is_refused_before_any_work(published: Publis
         ArchiveError, match=r"kafka.lines is of the archive file:.*an%20archive .*cannot be in one table"
     ):
         other.check("lines", "id-1")
-    with pytest.raises(ArchiveError, match="two archives cannot be in one table"):
-        published.publisher.check("lines", "id-2")
     published.catalog.open().create_table("kafka.foreign", table([0]).schema, f"file://{tmp_path}/foreign")
     with pytest.raises(ArchiveError, match=r"Iceberg table kafka\.foreign exists and is of no archive: drop it"):
         other.check("foreign", "id-1")
+
+
+def test_topics_whose_tables_would_have_the_same_name_are_refused_before_any_work(published: Published) -> None:
+    advice = "archive one of the topics by a command of its own, with another namespace: --catalog NAME.NAMESPACE"
+    publisher = published.another()
+    publisher.check("a.b", "id-1")
+    with pytest.raises(ConfigError, match=rf"a\.b and a-b would both be Iceberg table kafka\.a_b, .*{advice}"):
+        publisher.check("a-b", "id-2")
+    published.commit(0, 10)
+    published.publish()
+    with pytest.raises(ArchiveError, match=rf"kafka\.lines has topic lines \(id id-1\) of this archive, .*{advice}"):
+        published.another().check("lines", "id-of-another")
 
 
 def test_a_catalog_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -247,15 +259,17 @@ def test_decoded_columns_are_columns_of_the_table(run: Run) -> None:
         run.archive(decoding={"others": Decoding(value=NamedSerde("double", Serdes.double()))})
 
 
-def test_files_that_leave_the_table_at_this_moment_are_not_deleted_yet(run: Run) -> None:
+def test_files_that_leave_the_table_at_this_moment_are_not_deleted_yet(run: Run, tmp_path: Path) -> None:
     """A reader of the table may be busy with them, although the archive replaced them more than a day ago."""
-    long_ago = now_ms() - 2 * KEPT_MS
     for _ in range(2):
         run.cluster.send(2)
         run.archive()
     log = TopicLog(run.cluster.objects, Archive(run.cluster.objects).generations("others")[0])
     replaced = {file.name for file in log.archived.all_files()}
-    assert compact(run.cluster.objects, log, lambda: long_ago, worthwhile=2).before
+    assert compact(run.cluster.objects, log, now_ms, worthwhile=2).before
+    long_ago = time.time() - 2 * KEPT_MS / 1000
+    for file in (tmp_path / "archive" / "others").rglob("*.parquet"):
+        os.utime(file, (long_ago, long_ago))
     run.archive()
     assert replaced <= {info.name for info in run.cluster.objects.list()}
     run.check_whole()
