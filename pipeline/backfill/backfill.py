@@ -316,7 +316,8 @@ class _Backfill:
         if isinstance(output, ObjectLocation) and not self._options.bounds.recompute:
             return ParquetOutput(self._config.application_id, output)
         if self._options.kind == KAFKA:
-            return KafkaHandOver(self._config, self._clients, self._admin, plan.changelog_ends, plan.fingerprint)
+            ends, started_from = plan.changelog_ends, plan.fingerprint
+            return KafkaHandOver(self._config, self._clients, self._admin, ends, started_from, self._run.owner)
         return NoOutput()
 
     def _checkpoint_hand_over(self) -> CheckpointHandOver | None:

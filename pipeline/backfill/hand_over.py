@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -20,25 +21,37 @@ from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin, RecordProducer
 from penstock.pipeline.backfill.contracts import HandOver
 from penstock.pipeline.backfill.stage_rows import StageRows
+from penstock.pipeline.backfill.work import RunOwner
 from penstock.pipeline.rows import WRITTEN_ARROW, WRITTEN_SCHEMA, headers_of
 from penstock.pipeline.spark.causes import causes_named
 
 _FLUSH_TIMEOUT_S = 300.0
+_LOOK_EACH_S = 5.0
 
 
 @dataclass(frozen=True)
 class RecordWriter:
-    """Writes rows of ``OUTPUT_SCHEMA`` to their topics, in order; ``run`` is given to ``mapInArrow``."""
+    """Writes rows of ``OUTPUT_SCHEMA`` to their topics, in order; ``run`` is given to ``mapInArrow``.
+
+    Now and then it looks if ``owner`` may still write. A worker may outlive its process, or be stopped for hours: what
+    it wrote after the application has started again would be newer than the application's own rows.
+    """
 
     clients: KafkaClients
+    owner: RunOwner
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the number of rows written to each topic, when Kafka has acknowledged all of them."""
+        """Yields the number of rows written to each topic, when Kafka has acknowledged all of them. Raises
+        ApplicationStateError if the owner of the run has changed."""
         written: Counter[str] = Counter()
         batches = (batch for batch in batches if len(batch))
         if (first := next(batches, None)) is not None:  # with many stages, most partitions write nothing
+            looked_s = -_LOOK_EACH_S
             with closing(self.clients.producer()) as producer:
                 for batch in chain([first], batches):
+                    if time.monotonic() - looked_s >= _LOOK_EACH_S:
+                        self.owner.refuse_if_superseded()
+                        looked_s = time.monotonic()
                     written.update(_send(producer, batch))
                     producer.poll()
                 if not producer.flush(_FLUSH_TIMEOUT_S):
@@ -62,6 +75,7 @@ class KafkaHandOver(HandOver):
 
     ``changelog_ends``: the end of each changelog before any rows of an unfinished backfill. They are noted first, so
     that a later attempt restores only what is before them. ``started_from``: the fingerprint of the committed offsets.
+    ``owner``: the process that may hand over.
     """
 
     config: StreamsConfig
@@ -69,6 +83,7 @@ class KafkaHandOver(HandOver):
     admin: Admin
     changelog_ends: Mapping[TopicPartition, int]
     started_from: str
+    owner: RunOwner
 
     @override
     def note(self) -> None:
@@ -93,6 +108,6 @@ class KafkaHandOver(HandOver):
     def _write(self, rows: StageRows) -> Mapping[str, int]:
         written: Counter[str] = Counter()
         with causes_named("the backfill cannot write to Kafka; run it again with --resume"):
-            for row in rows.consumed(RecordWriter(self.clients).run, WRITTEN_SCHEMA):
+            for row in rows.consumed(RecordWriter(self.clients, self.owner).run, WRITTEN_SCHEMA):
                 written[row["topic"]] += row["written"]
         return dict(written)

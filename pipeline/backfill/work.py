@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Struct
@@ -139,6 +140,25 @@ class StageWork:
         return manifest
 
 
+@dataclass(frozen=True)
+class RunOwner:
+    """The process that works on a run, for its workers in Spark's executors."""
+
+    location: ObjectLocation
+    application_id: str
+    process: str
+
+    def refuse_if_superseded(self) -> None:
+        """Raise ApplicationStateError if another run has begun since in the same place, if another process continues
+        this one, or if it has ended."""
+        newest = Run.unfinished(self.location)
+        if newest is None or newest.manifest.process != self.process:
+            raise ApplicationStateError(
+                f"another backfill of application {self.application_id!r} has begun meanwhile in "
+                f"{self.location.open().url}, and this one ends: it hands nothing over"
+            )
+
+
 class Run:
     """A run of a backfill, and its place."""
 
@@ -189,15 +209,15 @@ class Run:
         """Returns the work of stage ``number``."""
         return StageWork(self._objects, number, self.manifest.folder)
 
+    @property
+    def owner(self) -> RunOwner:
+        """This process, as the one that works on the run."""
+        return RunOwner(self.location, self.manifest.application_id, self.manifest.process)
+
     def refuse_if_superseded(self) -> None:
         """Raise ApplicationStateError if another run has begun since in the same place, or another process continues
         this one."""
-        newest = Run.unfinished(self.location)
-        if newest is None or newest.manifest.process != self.manifest.process:
-            raise ApplicationStateError(
-                f"another backfill of application {self.manifest.application_id!r} has begun meanwhile in "
-                f"{self._objects.url}, and this one ends: it hands nothing over"
-            )
+        self.owner.refuse_if_superseded()
 
     def begin_hand_over(self) -> None:
         """Note that from now on rows of this run may be in the changelogs."""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 from penstock.common.errors import ApplicationStateError, ObjectStoreError, StreamsError
+from penstock.common.topics import NewTopic
 from penstock.objects.memory import MemoryObjects
 from penstock.objects.storage import ObjectLocation
+from penstock.pipeline.backfill import hand_over
+from penstock.pipeline.backfill.hand_over import RecordWriter
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets, StageOffsets
 from penstock.pipeline.backfill.stage_files import FinishedTasks
 from penstock.pipeline.backfill.work import Run, RunManifest, StageWork, new_run_id
+from penstock.pipeline.rows import OUTPUT_ARROW
+from penstock.testing.fake_clients import FakeClients
 from tests.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("s3 of works")
@@ -90,6 +98,34 @@ def test_of_two_processes_that_continue_a_run_the_later_one_hands_over(place: Ob
         first.refuse_if_superseded()
     second.delete()
     assert list(place.open().list()) == []
+
+
+def test_a_worker_that_wakes_up_after_its_run_was_taken_over_or_has_ended_writes_nothing_more(
+    place: ObjectLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_over, "_LOOK_EACH_S", 0.0)
+    clients, taken = FakeClients("app"), list[Run]()
+    clients.admin().create_topics([NewTopic("out", 1)])
+
+    def written(run: Run, after_one_batch: Callable[[], None]) -> int:
+        """Returns the number of records in the topic when the writer of ``run`` has ended: it writes two batches."""
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for _ in range(2):
+                row = {"topic": "out", "key": b"k", "value": b"v", "timestamp": 1, "partition": 0}
+                yield pa.RecordBatch.from_pylist([row], schema=OUTPUT_ARROW)
+                after_one_batch()
+
+        owner = pickle.loads(pickle.dumps(run.owner))  # as executors have it
+        with suppress(ApplicationStateError):
+            list(RecordWriter(clients, owner).run(batches()))
+        return len(clients.broker.records("out"))
+
+    first = Run.begin(place, manifest())
+    assert written(first, lambda: None) == 2
+    assert written(first, lambda: taken.append(first.taken_over())) == 3
+    assert written(first, lambda: None) == 3, "another process continues the run"
+    assert written(taken[0], taken[0].delete) == 4
 
 
 def test_what_is_handed_over_leaves_nothing(place: ObjectLocation) -> None:
