@@ -19,6 +19,7 @@ from penstock.pipeline.audit.plan import AuditPlan
 from penstock.pipeline.backfill.progress import Progress, StepProgress
 from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_history import KafkaHistory
+from penstock.pipeline.reading.kafka_reader import has_records
 from penstock.pipeline.task_hosts.stores import TaskDisk, new_run_id, remove_left
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.compared_rows import digests_of_store, rows_of_store
@@ -119,11 +120,8 @@ class _Remaining:
 
     def __call__(self, at: TopicPartition, offset: int) -> bool:
         there = self.kafka.available([at])[at]
-        begin = max(offset, there.begin)
-        if begin >= there.end:
-            return False
-        with closing(self.kafka.open({at: OffsetRange(begin, there.end)})) as opened:
-            return any(len(batch) for batch in opened.batches(at))
+        with closing(self.kafka.clients.restore_consumer()) as consumer:
+            return has_records(consumer, at, OffsetRange(max(offset, there.begin), there.end))
 
 
 @dataclass

@@ -32,7 +32,7 @@ from penstock.pipeline.backfill.compare import Comparison, compare, stores_to_co
 from penstock.pipeline.backfill.contracts import HandOver
 from penstock.pipeline.backfill.explain import explained
 from penstock.pipeline.backfill.hand_over import KafkaHandOver
-from penstock.pipeline.backfill.offsets_now import History
+from penstock.pipeline.backfill.offsets_now import OffsetLookUp
 from penstock.pipeline.backfill.outputs import NoOutput, ParquetOutput, refuse_if_written
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill, refuse_if_moved, refuse_if_running
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
@@ -218,9 +218,9 @@ class _Backfill:
     def _planned(self, topics: TopicPlan) -> BackfillPlan:
         with closing(self._clients.consumer()) as consumer:
             source = self._history
-            history = History(source.available, source.offsets_at, self._options.kafka_too)
+            offsets = OffsetLookUp(source.available, source.offsets_at, self._options.kafka_too)
             bounds = self._options.bounds
-            plan = plan_backfill(self._topology, self._config, topics, self._admin, consumer, history, bounds)
+            plan = plan_backfill(self._topology, self._config, topics, self._admin, consumer, offsets, bounds)
         # A gap of an archive is named now, and not after hours of work.
         for stage in plan.stages:
             source.require(stage.records)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.common.config import StreamsConfig
-from penstock.common.errors import ApplicationStateError, BrokerUnreachableError, ConfigError
+from penstock.common.errors import ApplicationStateError, ConfigError
 from penstock.common.ids import TopicPartition
 from penstock.common.written_times import moment
 from penstock.kafka.backfill_note import fingerprint, read_note
@@ -16,12 +15,11 @@ from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.bounds import EARLIEST, Bounds, OffsetsAt
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 from penstock.pipeline.reading.kafka_history import kafka_ranges
+from penstock.pipeline.reading.kafka_reader import has_records
 from penstock.pipeline.task_hosts.collector import TopicCounts
 from penstock.topology.physical.topic_plan import TopicPlan
 from penstock.topology.physical.topology import Topology, internal_topic
 
-_PATIENCE_S = 120.0
-_LOOK_S = 0.1
 _NOTHING = OffsetRange(0, 0)
 _ARCHIVE = "Read them from an archive (--source URL --source kafka)"
 
@@ -29,8 +27,8 @@ Available = Callable[[Iterable[TopicPartition]], Ranges]
 
 
 @dataclass(frozen=True)
-class History:
-    """Answers about the records of topics: of a :class:`~penstock.pipeline.reading.contracts.HistorySource`."""
+class OffsetLookUp:
+    """Answers about offsets: those of a :class:`~penstock.pipeline.reading.contracts.HistorySource`."""
 
     available: Available
     offsets_at: OffsetsAt
@@ -48,7 +46,7 @@ class OffsetsNow:
         topics: TopicPlan,
         admin: Admin,
         consumer: RecordConsumer,
-        history: History,
+        source: OffsetLookUp,
         bounds: Bounds,
     ) -> None:
         self.notes: list[str] = []
@@ -70,17 +68,17 @@ class OffsetsNow:
             TopicPartition(topic, number) for topic in topology.global_topics for number in range(existing[topic])
         ]
         # Asked first: what was written before, and is not stable after that, belongs to an open transaction.
-        marks = admin.high_watermarks(self._from_outside) if history.reaches_present else {}
+        marks = admin.high_watermarks(self._from_outside) if source.reaches_present else {}
         self._ranges = {
             **kafka_ranges(consumer, [*shuffled, *self._changelogs]),
-            **history.available([*self._from_outside, *self._global]),
+            **source.available([*self._from_outside, *self._global]),
         }
         self._group = self.committed = admin.committed(config.application_id)
         self.fingerprint = fingerprint(self.sources, self.committed)
         self._noted = read_note(admin, config.application_id, self.fingerprint)
         self.recompute = bounds.recompute
-        self._begins = self._resolved("--from", bounds, history.offsets_at)
-        self._untils = self._resolved("--until", bounds, history.offsets_at)
+        self._begins = self._resolved("--from", bounds, source.offsets_at)
+        self._untils = self._resolved("--until", bounds, source.offsets_at)
         if self.recompute:
             self._leave_out_what_is_committed(latest=bounds.latest)
         for at in self._from_outside:
@@ -153,24 +151,8 @@ class OffsetsNow:
         return {partition: self.range(partition) for partition in self._global}
 
     def has_records(self, partition: TopicPartition, begin: int, end: int) -> bool:
-        """Returns True if there are records from ``begin`` to ``end``. Offsets alone do not show that: the last
-        transactions may have left only markers, and records that were aborted."""
-        if begin >= end:
-            return False
-        self._consumer.assign({partition: begin})
-        deadline = time.monotonic() + _PATIENCE_S
-        try:
-            while self._consumer.position(partition) < end:
-                for batch in self._consumer.poll(1, _LOOK_S):
-                    return batch.offsets[0] < end
-                if time.monotonic() > deadline:
-                    raise BrokerUnreachableError(
-                        f"partition {partition.partition} of {partition.topic!r} cannot be read: nothing has come for "
-                        f"{_PATIENCE_S:.0f} s"
-                    )
-        finally:
-            self._consumer.assign({})
-        return False
+        """Returns True if there are records from ``begin`` up to, but not including, ``end``."""
+        return has_records(self._consumer, partition, OffsetRange(begin, end))
 
     # ---- what is refused ----
 

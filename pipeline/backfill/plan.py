@@ -13,7 +13,7 @@ from penstock.common.shown import counted
 from penstock.kafka.backfill_note import fingerprint
 from penstock.kafka.contracts import Admin, RecordConsumer
 from penstock.pipeline.backfill.bounds import WHOLE, Bounds
-from penstock.pipeline.backfill.offsets_now import History, OffsetsNow
+from penstock.pipeline.backfill.offsets_now import OffsetLookUp, OffsetsNow
 from penstock.pipeline.backfill.order import StageSubtopologies, in_order
 from penstock.pipeline.backfill.unrolling import UnrolledPass, unrolled
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
@@ -101,18 +101,18 @@ def plan_backfill(
     topics: TopicPlan,
     admin: Admin,
     consumer: RecordConsumer,
-    history: History | None = None,
+    source: OffsetLookUp | None = None,
     bounds: Bounds = WHOLE,
 ) -> BackfillPlan:
-    """Plan a backfill by the offsets that Kafka reports. ``history``: None is what Kafka has, without times.
+    """Plan a backfill by the offsets that Kafka reports. ``source``: None is what Kafka has, without times.
 
     Raises ApplicationStateError if the application is running, or has left records in a repartition topic, or if there
     is state but no committed offset that shows how old it is, or if ``bounds`` would count records twice; ConfigError
     for bounds that cannot be.
     """
     refuse_if_running(config, admin)
-    history = history or History(partial(kafka_ranges, consumer), _without_times)
-    now = OffsetsNow(topology, config, topics, admin, consumer, history, bounds)
+    source = source or OffsetLookUp(partial(kafka_ranges, consumer), _without_times)
+    now = OffsetsNow(topology, config, topics, admin, consumer, source, bounds)
     _refuse_unprocessed(topics, now)
     planner = _Planner(config, topics, now)
     return BackfillPlan(

@@ -6,7 +6,6 @@ of committed records see both or neither.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -19,12 +18,11 @@ from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import KafkaClients
 from penstock.kafka.contracts import Admin
+from penstock.pipeline.offset_ranges import OffsetRange
+from penstock.pipeline.reading.kafka_reader import KafkaReader
 
 TRANSACTION_TIMEOUT_MS = 60_000
 """Longest time for which records of an ingest that was killed hold up readers of committed records. A rerun ends it."""
-_PATIENCE_S = TRANSACTION_TIMEOUT_MS / 1000 + 60.0
-_POLL_S = 0.2
-_RECORDS = 10_000
 _RUN, _FILE = b"run", b"file/"
 
 
@@ -133,21 +131,16 @@ class ProgressTopic:
         ends = admin.high_watermarks([self._partition]) if wait else admin.end_offsets([self._partition])
         end = ends[self._partition]
         with closing(clients.restore_consumer()) as consumer:
-            # Asked for here: librdkafka itself would ask before it knows the leader, and again only after 500 ms.
-            consumer.assign(consumer.fetch_beginning_offsets([self._partition]))
-            deadline = time.monotonic() + _PATIENCE_S
-            while consumer.position(self._partition) < end:
-                batches = consumer.poll(_RECORDS, _POLL_S)
-                for batch in batches:
+            begin = consumer.fetch_beginning_offsets([self._partition])[self._partition]
+            reader = KafkaReader(consumer, {self._partition: OffsetRange(begin, end)})
+            try:
+                for batch in reader.batches(self._partition):
                     for key, value in zip(batch.keys, batch.values, strict=True):
                         progress.take(key, value)
-                if batches:
-                    deadline = time.monotonic() + _PATIENCE_S
-                elif time.monotonic() > deadline:
-                    raise BrokerUnreachableError(
-                        f"topic {self.name!r} cannot be read up to offset {end} within {_PATIENCE_S:.0f} s: a "
-                        "transaction may be open there; run the ingest again"
-                    )
+            except BrokerUnreachableError as error:
+                raise BrokerUnreachableError(
+                    f"{error}. A transaction may be open there: run the ingest again"
+                ) from error
         return progress
 
 

@@ -13,8 +13,9 @@ from penstock.kafka.contracts import RecordConsumer
 from penstock.pipeline.offset_ranges import OffsetRange, Ranges
 
 _RECORDS_PER_POLL = 10_000
-_POLL_S = 0.5
+_POLL_S = 0.1
 _PATIENCE_S = 120.0
+"""Seconds without records after which a reader gives up: longer than a transaction of an ingest may be open."""
 _MOST_WAITING = 2 * _RECORDS_PER_POLL
 """Records of a partition that wait to be taken before it is paused."""
 _MOST_BYTES = 32 << 20
@@ -94,6 +95,19 @@ class KafkaReader:
                     f"partition {at.partition} of {at.topic!r} has no records at offset {position} any more: Kafka has "
                     "deleted them while they were read. Give the topic a longer retention.ms, and run it again"
                 )
+
+
+def has_records(consumer: RecordConsumer, partition: TopicPartition, offsets: OffsetRange) -> bool:
+    """Returns True if there are records in ``offsets``. Offsets alone do not show that: transactions may have left only
+    markers, and records that were aborted. Afterwards ``consumer`` has no partition. Raises as :class:`KafkaReader`."""
+    if not offsets:
+        return False
+    reader = KafkaReader(consumer, {partition: offsets})
+    try:
+        return next(reader.batches(partition), None) is not None
+    finally:
+        consumer.resume([partition])
+        consumer.assign({})
 
 
 class _Partition:

@@ -79,7 +79,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "archive": {"reading", "spark"},
         "audit": {"backfill", "task_hosts", "reading", "spark"},
         "backfill": {"archive", "task_hosts", "reading", "spark"},
-        "ingest": {"spark"},
+        "ingest": {"reading", "spark"},
         "task_hosts": set(),
         "reading": set(),
         "spark": set(),

@@ -15,7 +15,7 @@ from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.internal_topics.creation import ensure_topics
 from penstock.pipeline.backfill.bounds import EARLIEST, LATEST, bound_of, bounds_of
-from penstock.pipeline.backfill.offsets_now import History
+from penstock.pipeline.backfill.offsets_now import OffsetLookUp
 from penstock.pipeline.backfill.plan import BackfillPlan, plan_backfill
 from penstock.pipeline.offset_ranges import OffsetRange
 from penstock.pipeline.reading.kafka_history import kafka_ranges
@@ -51,9 +51,9 @@ class Planned:
         topology = counted_by_value()
         topics = ensure_topics(self.admin, partial(plan_topics, topology, self.config))
         with closing(self.clients.consumer()) as consumer:
-            history = History(partial(kafka_ranges, consumer), self.offsets_at)
+            source = OffsetLookUp(partial(kafka_ranges, consumer), self.offsets_at)
             bounds = bounds_of(begin, until)
-            return plan_backfill(topology, self.config, topics, self.admin, consumer, history, bounds)
+            return plan_backfill(topology, self.config, topics, self.admin, consumer, source, bounds)
 
     def ranges(self, begin: str | None = None, until: str | None = None) -> list[tuple[int, int]]:
         records = self.plan(begin, until).stages[0].records
