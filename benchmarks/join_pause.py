@@ -28,7 +28,7 @@ from penstock.cluster.names import NAMESPACE
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING
+from penstock.testing.whole_topics import whole
 
 TASKS = 16
 _KEYS = 1000
@@ -88,18 +88,12 @@ class _Feeder(threading.Thread):
 
 def moments(clients: ConfluentClients) -> dict[int, list[float]]:
     """Returns the times at which the records of each partition were processed, in order."""
-    consumer = clients.consumer()
-    partitions = [TopicPartition("out", number) for number in range(TASKS)]
-    ends = consumer.fetch_end_offsets(partitions)
-    consumer.assign(dict.fromkeys(partitions, BEGINNING))
     found: dict[int, list[float]] = defaultdict(list)
-    while any(consumer.position(at) < ends[at] for at in partitions):
-        for batch in consumer.poll(10_000, 0.5):
-            for key, value in zip(batch.keys, batch.values, strict=True):
-                assert key is not None
-                assert value is not None
-                found[int(key.split(b"-")[0])].append(float(value))
-    consumer.close()
+    for batch in whole(clients, [TopicPartition("out", number) for number in range(TASKS)]):
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            assert key is not None
+            assert value is not None
+            found[int(key.split(b"-")[0])].append(float(value))
     return {task: sorted(times) for task, times in found.items()}
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.common.errors import StateStoreCorruptError
 from penstock.common.ids import TaskId, TopicPartition
-from penstock.common.records import RecordBatch
 from penstock.kafka.clients import KafkaClients
-from penstock.kafka.contracts import BEGINNING
 from penstock.state.contracts import StateStore, TaskStores
 from penstock.state.disk.task_stores import open_task_stores
 from penstock.state.key_value.ttl_store import TtlStateStore
@@ -22,11 +19,10 @@ from penstock.tasks.program import TaskProgram, TaskPrograms
 from penstock.tasks.state_manager import StateManager
 from penstock.testing.chaos.checks import in_a_sentence
 from penstock.testing.collector import Collector
+from penstock.testing.whole_topics import whole
 from penstock.topology.physical.task_plan import TaskPlan
 
 _DIRECTORY = re.compile(r"(\d+_\d+)(?:-\d+)?")
-_BATCH = 10_000
-_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ def _of_task(
     try:
         for name, log in logs.items():
             end = 0
-            for batch in _whole(clients, log):
+            for batch in whole(clients, [log]):
                 end = batch.offsets[-1] + 1
                 manager.restore(name, batch.keys, batch.values, batch.timestamps, end, batch.headers)
             store = manager.store(name)
@@ -146,11 +142,3 @@ def must_be_everywhere(restored: StateStore, row_key: bytes) -> bool:
         if len(row_key) >= SEGMENT_BYTES + rows.schema.suffix_bytes:
             return rows.schema.time(row_key) >= rows.segments.first_visible(rows.stream_time)
     return True
-
-
-def _whole(clients: KafkaClients, partition: TopicPartition) -> Iterator[RecordBatch]:
-    with closing(clients.consumer()) as consumer:
-        end = consumer.fetch_end_offsets([partition])[partition]
-        consumer.assign({partition: BEGINNING})
-        while end and consumer.position(partition) < end:
-            yield from consumer.poll(_BATCH, _POLL_S)

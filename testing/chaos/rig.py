@@ -24,12 +24,12 @@ from penstock.common.handlers import UncaughtExceptionResponse
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING
 from penstock.kafka.local_broker.broker import LocalBroker, free_port
 from penstock.testing.chaos.http_client import OK, UNAVAILABLE, Answer, HttpClient, NotAnsweredError
 from penstock.testing.chaos.network import Network, listener, network
 from penstock.testing.chaos.program import Guarantee, Program
 from penstock.testing.chaos.rays_lines import leave_out_rays_lines
+from penstock.testing.whole_topics import whole
 from penstock.topology.physical.task_plan import TaskPlan
 from penstock.topology.physical.topic_plan import plan_topics
 
@@ -165,17 +165,10 @@ class Rig:
     def read(self, topic: str) -> Iterator[tuple[bytes, bytes | None]]:
         """Yields keys and values of a whole topic, committed ones alone, in order within each partition."""
         partitions = [TopicPartition(topic, number) for number in range(self.clients.admin().topics()[topic])]
-        consumer = self.clients.consumer()
-        ends = consumer.fetch_end_offsets(partitions)
-        left = {at for at in partitions if ends[at]}
-        consumer.assign(dict.fromkeys(left, BEGINNING))
-        while left:
-            for batch in consumer.poll(10_000, 0.5):
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    assert key is not None
-                    yield key, value
-            left = {at for at in left if consumer.position(at) < ends[at]}
-        consumer.close()
+        for batch in whole(self.clients, partitions):
+            for key, value in zip(batch.keys, batch.values, strict=True):
+                assert key is not None
+                yield key, value
 
     def _answer(self, client: HttpClient, store: str, query: Mapping[str, str | int]) -> Answer:
         """Returns one page. A server that has just lost its node comes again in a moment, so it asks again."""

@@ -15,7 +15,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.serdes import Serdes
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING
+from penstock.testing.whole_topics import whole
 from penstock.topology.dsl.streams_builder import StreamsBuilder
 from penstock.topology.options.materialized import Materialized
 from penstock.topology.options.options import Consumed, Grouped, Produced
@@ -78,18 +78,12 @@ class WordCount:
 
     def written(self) -> dict[str, int]:
         """Returns the last count of each word in the output topic."""
-        consumer = self.clients.consumer()
-        here = TopicPartition(self.counts_topic, 0)
-        end = consumer.fetch_end_offsets([here])[here]
-        consumer.assign({here: BEGINNING})
         found: dict[str, int] = {}
-        while end and consumer.position(here) < end:
-            for batch in consumer.poll(1000, 0.1):
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    assert key is not None
-                    assert value is not None
-                    found[key.decode()] = LONG.deserialize(value)
-        consumer.close()
+        for batch in whole(self.clients, [TopicPartition(self.counts_topic, 0)]):
+            for key, value in zip(batch.keys, batch.values, strict=True):
+                assert key is not None
+                assert value is not None
+                found[key.decode()] = LONG.deserialize(value)
         return found
 
     def committed(self) -> int:

@@ -16,7 +16,7 @@ from penstock.common.errors import MissingTopicError
 from penstock.common.ids import TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING
+from penstock.testing.whole_topics import whole
 from tests.cluster.conftest import LONG, STRING
 from tests.waiting import PATIENCE_S, eventually
 
@@ -97,15 +97,8 @@ class Joined:
         return {f"u{number}={number}/{round}+{number * round}" for number in range(USERS)}
 
     def results(self) -> set[str]:
-        consumer = self.clients.consumer()
-        here = TopicPartition(self.output, 0)
-        end = consumer.fetch_end_offsets([here])[here]
-        consumer.assign({here: BEGINNING})
-        found: set[str] = set()
-        while end and consumer.position(here) < end:
-            found.update((value or b"").decode() for batch in consumer.poll(1000, 0.1) for value in batch.values)
-        consumer.close()
-        return found
+        batches = whole(self.clients, [TopicPartition(self.output, 0)])
+        return {(value or b"").decode() for batch in batches for value in batch.values}
 
 
 @pytest.mark.usefixtures("ray_cluster")

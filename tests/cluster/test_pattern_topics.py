@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from penstock.cluster.status import ApplicationState
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
-from penstock.kafka.contracts import BEGINNING
+from penstock.testing.whole_topics import whole
 from tests.cluster.conftest import STRING
 from tests.waiting import PATIENCE_S, eventually
 
@@ -159,11 +158,7 @@ def counting(application_id: str, to: str) -> ps.Topology:
 def read_counts(clients: ConfluentClients, tp: TopicPartition) -> dict[str, list[int]]:
     """All that a reader of committed records sees, by key."""
     seen: dict[str, list[int]] = {}
-    with closing(clients.consumer()) as consumer:
-        consumer.assign({tp: BEGINNING})
-        (end,) = consumer.fetch_end_offsets([tp]).values()
-        while consumer.position(tp) < end:
-            for batch in consumer.poll(1000, 1.0):
-                for key, value in zip(batch.keys, batch.values, strict=True):
-                    seen.setdefault((key or b"").decode(), []).append(int.from_bytes(value or b"", "big"))
+    for batch in whole(clients, [tp]):
+        for key, value in zip(batch.keys, batch.values, strict=True):
+            seen.setdefault((key or b"").decode(), []).append(int.from_bytes(value or b"", "big"))
     return seen
