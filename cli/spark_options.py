@@ -50,7 +50,7 @@ def spark_extra() -> Iterator[None]:
 
 @contextmanager
 def announced(session: AbstractContextManager[_T], say: Callable[[str], None]) -> Iterator[_T]:
-    """Enters ``session``, which starts Spark, and says so before: that takes some seconds."""
+    """Reports that Spark starts, which takes some seconds, and enters ``session``, which starts it."""
     say("starting Spark")
     with session as it:
         yield it

@@ -119,7 +119,9 @@ def take_live_images(
     metadata: ApplicationMetadata | None = ask_coordinator(coordinator, "metadata")
     if status is None or metadata is None or status.state is not ApplicationState.RUNNING:
         state = "has ended" if status is None else f"is {status.state.value}"
-        raise AuditPointError(f"application {application_id!r} {state}, and not RUNNING. {_WITHOUT_IT}")
+        raise AuditPointError(
+            f"application {application_id!r} {state}: only one that is RUNNING can be audited live. {_WITHOUT_IT}"
+        )
     epochs = {actor.actor_id: actor.epoch for actor in status.actors}
     placement = {
         task: Placed(actor, epochs[actor], sources[task])

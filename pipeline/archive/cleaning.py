@@ -40,11 +40,13 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, opened
     objects = list(listing)
     now_ms = max((info.modified_ms for info in objects), default=0)
     files = {info.name: info.modified_ms for info in objects if info.name.endswith(_SUFFIX)}
-    known = {file.name for file in archived.all_files()} | archived.replaced.keys()
+    named = {file.name for file in archived.all_files()}
+    known = named | archived.replaced.keys()
     orphans = [name for name, modified_ms in files.items() if name not in known and modified_ms < opened_ms]
     # A later compaction may have replaced the file that replaced these, too: then they stay longer.
     now_in = _files_by_place(archived)
-    late = [name for name in archived.replaced if name in files and now_ms - files.get(now_in(name), now_ms) >= KEPT_MS]
+    there = [name for name in archived.replaced if name in files and name not in named]
+    late = [name for name in there if now_ms - files.get(now_in(name), now_ms) >= KEPT_MS]
     return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
 
 
