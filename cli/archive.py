@@ -101,30 +101,32 @@ def archive_topics(
     """Archive topics with Spark, each record exactly once. If a run was interrupted, the same command continues it."""
     if every <= 0:
         raise ConfigError(f"--every {every}: give a number of seconds above 0")
-    with spark_extra():
-        from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
-        from penstock.pipeline.archive.run import ArchiveRun
-        from penstock.pipeline.archive.spark_tasks import SparkTasks
-        from penstock.pipeline.spark.spark_session import spark_session
-    decoding = _decoding(decode_key, decode)
     names = list(dict.fromkeys(topics))
-    task = ArchiveTask(
-        names,
-        _location(to, command_config),
-        _clients(bootstrap_servers, command_config, "read_committed"),
-        None if once else every,
-        accept_loss,
-        {} if decoding is None else dict.fromkeys(names, decoding),
-    )
-    objects = task.location.open()
-    if format_ is ArchiveFormat.ICEBERG:
-        task = replace(task, publisher=_publisher(objects, catalog, command_config))
-    check(task, objects)
-    shown = Console(stderr=True)
-    interrupted = f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
-    with interruptible(interrupted), spark_session(spark_place(master, conf), "archive") as spark:
-        opened = open_run(task, objects)
-        ArchiveRun(task, opened, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run()
+    with interruptible(
+        f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
+    ):
+        with spark_extra():
+            from penstock.pipeline.archive.opening import ArchiveTask, check, open_run
+            from penstock.pipeline.archive.run import ArchiveRun
+            from penstock.pipeline.archive.spark_tasks import SparkTasks
+            from penstock.pipeline.spark.spark_session import spark_session
+        decoding = _decoding(decode_key, decode)
+        task = ArchiveTask(
+            names,
+            _location(to, command_config),
+            _clients(bootstrap_servers, command_config, "read_committed"),
+            None if once else every,
+            accept_loss,
+            {} if decoding is None else dict.fromkeys(names, decoding),
+        )
+        objects = task.location.open()
+        if format_ is ArchiveFormat.ICEBERG:
+            task = replace(task, publisher=_publisher(objects, catalog, command_config))
+        check(task, objects)
+        shown = Console(stderr=True)
+        with spark_session(spark_place(master, conf), "archive") as spark:
+            run = open_run(task, objects)
+            ArchiveRun(task, run, SparkTasks(spark), lambda batch: shown.print(batch_line(batch), soft_wrap=True)).run()
 
 
 def batch_line(batch: Batch) -> str:

@@ -49,9 +49,13 @@ def spark_extra() -> Iterator[None]:
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Ends the command with ``message``, and the shell's exit code for Ctrl-C, if it is interrupted in the block."""
+    """Ends the command with ``message``, and the shell's exit code for Ctrl-C, if it is interrupted in the block. Ends
+    its Spark before that."""
+    from penstock.pipeline.spark.interrupts import interrupts_end_spark
+
     try:
-        yield
+        with interrupts_end_spark():
+            yield
     except KeyboardInterrupt:
         Console(stderr=True).print(message, soft_wrap=True, markup=False)
         raise typer.Exit(_INTERRUPTED) from None
