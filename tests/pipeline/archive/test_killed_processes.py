@@ -103,6 +103,7 @@ def test_twenty_kills_in_each_phase_lose_nothing_and_double_nothing(rig: Rig, to
             Path(f"{rig.location.url}-{DONE}").unlink()
             assert ended.returncode == (-9 if who == "driver" else 1), ended.stderr
             kills[f"{who}, {phase}, {when}"] += 1
+            print(f"{kills.total()}: {who}, {phase}, {when}")
         else:
             assert ended.returncode == 0, ended.stderr
             check_whole(rig, topics)
