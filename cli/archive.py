@@ -113,23 +113,26 @@ def archive_topics(
     """Archive topics with Spark, each record exactly once. If a run was interrupted, the same command continues it."""
     if every <= 0:
         raise ConfigError(f"--every {every}: give a number of seconds above 0")
-    with spark_extra():
-        from penstock.pipeline.archive.opening import ArchiveTask
-        from penstock.pipeline.spark.spark_session import spark_session
-    decoding = _decoding(decode_key, decode)
     names = list(dict.fromkeys(topics))
-    task = ArchiveTask(
-        names,
-        _location(to, command_config),
-        _clients(bootstrap_servers, command_config, "read_committed"),
-        None if once else every,
-        accept_loss,
-        {} if decoding is None else dict.fromkeys(names, decoding),
-    )
-    objects = task.location.open()
-    if format_ is ArchiveFormat.ICEBERG:
-        task = replace(task, publisher=_publisher(objects, catalog, command_config))
-    _run(task, objects, spark_session(spark_place(master, conf), "archive"))
+    with interruptible(
+        f"The archiving of {', '.join(names)} was interrupted. Run it again: it continues where it ended"
+    ):
+        with spark_extra():
+            from penstock.pipeline.archive.opening import ArchiveTask
+            from penstock.pipeline.spark.spark_session import spark_session
+        decoding = _decoding(decode_key, decode)
+        task = ArchiveTask(
+            names,
+            _location(to, command_config),
+            _clients(bootstrap_servers, command_config, "read_committed"),
+            None if once else every,
+            accept_loss,
+            {} if decoding is None else dict.fromkeys(names, decoding),
+        )
+        objects = task.location.open()
+        if format_ is ArchiveFormat.ICEBERG:
+            task = replace(task, publisher=_publisher(objects, catalog, command_config))
+        _run(task, objects, spark_session(spark_place(master, conf), "archive"))
 
 
 def _run(task: ArchiveTask, objects: ObjectStore, session: AbstractContextManager[Any]) -> None:
@@ -146,8 +149,7 @@ def _run(task: ArchiveTask, objects: ObjectStore, session: AbstractContextManage
         batches += 1
         say(batch_line(batch))
 
-    interrupted = f"The archiving of {names} was interrupted. Run it again: it continues where it ended"
-    with interruptible(interrupted), announced(session, say) as spark:
+    with announced(session, say) as spark:
         ArchiveRun(task, open_run(task, objects), SparkTasks(spark), report).run()
     if not batches:
         say(f"Nothing to archive: {objects.url} has all records of {names}")

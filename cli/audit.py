@@ -72,7 +72,7 @@ def _audit(
 
     Exit code 0: nothing differs. 3: rows differ. 1: the audit could not be done.
     """
-    with interruptible("The audit was interrupted, and has changed nothing"):
+    with interruptible("The audit was interrupted, and has changed nothing. Run it again"):
         given = _Given(
             target, differences, point_timeout, source, checkpoint, master, tuple(conf or ()), work, allow_wall_clock
         )

@@ -40,38 +40,40 @@ def _backfill(
 ) -> None:
     """Process the records that the topics hold with Spark. The application, which must be stopped, then continues from
     there."""
-    with spark_extra():
-        from penstock.objects.storage import ObjectLocation
-        from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill
-        from penstock.pipeline.backfill.backfill import explain as explain_backfill
-        from penstock.pipeline.backfill.bounds import bounds_of
-        from penstock.pipeline.backfill.compare import in_words
-    bounds = bounds_of(begin, until, recompute=dry_run)
-    archive, kafka_too = _sources(source or [KAFKA])
-    application = load_application(target)
-
-    def at(url: str) -> ObjectLocation:
-        return ObjectLocation(url, application.config.object_store_settings)
-
-    chosen = BackfillOptions(
-        bounds,
-        None if work is None else at(work),
-        resume,
-        allow_wall_clock,
-        output if output in (KAFKA, NONE) else at(output),
-        None if archive is None else at(archive),
-        kafka_too,
-    )
-    if explain:
-        for line in explain_backfill(application.topology, application.config, chosen):
-            typer.echo(line)
-        return
     interrupted = (
-        f"The backfill of {application.application_id} was interrupted. Run it again: with --resume it continues from "
-        "what is finished. State and offsets come out the same; results that it had written are written again"
+        f"The backfill of {target} was interrupted. Run it again: with --resume it continues from what is finished. "
+        "State and offsets come out the same; results that it had written are written again"
     )
-    with interruptible(interrupted), shown_progress() as progress:
-        report = backfill(application.topology, application.config, spark_place(master, conf), progress, chosen)
+    with interruptible(interrupted):
+        with spark_extra():
+            from penstock.objects.storage import ObjectLocation
+            from penstock.pipeline.backfill.backfill import KAFKA, NONE, BackfillOptions, backfill
+            from penstock.pipeline.backfill.backfill import explain as explain_backfill
+            from penstock.pipeline.backfill.bounds import bounds_of
+            from penstock.pipeline.backfill.compare import in_words
+        bounds = bounds_of(begin, until, recompute=dry_run)
+        archive, kafka_too = _sources(source or [KAFKA])
+        application = load_application(target)
+        topology, config = application.topology, application.config
+
+        def at(url: str) -> ObjectLocation:
+            return ObjectLocation(url, config.object_store_settings)
+
+        chosen = BackfillOptions(
+            bounds,
+            None if work is None else at(work),
+            resume,
+            allow_wall_clock,
+            output if output in (KAFKA, NONE) else at(output),
+            None if archive is None else at(archive),
+            kafka_too,
+        )
+        if explain:
+            for line in explain_backfill(topology, config, chosen):
+                typer.echo(line)
+            return
+        with shown_progress() as progress:
+            report = backfill(topology, config, spark_place(master, conf), progress, chosen)
     console = standard_output()
     console.print(summary(report))
     for line in in_words(report.compared, report.not_compared):

@@ -69,28 +69,29 @@ def _ingest(
     """Write the rows of Parquet, CSV, JSON Lines or an Iceberg table to a topic, each exactly once. If a run was
     interrupted, the same command continues it."""
     skips = options.skips(on_error)
-    with spark_extra():
-        from penstock.pipeline.ingest import spark_lanes
-        from penstock.pipeline.ingest.ingest import Ingest
-        from penstock.pipeline.ingest.mapping import RecordMapping
-    from penstock.kafka.topics import Topics
+    with interruptible(f"The ingest into {topic} was interrupted. Run it again: it continues where it ended"):
+        with spark_extra():
+            from penstock.pipeline.ingest import spark_lanes
+            from penstock.pipeline.ingest.ingest import Ingest
+            from penstock.pipeline.ingest.mapping import RecordMapping
+        from penstock.kafka.topics import Topics
 
-    id_, source, clients = _begin(url, topic, format_, ingest_id, bootstrap_servers, command_config)
-    columns = tuple(value_column or ())
-    mapping = RecordMapping(
-        topic,
-        len(Topics.of(clients).partitions(topic)),
-        key_column,
-        serde_of("--key", key),
-        columns,
-        serde_of("--value", value or ("string" if len(columns) == 1 else "json")),
-        timestamp_column,
-        tuple(options.header(text) for text in header_column or ()),
-        partition_column,
-        None if partitioner is None else load_object("--partitioner", partitioner),
-    )
-    ingest = Ingest(id_, source, mapping, options.csv_form(csv_delimiter, column_type or []), clients, skips)
-    _run(ingest, spark_lanes.spark_lanes(spark_place(master, conf), id_))
+        id_, source, clients = _begin(url, topic, format_, ingest_id, bootstrap_servers, command_config)
+        columns = tuple(value_column or ())
+        mapping = RecordMapping(
+            topic,
+            len(Topics.of(clients).partitions(topic)),
+            key_column,
+            serde_of("--key", key),
+            columns,
+            serde_of("--value", value or ("string" if len(columns) == 1 else "json")),
+            timestamp_column,
+            tuple(options.header(text) for text in header_column or ()),
+            partition_column,
+            None if partitioner is None else load_object("--partitioner", partitioner),
+        )
+        ingest = Ingest(id_, source, mapping, options.csv_form(csv_delimiter, column_type or []), clients, skips)
+        _run(ingest, spark_lanes.spark_lanes(spark_place(master, conf), id_))
 
 
 def _begin(
@@ -140,8 +141,7 @@ def _default_id(topic: str, url: str) -> str:
 
 
 def _run(ingest: Ingest, lanes: AbstractContextManager[RunLanes]) -> None:
-    interrupted = f"The ingest into {ingest.mapping.topic} was interrupted. Run it again: it continues where it ended"
-    with interruptible(interrupted), _shown(Console(stderr=True), len(ingest.source.files)) as shown:
+    with _shown(Console(stderr=True), len(ingest.source.files)) as shown:
         made = ingest.run(announced(lanes, shown.say), shown.report)
     for text in made.refused:
         typer.echo(f"skipped: {text}", err=True)

@@ -58,9 +58,13 @@ def announced(session: AbstractContextManager[_T], say: Callable[[str], None]) -
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Ends the command with ``message``, and the shell's exit code for Ctrl-C, if it is interrupted in the block."""
+    """Ends the command with ``message``, and the shell's exit code for Ctrl-C, if it is interrupted in the block. Ends
+    its Spark before that."""
+    from penstock.pipeline.spark.interrupts import interrupts_end_spark
+
     try:
-        yield
+        with interrupts_end_spark():
+            yield
     except KeyboardInterrupt:
         Console(stderr=True).print(message, soft_wrap=True, markup=False)
         raise typer.Exit(_INTERRUPTED) from None

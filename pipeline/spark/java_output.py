@@ -19,7 +19,7 @@ _SHOWN_WITHIN_S = 1.0
 def quiet_start(conf: SparkConf) -> Iterator[None]:
     """Starts a Java if this process has none, and keeps back what it writes to standard error until the block ends: its
     warnings about its own modules, and Spark's lines about its log. Later lines are passed on as they come, such as
-    those that a user's function prints in a worker. If the block raises, the lines that were kept are shown."""
+    those that a user's function prints in a worker. After an error in the block, the kept lines are shown."""
     context: Any = SparkContext  # private names; without them each start prints ten lines
     if context._gateway is not None:  # Java outlives each Spark
         yield
@@ -31,7 +31,7 @@ def quiet_start(conf: SparkConf) -> Iterator[None]:
     try:
         context._ensure_initialized(gateway=launch(conf, {"stderr": writing}), conf=conf)
         yield
-    except BaseException:
+    except Exception:
         relay.shows_the_start = True
         raise
     finally:

@@ -8,6 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
 
 
 @contextmanager
@@ -31,13 +34,22 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Keeps Python's handling of Ctrl-C. PySpark's own handler calls the JVM while another call is under way: an error
-    of py4j then hides the KeyboardInterrupt."""
+    """Keeps Python's handling of Ctrl-C while Spark starts. PySpark's own handler calls the JVM, to cancel all jobs,
+    while another call is under way: an error of py4j then hides the KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():  # PySpark installs none there
         yield
         return
     handler = signal.getsignal(signal.SIGINT)
+
+    def cancel(context: SparkContext) -> None:
+        if callable(handler):
+            handler(signal.SIGINT, None)
+
+    context: Any = SparkContext
+    cancel_all_jobs = context.cancelAllJobs
+    context.cancelAllJobs = cancel  # PySpark's handler is in force until Spark has started
     try:
         yield
     finally:  # Spark may also fail after it has installed its own
         signal.signal(signal.SIGINT, handler)
+        context.cancelAllJobs = cancel_all_jobs

@@ -14,6 +14,7 @@ KNOWN = {
     "benchmarks/penstock_deployment.py": "an actor whose report has just come",
     "tests/cluster/test_command_line.py": "a child that was not waited for yet",
     "tests/cluster/test_ray_job.py": "a child that was not waited for yet",
+    "tests/pipeline/audit/test_killed_audit.py": "a child that was not waited for yet",
     "tests/pipeline/ingest/test_kills.py": "the group of a child: a Java that lives on notices the child's end later",
     "tests/pipeline/killed_driver.py": "its own group",
     "tests/pipeline/test_interrupted.py": "a child that was not waited for yet",

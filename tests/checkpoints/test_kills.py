@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,14 @@ EXPECTED = ExpectedState({"numbers": ExpectedStore(BUILDERS[0].layout, "numbers"
 def test_a_killed_uploader_loses_no_checkpoint_and_leaves_no_half_of_one(kills: int, tmp_path: Path) -> None:
     storage = tmp_path / "storage"
     repository = CheckpointRepository(ObjectLocation(str(storage)).open(), "app")
-    saved = 0
+    saved, operations = 0, Counter[str]()
     for epoch in range(1, kills + 1):
         died = subprocess.run(
             [sys.executable, "-m", "tests.checkpoints.uploading", str(tmp_path), str(storage), str(epoch)],
             cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         assert died.returncode == -signal.SIGKILL, died.stderr
+        operations[died.stderr.split()[-1]] += 1
         saved = max([saved, *map(int, died.stdout.split())])
         folder = tmp_path / f"fetched-{epoch}"
         found = fetch_newest(repository, "0_0", EXPECTED, folder)
@@ -47,4 +49,5 @@ def test_a_killed_uploader_loses_no_checkpoint_and_leaves_no_half_of_one(kills: 
         ]
         assert stores.changelog_offset("numbers") == offset
         stores.close()
+    print("kills", dict(operations))
     assert saved > 0

@@ -1,7 +1,7 @@
 """A process that commits and uploads checkpoints until it kills itself: ``python -m tests.checkpoints.uploading``.
 
-Before and during some operation on the storage, a random time after the operation has begun. Prints the commit of each
-checkpoint that it has saved.
+A random time after some operation on the storage has begun. Prints the commit of each checkpoint that it has saved, and
+to standard error the operation.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class Doomed:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._objects, name)
-        return self._counted(found) if callable(found) else found
+        return self._counted(name, found) if callable(found) else found
 
-    def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         self._left -= 1
         if self._left == 0:
+            print(name, file=sys.stderr, flush=True)
             Thread(target=self._die, daemon=True).start()
         return call
 

@@ -1,7 +1,7 @@
-"""Archives topics in a process of its own, in which one request to object storage kills a process.
+"""Archives topics in a process of its own, of which one process is killed at one request to object storage.
 
 A module of its own: Spark's workers import it. ``python -m tests.pipeline.archive.killed_program BROKER FOLDER TOPICS
-driver|worker|executor REQUEST MASTER``.
+MASTER driver|worker|executor PHASE NTH before|after``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,36 @@ from tests.pipeline.archive.archiving import clients_of
 
 DONE = "killed"
 """The file that is made beside the archive when the kill has been carried out: there is one."""
+BEGINS, COMMITS, WRITES = "begins a generation", "commits", "writes a file"
+PHASES = {
+    "driver": ("checks the storage", "reads the log", BEGINS, "opens the run", "cleans", COMMITS),
+    "worker": (WRITES,),
+}
+"""The phases of a run in which a process sends requests to object storage."""
+
+
+def phase_of(operation: str, given: tuple[Any, ...]) -> str:
+    """Returns the phase of a run that a request belongs to."""
+    name = str(given[0]) if given else ""
+    if name.startswith(".penstock-probe/"):
+        return "checks the storage"
+    if operation == "create":
+        if name.startswith("topics/"):
+            return BEGINS
+        if "/manifests/" in name:
+            return "opens the run" if b'"opened"' in given[1] else COMMITS
+        return WRITES
+    return "cleans" if operation in ("info", "delete") else "reads the log"
 
 
 @dataclass(frozen=True)
 class KillingLocation(ObjectLocation):
-    """A folder in which the n-th request of a process kills it, or its executor."""
+    """A folder in which the n-th request of a phase kills the process that sends it, or its executor."""
 
     who: str = ""
-    request: int = 0
+    phase: str = ""
+    nth: int = 1
+    before: bool = True
     driver: int = 0
 
     @override
@@ -53,10 +75,14 @@ class _Killing:
             return found
 
         def call(*given: Any) -> Any:
-            self._requests += 1
-            if self._requests == self._location.request:
+            self._requests += phase_of(name, given) == self._location.phase
+            due = phase_of(name, given) == self._location.phase and self._requests == self._location.nth
+            if due and self._location.before:
                 self._kill()
-            return found(*given)
+            answer = found(*given)
+            if due:
+                self._kill()
+            return answer
 
         return call
 
@@ -73,10 +99,10 @@ class _Killing:
         me.kill()
 
 
-def main(broker: str, folder: str, topics: str, who: str, request: str, master: str) -> None:
+def main(broker: str, folder: str, topics: str, master: str, who: str, phase: str, nth: str, when: str) -> None:
     """Archive all that is there now, in small commits and files."""
-    location = KillingLocation(folder, who=who, request=int(request), driver=os.getpid())
-    task = ArchiveTask(topics.split(","), location, clients_of(broker), records_per_commit=15_000, file_bytes=1)
+    location = KillingLocation(folder, who=who, phase=phase, nth=int(nth), before=when == "before", driver=os.getpid())
+    task = ArchiveTask(topics.split(","), location, clients_of(broker), records_per_commit=5_000, file_bytes=1)
     objects = location.open()
     check(task, objects)
     with spark_session(master, "killed-archive") as spark:

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline.archive.verification import verify
 from tests.pipeline.archive.archiving import Rig
-from tests.pipeline.archive.killed_program import DONE
+from tests.pipeline.archive.killed_program import BEGINS, COMMITS, DONE, PHASES, WRITES
 from tests.waiting import PATIENCE_S
 
-LINES = 30_000
+LINES = 10_000
 KILLS = 20
 
 
@@ -26,10 +27,10 @@ def rig(broker: str, tmp_path: Path, spark: SparkSession) -> Rig:
     return Rig(broker, tmp_path / "archive", spark)
 
 
-def run(rig: Rig, topics: str, who: str, request: int, master: str) -> subprocess.CompletedProcess[str]:
+def run(rig: Rig, topics: list[str], master: str, *kill: str) -> subprocess.CompletedProcess[str]:
     """Run the program until it ends. A process of Spark may outlive it and hold a pipe: so a file takes its output."""
     command = [sys.executable, "-m", "tests.pipeline.archive.killed_program"]
-    command += [rig.broker, rig.location.url, topics, who, str(request), master]
+    command += [rig.broker, rig.location.url, ",".join(topics), master, *kill]
     with tempfile.TemporaryFile("w+") as output:
         ended = subprocess.run(command, stdout=output, stderr=output, timeout=2 * PATIENCE_S, check=False)
         output.seek(0)
@@ -40,10 +41,14 @@ def filled(rig: Rig, topic_name: Callable[[str], str]) -> list[str]:
     lines, others = topic_name("lines"), topic_name("others")
     rig.create(lines, 2)
     rig.create(others)
-    for partition in (0, 1):
-        rig.send(lines, (f"{number:0100}" for number in range(LINES)), partition)
+    more(rig, lines)
     rig.send(others, map(str, range(100)))
     return [lines, others]
+
+
+def more(rig: Rig, topic: str) -> None:
+    for partition in (0, 1):
+        rig.send(topic, (f"{number:0100}" for number in range(LINES)), partition)
 
 
 def check_whole(rig: Rig, topics: list[str]) -> None:
@@ -59,7 +64,7 @@ def was_killed(rig: Rig) -> bool:
 @pytest.mark.submission
 def test_a_driver_that_is_killed_is_continued_by_the_next_run(rig: Rig, topic_name: Callable[[str], str]) -> None:
     topics = filled(rig, topic_name)
-    ended = run(rig, ",".join(topics), "driver", 24, "local[2]")
+    ended = run(rig, topics, "local[2]", "driver", COMMITS, "3", "after")
     assert (ended.returncode, was_killed(rig)) == (-9, True), ended.stderr
     rig.archive(*topics)
     check_whole(rig, topics)
@@ -68,7 +73,7 @@ def test_a_driver_that_is_killed_is_continued_by_the_next_run(rig: Rig, topic_na
 @pytest.mark.submission
 def test_a_worker_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name: Callable[[str], str]) -> None:
     topics = filled(rig, topic_name)
-    ended = run(rig, ",".join(topics), "worker", 1, "local[2,3]")
+    ended = run(rig, topics, "local[2,3]", "worker", WRITES, "1", "before")
     assert (ended.returncode, was_killed(rig)) == (0, True), ended.stderr
     check_whole(rig, topics)
 
@@ -76,27 +81,33 @@ def test_a_worker_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name
 @pytest.mark.long
 def test_an_executor_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_name: Callable[[str], str]) -> None:
     topics = filled(rig, topic_name)
-    ended = run(rig, ",".join(topics), "executor", 1, "local-cluster[2,1,1024]")
+    ended = run(rig, topics, "local-cluster[2,1,1024]", "executor", WRITES, "1", "after")
     assert (ended.returncode, was_killed(rig)) == (0, True), ended.stderr
     check_whole(rig, topics)
 
 
 @pytest.mark.long
-def test_kills_at_random_requests_lose_nothing_and_double_nothing(rig: Rig, topic_name: Callable[[str], str]) -> None:
+def test_twenty_kills_in_each_phase_lose_nothing_and_double_nothing(rig: Rig, topic_name: Callable[[str], str]) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
-    chance = random.Random(seed)
+    chance, kills, runs = random.Random(seed), Counter[str](), 0
+    phases = [(who, phase) for who, its in PHASES.items() for phase in its if phase != BEGINS]
+    next_kills = [("driver", BEGINS), *chance.sample(phases, len(phases))]  # the first run alone begins generations
     topics = filled(rig, topic_name)
-    kills = 0
-    for _ in range(KILLS):
-        who = chance.choice(["driver", "driver", "worker"])
-        ended = run(rig, ",".join(topics), who, chance.randrange(1, 60 if who == "driver" else 3), "local[2]")
-        kills += was_killed(rig)
-        Path(f"{rig.location.url}-{DONE}").unlink(missing_ok=True)
-        if ended.returncode == 0:
+    while kills.total() < KILLS:
+        who, phase = next_kills.pop(0) if next_kills else chance.choice(phases)
+        when = chance.choice(["before", "after"])
+        ended = run(rig, topics, "local[2]", who, phase, str(chance.randrange(1, 3)), when)
+        runs += 1
+        if was_killed(rig):
+            Path(f"{rig.location.url}-{DONE}").unlink()
+            assert ended.returncode == (-9 if who == "driver" else 1), ended.stderr
+            kills[f"{who}, {phase}, {when}"] += 1
+            print(f"{kills.total()}: {who}, {phase}, {when}")
+        else:
+            assert ended.returncode == 0, ended.stderr
             check_whole(rig, topics)
-        for partition in (0, 1):
-            rig.send(topics[0], (f"{number:0100}" for number in range(LINES)), partition)
-    assert kills >= KILLS // 2
+        more(rig, topics[0])
+    print("kills", dict(sorted(kills.items())), "in", runs, "runs")
     rig.archive(*topics)
     check_whole(rig, topics)

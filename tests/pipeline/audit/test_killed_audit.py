@@ -1,4 +1,4 @@
-"""Audits that are killed: Spark's Java, and the auditor itself. The application continues, and nothing stays behind."""
+"""Audits that are interrupted or killed: the application continues, and nothing stays behind."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ def audit_in_its_first_stage(it: WordCount) -> Iterator[tuple[subprocess.Popen[s
         "RAY_ADDRESS": ray.get_runtime_context().gcs_address,
     }
     command = [sys.executable, "-m", "penstock.cli.main", "audit", "audited_program:app", "--master", "local[1]"]
-    auditor = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    auditor = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
+    )
     assert auditor.stderr is not None
     lines: list[str] = []
     for line in auditor.stderr:
@@ -77,11 +79,6 @@ def audit_in_its_first_stage(it: WordCount) -> Iterator[tuple[subprocess.Popen[s
     finally:
         auditor.kill()
         auditor.wait()
-
-
-def nothing_stays(it: WordCount) -> bool:
-    root = it.state_dir / it.application_id
-    return not (root / IMAGES).exists()
 
 
 @pytest.mark.long
@@ -103,3 +100,18 @@ def test_spark_is_killed_and_then_the_auditor(audited: WordCount) -> None:
     _, alive = psutil.wait_procs(family, PATIENCE_S)
     assert not alive, "Spark ends with its driver"
     eventually(lambda: not (root / IMAGES).exists(), "the actors remove the images when their lease is over")
+
+
+@pytest.mark.long
+def test_ctrl_c_ends_an_audit_and_its_spark_with_one_sentence(audited: WordCount) -> None:
+    root = audited.state_dir / audited.application_id
+    with audit_in_its_first_stage(audited) as (auditor, lines):
+        family = psutil.Process(auditor.pid).children(recursive=True)
+        os.killpg(auditor.pid, signal.SIGINT)  # as a terminal does: to Spark's processes, too
+        assert auditor.stderr is not None
+        after = [line for line in auditor.stderr if not line.startswith("stage 1")]
+        assert auditor.wait(PATIENCE_S) == 130
+    assert after == ["The audit was interrupted, and has changed nothing. Run it again\n"], lines
+    assert not [each for each in family if each.is_running()]
+    assert not (root / IMAGES).exists()
+    assert not list(root.glob("audit-*")), "images and work are removed"

@@ -1,0 +1,80 @@
+"""Ctrl-C in a command that runs Spark: no process of Spark outlives it, and no error hides it.
+
+A call of py4j that is interrupted leaves an answer in its connection that nobody reads. The next call waits until the
+interrupted work of Spark is done, takes that answer for its own, and may raise an error in place of the
+KeyboardInterrupt. So Ctrl-C ends Spark's Java before anything else: then all of its calls return at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import psutil
+
+_OF_SPARK = ("/bin/spark-submit", "org.apache.spark.")
+"""One of these is in the command line of Spark's Java, and of the scripts that start it."""
+_ENDS_WITHIN_S = 10.0
+
+
+@contextmanager
+def interrupts_end_spark() -> Iterator[None]:
+    """Let Ctrl-C in the block end the Spark that this process has started, with its workers.
+
+    Raises KeyboardInterrupt in place of any other error that follows Ctrl-C. Does nothing outside of the main thread,
+    or if this process ignores Ctrl-C, as in the background of a script.
+    """
+    former = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or former is not signal.default_int_handler:
+        yield
+        return
+    interrupt = _Interrupt()
+    signal.signal(signal.SIGINT, interrupt.take)
+    try:
+        yield
+    except Exception as error:
+        if not interrupt.came:
+            raise
+        raise KeyboardInterrupt from error
+    finally:
+        if interrupt.came:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            interrupt.end_spark()  # Java may have been about to start
+        signal.signal(signal.SIGINT, former)
+
+
+class _Interrupt:
+    def __init__(self) -> None:
+        self.came = False
+        self._processes: set[psutil.Process] = set()
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal."""
+        self.came = True
+        self.end_spark()
+        signal.default_int_handler(number, frame)
+
+    def end_spark(self) -> None:
+        """Returns when all processes of Spark have ended. Java, which gets SIGTERM, ends its executors and workers."""
+        for java in _javas():
+            with suppress(psutil.NoSuchProcess):
+                self._processes |= {java, *java.children(recursive=True)}
+                java.terminate()
+        _, alive = psutil.wait_procs(self._processes, _ENDS_WITHIN_S)
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(alive, _ENDS_WITHIN_S)
+
+
+def _javas() -> list[psutil.Process]:
+    """Returns the Javas of Spark that this process has started, and the scripts that are about to start one."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if any(mark in part for part in child.cmdline() for mark in _OF_SPARK):
+                found.append(child)
+    return found
