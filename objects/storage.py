@@ -6,7 +6,7 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -141,7 +141,8 @@ class _ObstoreObjects:
     def info(self, name: str) -> ObjectInfo | None:
         try:
             with self._errors("look at", name):
-                return _info(obstore.head(self._store, name))
+                # obstore 0.9 gives the path in the bucket, later ones the name in the store.
+                return replace(_info(obstore.head(self._store, name)), name=name)
         except ObjectMissingError:
             return None
 

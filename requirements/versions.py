@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESOLUTIONS = {"oldest": "lowest-direct", "newest": "highest"}
 TOOLS = (
     "pytest", "pytest-xdist", "hypothesis", "httpx", "numpy", "pyyaml", "jsonschema", "openapi-spec-validator",
-    "moto[server]", "duckdb",
+    "moto[server]", "duckdb", "pyiceberg[sql-sqlite]",
 )  # fmt: skip
 TESTS = (
     "tests/kafka/test_conformance.py",
@@ -48,7 +48,7 @@ def play(end: str) -> int:
         _uv("venv", "--python", sys.executable, str(environment))
     install = ("pip", "install", "--python", str(python))
     # The tests' own tools come afterwards: they are the newest, and move none of these.
-    _uv(*install, "--upgrade", "--resolution", RESOLUTIONS[end], "--editable", f"{ROOT}[spark,local]")
+    _uv(*install, "--upgrade", "--resolution", RESOLUTIONS[end], "--editable", f"{ROOT}[spark,local,iceberg]")
     _uv(*install, *TOOLS)
     _uv("pip", "list", "--python", str(python))
     return subprocess.run([python, "-m", "pytest", "-q", "-m", "not long and not faults", *TESTS], cwd=ROOT).returncode

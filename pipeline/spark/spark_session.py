@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # has no types
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.common.errors import StreamsError
@@ -71,8 +72,13 @@ def master_of(place: SparkPlace | str | None) -> str:
 
 def _settings_given(at: SparkPlace) -> dict[str, str]:
     """Returns the settings that the user has made. ``spark-submit`` has given those of the file to Java."""
-    before = dict(SparkConf().getAll()) if _is_submitted() else _defaults_of_installation()
-    return {**before, **at.conf}
+    return {**(_settings_of_submit() if _is_submitted() else _defaults_of_installation()), **at.conf}
+
+
+def _settings_of_submit() -> dict[str, str]:
+    context: Any = SparkContext  # a private name, and no public one does this without starting Spark
+    context._ensure_initialized()  # until this process is connected to Java, SparkConf() is empty
+    return dict(SparkConf().getAll())
 
 
 def _is_submitted() -> bool:

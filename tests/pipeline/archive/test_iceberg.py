@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from typing_extensions import override
 
 from penstock.common.errors import ArchiveError, ConfigError, StreamsError
 from penstock.common.serdes import Serdes
@@ -176,6 +178,31 @@ def test_files_of_a_table_are_not_deleted_by_others(published: Published) -> Non
     published.commit(0, 10)
     published.publish()
     assert published.table().properties["gc.enabled"] == "false"
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(23, 5), (25, 1)])
+def test_snapshots_are_removed_after_a_day_as_soon_as_there_are_many(
+    published: Published, monkeypatch: pytest.MonkeyPatch, hours: int, kept: int
+) -> None:
+    class Later(datetime):
+        @override
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Any:
+            return datetime.now(tz) + timedelta(hours=hours)
+
+    monkeypatch.setattr("penstock.pipeline.archive.iceberg_publisher._OLD_SNAPSHOTS", 3)
+    for begin in range(0, 40, 10):
+        published.commit(begin, begin + 10)
+        published.publish()
+    assert len(published.table().snapshots()) == 4
+    monkeypatch.setattr("penstock.pipeline.archive.iceberg_publisher.datetime", Later)
+    published.commit(40, 50)
+    published.publish()
+    assert len(published.table().snapshots()) == kept
+    published.commit(50, 60)
+    published.another().publish(published.log.archived)
+    assert published.offsets() == list(range(60))
+    assert published.publisher.difference(published.log.archived) is None
 
 
 class Run:

@@ -82,6 +82,20 @@ def test_an_archive_in_s3_is_listed_verified_compacted_and_read_as_history(serve
     assert catalog.open().load_table("kafka.lines").scan().to_arrow().num_rows == 12
 
 
+@pytest.mark.submission
+def test_a_table_may_be_in_glue_and_its_files_in_s3(server: S3Server) -> None:
+    of_glue = {"type": "glue", "glue.endpoint": server.endpoint, "client.region": "us-east-1"}
+    of_glue |= {"client.access-key-id": "key", "client.secret-access-key": "secret"}
+    catalog, cluster = IcebergCatalog("c", of_glue, server.settings), in_s3(server.location("in-glue"))
+    for _ in range(2):
+        cluster.send(2)
+        cluster.archive(cluster.objects, publisher=IcebergPublisher(cluster.objects, catalog, "kafka"))
+    found = catalog.open().load_table("kafka.lines").scan().to_arrow()
+    columns, order = ["partition", "offset", "key", "value"], [("partition", "ascending"), ("offset", "ascending")]
+    expected = cluster.expected()["lines"].select(columns)
+    assert found.select(columns).sort_by(order).to_pylist() == expected.to_pylist()
+
+
 def test_a_bucket_that_is_gone_in_the_middle_ends_the_run(server: S3Server) -> None:
     s3, bucket = client(server), f"b{uuid.uuid4().hex}"
     s3.create_bucket(Bucket=bucket)

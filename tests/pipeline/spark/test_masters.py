@@ -128,12 +128,13 @@ def test_a_program_that_spark_submit_has_started_keeps_its_master_and_settings(
     log = tmp_path / "events"
     log.mkdir()
     submit = ("--master", "local[2]", "--name", "by submit", "--conf", "spark.eventLog.enabled=true",
-              "--conf", "spark.eventLog.compress=false")  # fmt: skip
+              "--conf", "spark.eventLog.compress=false", "--conf", "spark.sql.shuffle.partitions=3")  # fmt: skip
     done = run_penstock(program.folder, *BACKFILL, submit=(*submit, *LOOPBACK, "--conf", f"spark.eventLog.dir={log}"))
     assert done.returncode == 0, done.stderr
     assert program.counts() == EXPECTED
     events = "".join(file.read_text() for file in log.rglob("*") if file.is_file())
     assert '"spark.master":"local[2]"' in events
+    assert '"spark.sql.shuffle.partitions":"3"' in events, "the user's value wins over penstock's"
 
 
 @pytest.mark.long
