@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -84,7 +85,8 @@ class PassRun(TaskRun):
         """Process records in the order of the cycle, and commit if that is due."""
         batches = [joined(own) if own else None for own in chunk.partitions]
         taken = [0] * len(batches)
-        for index, begin, end in runs(chunk.order):
+        after_all = bisect_left(chunk.due, _AFTER_ALL)
+        for index, begin, end in runs(chunk.order, after_all):
             batch, first = batches[index], taken[index]
             assert batch is not None
             if chunk.due[begin] == _AFTER_ALL and not self._caches_released:
@@ -134,13 +136,12 @@ class PassRun(TaskRun):
         )
 
 
-def runs(order: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yields each number of ``order`` with the begin and the end of its run."""
+def runs(order: Sequence[int], cut: int) -> Iterator[tuple[int, int, int]]:
+    """Yields each number of ``order`` with the begin and the end of its run. No run goes across ``cut``."""
     numbers = np.asarray(order)
-    bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-    for begin, end in pairwise(bounds):
-        if end > begin:
-            yield order[begin], begin, end
+    changes = np.flatnonzero(np.diff(numbers)) + 1
+    for begin, end in pairwise(sorted({0, cut, *changes.tolist(), len(numbers)})):
+        yield order[begin], begin, end
 
 
 class _Written(Inner):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -175,7 +176,9 @@ def test_with_caches_the_last_value_of_each_key_is_the_same(program: Callable[[]
     assert last_values(written(results, SINK)["out"]) == last_values(driver.topics["out"]) != {}
 
 
-@pytest.mark.parametrize("program", [foreign_key_join, self_join, foreign_key_chain])
+@pytest.mark.parametrize(
+    "program", [foreign_key_join, self_join, foreign_key_chain, partial(foreign_key_chain, left_cached=False)]
+)
 def test_passes_release_caches_as_tasks_that_commit_together(program: Callable[[], Topology]) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)

@@ -104,8 +104,9 @@ def _pair(value: str, other: str | None) -> str:
     return f"{value}+{other}"
 
 
-def _table(builder: ps.StreamsBuilder, topic: str) -> ps.KTable[str, str]:
-    return builder.table(topic, ps.Consumed.with_(STRING, STRING), ps.Materialized.as_(f"{topic}-table"))
+def _table(builder: ps.StreamsBuilder, topic: str, cached: bool = True) -> ps.KTable[str, str]:
+    kept: ps.Materialized[str, str] = ps.Materialized.as_(f"{topic}-table")
+    return builder.table(topic, ps.Consumed.with_(STRING, STRING), kept if cached else kept.with_caching_disabled())
 
 
 def _kept(name: str) -> ps.Materialized[str, str]:
@@ -173,10 +174,13 @@ def foreign_key_join_of_rows_that_expire() -> ps.Topology:
     return builder.build()
 
 
-def foreign_key_chain() -> ps.Topology:
-    """The result of a join is joined again."""
+def foreign_key_chain(left_cached: bool = True) -> ps.Topology:
+    """The result of a join is joined again. ``left_cached``: the left table and the first result have a cache."""
     builder = ps.StreamsBuilder()
-    first = _table(builder, "left").join(_table(builder, "right"), _foreign_key, _pair, materialized=_kept("first"))
+    left, kept = _table(builder, "left", left_cached), _kept("first")
+    if not left_cached:
+        kept = kept.with_caching_disabled()
+    first = left.join(_table(builder, "right"), _foreign_key, _pair, materialized=kept)
     second = first.left_join(_table(builder, "third"), _foreign_key, _pair, materialized=_kept("second"))
     second.to_stream().to("out", ps.Produced.with_(STRING, STRING))
     return builder.build()
