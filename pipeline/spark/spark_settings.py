@@ -57,8 +57,8 @@ def effective_settings(given: Mapping[str, str], local_folder: str | None) -> di
         here = {
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.host": _LOOPBACK,
-            # Python does the work: what Java would compile or collect beside it is lost.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            # Python does the work: what Java would compile beside it is lost.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.local.dir": local_folder,
             "spark.sql.warehouse.dir": f"{local_folder}/warehouse",
         }
