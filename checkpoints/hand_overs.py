@@ -152,14 +152,12 @@ class HandOverWriter:
         self._epoch = epoch
 
     @staticmethod
-    def begin(objects: ObjectStore, application_id: str) -> int:
-        """Returns the epoch for a new run, which keeps it if it is resumed: the next one above those of all checkpoints
-        and hand-overs that are there. A live application that starts later has a greater one: its epochs begin at the
-        time (ms) of its coordinator. This machine's clock must not count: if it was ahead, a restore would take the
-        hand-over instead of newer checkpoints."""
+    def begin(objects: ObjectStore, application_id: str, now_ms: int) -> int:
+        """Returns the epoch for a new run, which keeps it if it is resumed: above those of all checkpoints and
+        hand-overs that are there, whatever the clock says."""
         own = ObjectsBelow(objects, f"{application_id}/")
         handed_over = max((found.epoch for found in readable_hand_overs(own, application_id)), default=0)
-        return max(newest_epoch(own), handed_over) + 1
+        return max(now_ms, newest_epoch(own) + 1, handed_over + 1)
 
     def committed(self) -> HandOver | None:
         """Returns the run's hand-over if it was committed: then the run continues with what follows that. Raises like
@@ -178,9 +176,7 @@ class HandOverWriter:
             return committed
         numbers = self._log.numbers()
         if any(found.epoch >= self._epoch for found in self._found()):
-            raise CheckpointSupersededError(
-                f"another backfill of {self._application_id} has handed over its state since this one began"
-            )
+            raise CheckpointSupersededError(f"a later backfill of {self._application_id} has handed over its state")
         hand_over = HandOver(
             application_id=self._application_id,
             number=max(numbers, default=0) + 1,
@@ -205,7 +201,7 @@ class HandOverWriter:
 
     def _require_newest(self) -> None:
         epoch = newest_epoch(self._objects)
-        if epoch >= self._epoch:
+        if epoch > self._epoch:
             raise CheckpointSupersededError(
                 f"the application {self._application_id} has written a checkpoint under epoch {epoch} since the "
                 f"backfill began (epoch {self._epoch}): it must not run while a backfill does. Stop it, and run the "

@@ -37,7 +37,7 @@ def begun_checkpoints(location: ObjectLocation | None, application_id: str) -> R
     if location is None:
         return None
     objects = location.open()
-    return RunCheckpoints(objects.url, HandOverWriter.begin(objects, application_id))
+    return RunCheckpoints(objects.url, HandOverWriter.begin(objects, application_id, int(time.time() * 1000)))
 
 
 def refuse_other_checkpoints(begun: RunCheckpoints | None, location: ObjectLocation | None) -> None:

@@ -37,8 +37,8 @@ def uploaded(objects: ObjectStore, tmp_path: Path, content: str = "rows") -> dic
     }
 
 
-def begun(objects: ObjectStore, run: str) -> HandOverWriter:
-    return HandOverWriter(objects, "app", run, HandOverWriter.begin(objects, "app"))
+def begun(objects: ObjectStore, run: str, now_ms: int) -> HandOverWriter:
+    return HandOverWriter(objects, "app", run, HandOverWriter.begin(objects, "app", now_ms))
 
 
 def save(objects: ObjectStore, tmp_path: Path, epoch: int) -> None:
@@ -46,7 +46,7 @@ def save(objects: ObjectStore, tmp_path: Path, epoch: int) -> None:
 
 
 def test_all_tasks_are_handed_over_by_one_object(objects: ObjectStore, tmp_path: Path) -> None:
-    repository, run = CheckpointRepository(objects, "app"), begun(objects, "run-1")
+    repository, run = CheckpointRepository(objects, "app"), begun(objects, "run-1", 1000)
     tasks = uploaded(objects, tmp_path)
     assert run.committed() is None
     assert repository.newest_hand_over() is None
@@ -62,7 +62,7 @@ def test_all_tasks_are_handed_over_by_one_object(objects: ObjectStore, tmp_path:
 
 
 def test_a_run_that_is_resumed_finds_that_it_has_handed_over(objects: ObjectStore, tmp_path: Path) -> None:
-    first = begun(objects, "run-1").commit(uploaded(objects, tmp_path), SINKS)
+    first = begun(objects, "run-1", 1000).commit(uploaded(objects, tmp_path), SINKS)
     resumed = HandOverWriter(objects, "app", "run-1", first.epoch)
     assert resumed.committed() == first
     assert resumed.commit(uploaded(objects, tmp_path, "again"), {}) == first
@@ -72,7 +72,7 @@ def test_a_run_that_is_resumed_finds_that_it_has_handed_over(objects: ObjectStor
 def test_nothing_is_handed_over_if_a_live_application_was_started_meanwhile(
     objects: ObjectStore, tmp_path: Path
 ) -> None:
-    run, tasks = begun(objects, "run-1"), uploaded(objects, tmp_path)
+    run, tasks = begun(objects, "run-1", 1000), uploaded(objects, tmp_path)
     save(objects, tmp_path, epoch=2000)
     with pytest.raises(CheckpointSupersededError, match="has written a checkpoint under epoch 2000 since"):
         run.commit(tasks, SINKS)
@@ -82,51 +82,38 @@ def test_nothing_is_handed_over_if_a_live_application_was_started_meanwhile(
 def test_a_run_that_was_superseded_after_it_had_handed_over_must_not_commit_offsets(
     objects: ObjectStore, tmp_path: Path
 ) -> None:
-    run = begun(objects, "run-1")
+    run = begun(objects, "run-1", 1000)
     run.commit(uploaded(objects, tmp_path), SINKS)
     save(objects, tmp_path, epoch=2000)
     with pytest.raises(CheckpointSupersededError):
         run.committed()
 
 
-def test_of_two_runs_at_the_same_time_the_first_that_commits_hands_over(objects: ObjectStore, tmp_path: Path) -> None:
-    early, late = begun(objects, "run-1"), begun(objects, "run-2")
+def test_of_two_runs_the_later_one_hands_over(objects: ObjectStore, tmp_path: Path) -> None:
+    early, late = begun(objects, "run-1", 1000), begun(objects, "run-2", 2000)
     late.commit(uploaded(objects, tmp_path), SINKS)
-    with pytest.raises(CheckpointSupersededError, match="another backfill of app"):
+    with pytest.raises(CheckpointSupersededError, match="a later backfill of app"):
         early.commit(uploaded(objects, tmp_path, "other"), SINKS)
 
 
 def test_a_hand_over_comes_between_the_checkpoints_before_and_after_it(objects: ObjectStore, tmp_path: Path) -> None:
     save(objects, tmp_path, epoch=3000)
-    begun(objects, "run-1").commit(uploaded(objects, tmp_path), SINKS)
+    # The clock of the backfill is behind that of the application.
+    begun(objects, "run-1", 1000).commit(uploaded(objects, tmp_path), SINKS)
     repository = CheckpointRepository(objects, "app")
     assert [(it.epoch, it.sequence) for it in repository.newest_first("0_0")] == [(3001, 0), (3000, 1)]
-    # Whatever the clock of the backfill's machine, the next checkpoint of the application is newer.
-    save(objects, tmp_path, epoch=3002)
-    assert [it.epoch for it in repository.newest_first("0_0")] == [3002, 3001, 3000]
+    save(objects, tmp_path, epoch=4000)
+    assert [it.epoch for it in repository.newest_first("0_0")] == [4000, 3001, 3000]
     assert [it.epoch for it in repository.newest_first("0_1")] == [3001]
 
 
 def test_a_damaged_hand_over_stands_in_the_way_of_none(objects: ObjectStore, tmp_path: Path) -> None:
-    begun(objects, "run-1").commit(uploaded(objects, tmp_path), SINKS)
+    begun(objects, "run-1", 1000).commit(uploaded(objects, tmp_path), SINKS)
     objects.put("app/hand-overs/" + "1".rjust(20, "0") + ".json", b"damaged")
-    handed_over = begun(objects, "run-2").commit(uploaded(objects, tmp_path, "more"), SINKS)
+    handed_over = begun(objects, "run-2", 2000).commit(uploaded(objects, tmp_path, "more"), SINKS)
     assert (handed_over.number, CheckpointRepository(objects, "app").hand_overs()) == (2, [handed_over])
 
 
-def test_the_epoch_of_a_run_is_the_next_above_all_that_are_there(objects: ObjectStore, tmp_path: Path) -> None:
-    assert HandOverWriter.begin(objects, "app") == 1
-    begun(objects, "run-1").commit(uploaded(objects, tmp_path), SINKS)
-    assert HandOverWriter.begin(objects, "app") == 2
-    save(objects, tmp_path, epoch=3000)
-    assert HandOverWriter.begin(objects, "app") == 3001
-
-
-def test_a_checkpoint_under_the_epoch_of_the_run_shows_that_the_application_was_started(
-    objects: ObjectStore, tmp_path: Path
-) -> None:
-    save(objects, tmp_path, epoch=3000)
-    run = begun(objects, "run-1")
-    save(objects, tmp_path, epoch=3001)
-    with pytest.raises(CheckpointSupersededError, match="has written a checkpoint under epoch 3001 since"):
-        run.commit(uploaded(objects, tmp_path), SINKS)
+def test_the_epoch_of_a_run_is_above_all_that_are_there(objects: ObjectStore, tmp_path: Path) -> None:
+    begun(objects, "run-1", 5000).commit(uploaded(objects, tmp_path), SINKS)
+    assert HandOverWriter.begin(objects, "app", now_ms=10) == 5001

@@ -218,4 +218,4 @@ def test_the_epoch_of_a_run_is_above_all_that_are_there(counting: Rig) -> None:
     location = checkpoint_location(counting.spec.config)
     assert location is not None
     before = handed_over(counting).epoch
-    assert HandOverWriter.begin(location.open(), APPLICATION) == before + 1
+    assert HandOverWriter.begin(location.open(), APPLICATION, now_ms=5) == before + 1
