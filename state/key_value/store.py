@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from struct import error as StructError  # noqa: N812  # it is a class
 from typing import ClassVar, Self, TypeVar
 
 from typing_extensions import override
@@ -126,8 +127,17 @@ class SubscriptionStoreBuilder(TimestampedKeyValueStoreBuilder[bytes, bytes]):
         # cache in front of the join has merged, and nothing reads it again.
         form = headers_format(TIMESTAMPED_VALUE, self.headers, self.of_dsl)
         for key, row in super().compared_rows(committed, from_key, to_key):
-            instruction = len(row) - len(form.value_and_timestamp(row)[0]) + 1
-            yield key, row[:instruction] + b"\0" + row[instruction + 1 :]
+            yield key, _without_instruction(form, row)
+
+
+def _without_instruction(form: RowFormat, row: bytes) -> bytes:
+    """Returns the row of a subscription with 0 as its instruction; one that is damaged, as it is."""
+    try:
+        value = form.value_and_timestamp(row)[0]
+    except (IndexError, StructError):
+        return row
+    instruction = len(row) - len(value) + 1
+    return row if len(value) < 2 else row[:instruction] + b"\0" + row[instruction + 1 :]
 
 
 class KeyValueStateStore(BufferedStateStore):

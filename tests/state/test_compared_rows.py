@@ -60,6 +60,23 @@ def test_subscriptions_are_compared_without_the_instruction_that_depends_on_cach
     assert answer.compared() == if_there.compared() != other.compared()
 
 
+@pytest.mark.parametrize("store_format", ["DEFAULT", "HEADERS"])
+def test_damaged_subscriptions_are_compared_as_they_are(store_format: str) -> None:
+    builder = SubscriptionStoreBuilder("s", ps.Serdes.bytes(), ps.Serdes.bytes(), of_dsl=True).in_format(store_format)
+    opened = Opened(builder)
+    whole = b"\0" * 9 + b"\1\2hash-key"
+    damaged = {b"%d" % size: whole[:size] for size in range(11)}
+    batch = opened.rows.new_batch()
+    for key, row in damaged.items():
+        batch.put("s", key, row)
+    opened.rows.write(batch, {})
+    rows = dict(opened.compared())
+    assert {key: row for key, row in rows.items() if len(row) < 10} == {
+        key: row for key, row in damaged.items() if len(row) < 10
+    }
+    assert len(set(rows.values())) == len(damaged)
+
+
 def test_windows_that_have_expired_are_left_out_whenever_the_last_commit_was() -> None:
     windows = ps.Stores.window_store_builder(
         ps.Stores.persistent_window_store("w", timedelta(minutes=4), timedelta(minutes=1), False), STRING, STRING
