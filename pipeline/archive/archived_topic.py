@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import pairwise
 
 from penstock.common.errors import ArchiveError, ArchiveGapError
@@ -17,9 +17,6 @@ from penstock.pipeline.archive.manifest import (
     Span,
 )
 from penstock.pipeline.offset_ranges import OffsetRange
-
-REMEMBERED_MS = 30 * 86_400_000
-"""Time for which replaced files are remembered. They are deleted long before."""
 
 
 class ArchivedTopic:
@@ -36,7 +33,8 @@ class ArchivedTopic:
         self.lost: list[Span] = list(base.lost)
         """Offsets that Kafka had deleted before they were archived."""
         self.replaced: dict[str, int] = dict(base.replaced)
-        """Files that compaction has replaced and that are not known to be deleted, and when it was (ms)."""
+        """Files that compaction has replaced and that are not known to be deleted, and the number of the entry that
+        replaced each."""
         self._spans = {span.partition: OffsetRange(span.begin, span.end) for span in base.spans}
         self._files: dict[int, list[ArchivedFile]] = {}
         self._add(base.files)
@@ -100,7 +98,10 @@ class ArchivedTopic:
             case Compacted():
                 self._replace(number, entry)
         self.number = number
-        self.replaced = {name: at for name, at in self.replaced.items() if entry.at_ms - at < REMEMBERED_MS}
+
+    def forget_deleted(self, there: Container[str]) -> None:
+        """Forget the replaced files that are not ``there``, in a listing made after the last entry was taken."""
+        self.replaced = {name: number for name, number in self.replaced.items() if name in there}
 
     def base(self) -> Base:
         """Returns what the entries up to :attr:`number` come to, as it is kept."""
@@ -136,16 +137,13 @@ class ArchivedTopic:
         names = set(entry.replaces)
         gone = [file for file in self.all_files() if file.name in names]
         if len(gone) != len(names):
-            missing = sorted(names - {file.name for file in gone})
-            if self.replaced.keys() & names:
-                return  # another compaction, of a writer that was not seen, was faster: this one is void
-            raise self._damaged(number, f"it replaces {missing[0]}, which the archive does not have")
+            return  # another compaction, of a writer that was not seen, was faster: this one is void
         if sum(file.rows for file in gone) != sum(file.rows for file in entry.files):
             raise self._damaged(number, "its files have another number of records than those that they replace")
         for partition, its in self._files.items():
             self._files[partition] = [file for file in its if file.name not in names]
         self._add(entry.files)
-        self.replaced |= dict.fromkeys(entry.replaces, entry.at_ms)
+        self.replaced |= dict.fromkeys(entry.replaces, number)
 
     def _damaged(self, number: int, why: str) -> ArchiveError:
         return ArchiveError(f"the archive is damaged: manifest {number} of {self.folder}: {why}")

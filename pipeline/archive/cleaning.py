@@ -46,7 +46,13 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, opened
     # A later compaction may have replaced the file that replaced these, too: then they stay longer.
     now_in = _files_by_place(archived)
     there = [name for name in archived.replaced if name in files and name not in named]
-    late = [name for name in there if now_ms - files.get(now_in(name), now_ms) >= KEPT_MS]
+    # The file is written before the entry that names it, and a compaction may have been suspended in between.
+    entries = {_number(info): info.modified_ms for info in _manifests(objects, archived.folder)}
+
+    def replaced_ms(name: str) -> int:
+        return max(files.get(now_in(name), now_ms), entries.get(archived.replaced[name], 0))
+
+    late = [name for name in there if now_ms - replaced_ms(name) >= KEPT_MS]
     return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
 
 
@@ -72,7 +78,7 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, outdated: 
     run, entry = archived.run, objects.info(opened)
     if entry is None:
         raise ObjectMissingError(f"{opened} was deleted from {objects.url} while the run began: run this again")
-    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived, entry.modified_ms)
+    plan = _planned(objects, archived, entry.modified_ms)
     Archive(objects).follow(archived)
     if archived.run != run:
         return Cleaning((), ())
@@ -85,9 +91,16 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, outdated: 
 
 def clean_outdated(objects: ObjectStore, archived: ArchivedTopic) -> tuple[str, ...]:
     """Delete what readers of older manifests may have read, long after that, while a run is under way; returns it."""
-    plan = plan_cleaning(objects.list(f"{archived.folder}/"), archived)
+    plan = _planned(objects, archived)
     objects.delete(plan.outdated)
     return plan.outdated
+
+
+def _planned(objects: ObjectStore, archived: ArchivedTopic, opened_ms: int = 0) -> Cleaning:
+    """Returns what to delete now. ``archived`` forgets what was deleted before, which only a listing shows."""
+    listing = list(objects.list(f"{archived.folder}/"))
+    archived.forget_deleted({info.name for info in listing})
+    return plan_cleaning(listing, archived, opened_ms)
 
 
 def _covered(objects: list[ObjectInfo], folder: str, now_ms: int) -> list[str]:
@@ -99,13 +112,12 @@ def _covered(objects: list[ObjectInfo], folder: str, now_ms: int) -> list[str]:
     # The newest base that is old enough: readers that began before there was a newer one find what they need.
     newest = _number(aged[-1])
     older = [info.name for info in aged[:-1]]
-    manifests = [info.name for info in objects if info.name.startswith(f"{folder}/manifests/")]
-    return [*older, *(name for name in manifests if _number_of(name) <= newest)]
+    return [*older, *(info.name for info in _manifests(objects, folder) if _number(info) <= newest)]
+
+
+def _manifests(objects: list[ObjectInfo], folder: str) -> list[ObjectInfo]:
+    return [info for info in objects if info.name.startswith(f"{folder}/manifests/")]
 
 
 def _number(info: ObjectInfo) -> int:
-    return _number_of(info.name)
-
-
-def _number_of(name: str) -> int:
-    return int(name.rpartition("/")[2].removesuffix(".json"))
+    return int(info.name.rpartition("/")[2].removesuffix(".json"))

@@ -107,7 +107,11 @@ class KafkaHandOver(HandOver):
 
     def _write(self, rows: StageRows) -> Mapping[str, int]:
         written: Counter[str] = Counter()
-        with causes_named("the backfill cannot write to Kafka; run it again with --resume"):
-            for row in rows.consumed(RecordWriter(self.clients, self.owner).run, WRITTEN_SCHEMA):
-                written[row["topic"]] += row["written"]
+        try:
+            with causes_named("the backfill cannot write to Kafka; run it again with --resume"):
+                for row in rows.consumed(RecordWriter(self.clients, self.owner).run, WRITTEN_SCHEMA):
+                    written[row["topic"]] += row["written"]
+        except StreamsError:
+            self.owner.refuse_if_superseded()  # then nobody need run this one again
+            raise
         return dict(written)

@@ -13,7 +13,7 @@ from penstock.common.plain_json import read_json
 from penstock.pipeline.ingest.contracts import Rows
 
 LONGEST_LINE = 16 << 20
-"""Most bytes of a line: the largest record has about 1 MB."""
+"""Most bytes of a line without its end: the largest record has about 1 MB."""
 _PIECE = 1 << 20
 ONE_OBJECT = "JSON Lines has one object on each line (jq -c '.[]' makes that of a JSON array)"
 """Advice for a file that is not JSON Lines."""
@@ -28,7 +28,7 @@ class JsonRows(Rows):
         self._rows = [self._read(index, line) for index, line in enumerate(lines)]
 
     def _read(self, index: int, line: bytes) -> dict[str, Any]:
-        if len(line) > LONGEST_LINE:
+        if _is_too_long(line):
             self.refused[index] = f"its line has more than {LONGEST_LINE >> 20} MB; {ONE_OBJECT}"
             return {}
         try:
@@ -88,10 +88,15 @@ def json_lines(lines: IO[bytes], at_once: int, skip: int, bytes_at_once: int = s
 
 def _bounded(lines: IO[bytes]) -> Iterator[bytes]:
     """Yields the lines; of one that is too long only the beginning, which is too long, too."""
-    while line := lines.readline(LONGEST_LINE + 1):
+    while line := lines.readline(LONGEST_LINE + len(b"\r\n")):
         yield line
         while not line.endswith(b"\n") and (line := lines.readline(_PIECE)):
             continue
+
+
+def _is_too_long(line: bytes) -> bool:
+    # The end counts only if it decides: without it, the line is a copy.
+    return len(line) > LONGEST_LINE and len(line.removesuffix(b"\n").removesuffix(b"\r")) > LONGEST_LINE
 
 
 def _next_of(lines: Iterable[bytes], most: int, bytes_at_once: int) -> list[bytes]:

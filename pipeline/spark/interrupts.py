@@ -24,8 +24,9 @@ _ENDS_WITHIN_S = 10.0
 def interrupts_end_spark() -> Iterator[None]:
     """Let Ctrl-C in the block end the Spark that this process has started, with its workers.
 
-    Raises KeyboardInterrupt in place of any other error that follows Ctrl-C. Does nothing outside of the main thread,
-    or if this process ignores Ctrl-C, as in the background of a script.
+    Raises KeyboardInterrupt in place of any other error that follows Ctrl-C, and if none does: Python drops what is
+    raised in ``__del__``. Does nothing outside of the main thread, or if this process ignores Ctrl-C, as in the
+    background of a script.
     """
     former = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or former is not signal.default_int_handler:
@@ -39,6 +40,9 @@ def interrupts_end_spark() -> Iterator[None]:
         if not interrupt.came:
             raise
         raise KeyboardInterrupt from error
+    else:
+        if interrupt.came:
+            raise KeyboardInterrupt
     finally:
         if interrupt.came:
             signal.signal(signal.SIGINT, signal.SIG_IGN)

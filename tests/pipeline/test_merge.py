@@ -8,6 +8,7 @@ from dataclasses import replace
 from operator import itemgetter
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -157,6 +158,14 @@ def test_chunks_of_many_writers_with_large_values_are_no_larger_than_those_of_fe
     chunks = list(merged_cycle([written(number) for number in range(writers)]))
     assert sum(len(chunk.order) for chunk in chunks) == 40 * writers
     assert max(len(chunk.order) for chunk in chunks) * len(value) <= BYTES_PER_CHUNK + writers * len(value)
+
+
+@pytest.mark.parametrize("headers", [None, [[("h", b"x" * LARGE)], None, [("h", None)], [("h" * LARGE, None)]]])
+def test_keys_and_headers_count_as_values_do(headers: list[Headers | None] | None) -> None:
+    keys = [b"k", None, None, None] if headers else [b"k" * LARGE, None, b"k", b"k" * LARGE]
+    batch = RecordBatch(TopicPartition("t", 0), keys, [None] * 4, [0] * 4, range(4), headers)
+    chunks = merged([TimedBatches(iter([batch]))], 20, LARGE)
+    assert [list(own.offsets) for chunk in chunks for (own,) in chunk.partitions] == [[0], [1, 2, 3]]
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -11,15 +11,20 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row
+from typing_extensions import override
 
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import ApplicationStateError, ObjectStoreError, StreamsError
 from penstock.common.topics import NewTopic
 from penstock.objects.memory import MemoryObjects
 from penstock.objects.storage import ObjectLocation
 from penstock.pipeline.backfill import hand_over
-from penstock.pipeline.backfill.hand_over import RecordWriter
+from penstock.pipeline.backfill.hand_over import KafkaHandOver, RecordWriter
 from penstock.pipeline.backfill.planned_offsets import PlannedOffsets, StageOffsets
 from penstock.pipeline.backfill.stage_files import FinishedTasks
+from penstock.pipeline.backfill.stage_rows import Consume, StageRows
 from penstock.pipeline.backfill.work import Run, RunManifest, StageWork, new_run_id
 from penstock.pipeline.rows import OUTPUT_ARROW
 from penstock.testing.fake_clients import FakeClients
@@ -126,6 +131,26 @@ def test_a_worker_that_wakes_up_after_its_run_was_taken_over_or_has_ended_writes
     assert written(first, lambda: taken.append(first.taken_over())) == 3
     assert written(first, lambda: None) == 3, "another process continues the run"
     assert written(taken[0], taken[0].delete) == 4
+
+
+class Failing(StageRows):
+    """Rows that cannot be written: Spark reports the error of a worker."""
+
+    @override
+    def consumed(self, consume: Consume, schema: str) -> list[Row]:
+        raise PySparkException("penstock.common.errors.KafkaError: no broker\n")
+
+
+def test_only_a_run_that_nobody_has_taken_over_is_to_be_run_again(place: ObjectLocation) -> None:
+    clients, run = FakeClients("app"), Run.begin(place, manifest())
+    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none"})
+    hands_over = KafkaHandOver(config, clients, clients.admin(), {}, "", run.owner)
+    rows = Failing(None, place, [])  # type: ignore[arg-type]  # needs no Spark
+    with pytest.raises(StreamsError, match="write to Kafka; run it again with --resume: KafkaError: no broker"):
+        hands_over.results(rows)
+    run.taken_over()
+    with pytest.raises(ApplicationStateError, match=r"^another backfill of application 'app' has begun meanwhile"):
+        hands_over.results(rows)
 
 
 def test_what_is_handed_over_leaves_nothing(place: ObjectLocation) -> None:

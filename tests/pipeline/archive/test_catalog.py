@@ -109,7 +109,7 @@ def test_compacted_files_are_those_that_readers_find() -> None:
     found = Archive(objects).generation("lines")
     assert found is not None
     assert [(file.begin, file.end) for file in found.files(0, OffsetRange(0, 30))] == [(0, 20), (20, 30)]
-    assert found.replaced == {named(0, 10).name: 9_000, named(10, 20).name: 9_000}
+    assert found.replaced == {named(0, 10).name: 5, named(10, 20).name: 5}
 
 
 def test_a_manifest_that_is_missing_or_damaged_is_named() -> None:

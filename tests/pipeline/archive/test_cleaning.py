@@ -6,7 +6,7 @@ import pytest
 
 from penstock.objects.memory import MemoryObjects
 from penstock.pipeline.archive.catalog import Archive
-from penstock.pipeline.archive.cleaning import KEPT_MS, Cleaning, clean
+from penstock.pipeline.archive.cleaning import KEPT_MS, Cleaning, clean, clean_outdated
 from penstock.pipeline.archive.manifest import ArchivedFile
 from penstock.pipeline.archive.topic_log import BASE_EACH, TopicLog
 from tests.pipeline.archive.making import begun, named, span
@@ -57,7 +57,7 @@ def test_files_of_a_compaction_beside_the_run_are_left_alone() -> None:
     assert names(storage.objects, "lines/0/") == [named(0, 20).name]
 
 
-@pytest.mark.parametrize("ahead_ms", [-30 * KEPT_MS, 0, 30 * KEPT_MS])
+@pytest.mark.parametrize("ahead_ms", [-90 * KEPT_MS, 0, 90 * KEPT_MS])
 def test_replaced_files_are_kept_for_a_day_by_the_clock_of_the_storage(ahead_ms: int) -> None:
     storage = Storage(ahead_ms)
     for begin in (0, 10):
@@ -69,6 +69,41 @@ def test_replaced_files_are_kept_for_a_day_by_the_clock_of_the_storage(ahead_ms:
     assert len(names(storage.objects, "lines/0/")) == 3
     storage.clean(5_000 + KEPT_MS)
     assert names(storage.objects, "lines/0/") == [named(0, 20).name]
+
+
+def test_replaced_files_are_kept_for_a_day_after_the_entry_that_replaced_them() -> None:
+    storage = Storage()
+    storage.put(named(0, 10), named(10, 20), at=2_000)
+    storage.log.commit("run-1", 2_000, [span(0, 20)], [named(0, 10), named(10, 20)])
+    storage.put(named(0, 20), at=3_000)
+    storage.now += 2 * KEPT_MS  # the compaction was suspended
+    storage.log.compact("run-1", 4_000, [named(0, 20)], [named(0, 10).name, named(10, 20).name])
+    entered = storage.now
+    assert storage.clean(entered + KEPT_MS - 1) == Cleaning((), ())
+    storage.clean(entered + KEPT_MS)
+    assert names(storage.objects, "lines/0/") == [named(0, 20).name]
+
+
+def test_replaced_files_are_forgotten_once_deleted_and_a_later_compaction_of_them_is_void() -> None:
+    storage = Storage()
+    storage.put(named(0, 10), named(10, 20), at=2_000)
+    storage.log.commit("run-1", 2_000, [span(0, 20)], [named(0, 10), named(10, 20)])
+    suspended = TopicLog(storage.objects, storage.log.archived.generation)
+    replaced = (named(0, 10).name, named(10, 20).name)
+    storage.put(named(0, 20), at=3_000)
+    storage.log.compact("run-1", 3_000, [named(0, 20)], replaced)
+    storage.put(named(20, 21), at=3_000 + KEPT_MS)
+    assert clean_outdated(storage.objects, storage.log.archived) == replaced
+    assert storage.log.archived.replaced.keys() == set(replaced)
+    clean_outdated(storage.objects, storage.log.archived)
+    for number in range(20, 20 + BASE_EACH):
+        storage.log.commit("run-1", 4_000, [span(number, number + 1)], [named(number, number + 1)])
+    before = Archive(storage.objects).generation("lines")
+    suspended.compact("run-1", 5_000, [named(0, 20)], replaced)
+    after = Archive(storage.objects).generation("lines")
+    assert before is not None
+    assert after is not None
+    assert (before.replaced, after.replaced, after.all_files()) == ({}, {}, before.all_files())
 
 
 def test_manifests_that_a_base_covers_are_kept_for_a_day_and_the_archive_stays_whole() -> None:

@@ -295,7 +295,7 @@ def test_files_that_leave_the_table_at_this_moment_are_not_deleted_yet(run: Run,
     replaced = {file.name for file in log.archived.all_files()}
     assert compact(run.cluster.objects, log, now_ms, worthwhile=2).before
     long_ago = time.time() - 2 * KEPT_MS / 1000
-    for file in (tmp_path / "archive" / "others").rglob("*.parquet"):
+    for file in (tmp_path / "archive" / "others").rglob("*.*"):
         os.utime(file, (long_ago, long_ago))
     run.archive()
     assert replaced <= {info.name for info in run.cluster.objects.list()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tracemalloc
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from penstock.pipeline.ingest import json_rows
 from penstock.pipeline.ingest.contracts import CsvForm, FileFormat
+from penstock.pipeline.ingest.json_rows import json_lines
 from penstock.pipeline.ingest.reading import read_rows
 from tests.pipeline.ingest.rig import write_json_lines, write_parquet
 
@@ -48,6 +50,16 @@ def test_of_a_line_that_is_too_long_no_more_is_in_memory_than_the_bound(
     assert list(refused) == [1][skip // 2 :]
     for why in refused.values():
         assert why.startswith("its line has more than 1 MB; JSON Lines has one object on each line (jq")
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("longer", [0, 1, 2, 3])
+def test_the_end_of_a_line_does_not_count(monkeypatch: pytest.MonkeyPatch, end: bytes, longer: int) -> None:
+    longest = b'{"number": 1}'
+    monkeypatch.setattr(json_rows, "LONGEST_LINE", len(longest))
+    lines = longest + b" " * longer + end + (end and longest)
+    found = [rows.refused.keys() for rows in json_lines(io.BytesIO(lines), 10, 0)]
+    assert found == [{0} if longer else set()]
 
 
 @pytest.mark.parametrize("skip", [0, 17])

@@ -35,9 +35,32 @@ print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
 
 
+WHILE_FINALIZED = """
+import signal
+from penstock.pipeline.spark.interrupts import interrupts_end_spark
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+try:
+    with interrupts_end_spark():
+        Finalized()
+    print("ended normally")
+except KeyboardInterrupt:
+    print("interrupted")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
 def test_an_error_after_ctrl_c_is_an_interruption_and_spark_has_ended() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert (ran.stdout.split(), ran.stderr) == (["interrupted", "True", "True", "True"], "")
+
+
+def test_ctrl_c_while_python_finalizes_an_object_is_an_interruption() -> None:
+    ran = subprocess.run([sys.executable, "-c", WHILE_FINALIZED], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["interrupted", "True"]
 
 
 def test_an_error_without_ctrl_c_stays_what_it_is() -> None:
