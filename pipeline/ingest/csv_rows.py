@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -9,6 +10,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
+from typing_extensions import override
 
 from penstock.common.errors import ConfigError
 from penstock.pipeline.ingest.arrow_rows import ArrowRows
@@ -21,6 +23,8 @@ _ARROW = {
     CsvType.DOUBLE: pa.float64(),
     CsvType.BOOLEAN: pa.bool_(),
 }
+_END = "end of the file, as penstock sees it"
+_NEVER_CLOSED = "a quote in it is never closed, and takes all that follows in the file"
 _HEADER_ROWS = 2
 """pyarrow counts rows from 1, and the header is one."""
 
@@ -46,8 +50,16 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
     invalid: dict[int, str] = {}
     """By their indices in the file: rows with too few or too many fields. Found before the batch of their block."""
 
+    end = _END + form.delimiter * len(schema)
+    """A row with a field too many, behind the last one: it is seen, unless a quote that is never closed takes it."""
+    ended = False
+
     def note(row: Any) -> str:
-        invalid[row.number - _HEADER_ROWS] = f"it has {row.actual_columns} fields instead of {row.expected_columns}"
+        nonlocal ended
+        ended = ended or end in row.text
+        if row.text != end:
+            wrong = f"it has {row.actual_columns} fields instead of {row.expected_columns}"
+            invalid[row.number - _HEADER_ROWS] = _NEVER_CLOSED if end in row.text else wrong
         return "skip"
 
     converting = csv.ConvertOptions(
@@ -58,14 +70,42 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
         quoted_strings_can_be_null=False,
         null_values=[""],
     )
-    first = 0
-    with csv.open_csv(file, _reading(), _parsing(form, note), converting) as reader:
+    first, waiting = 0, None
+    with (
+        file.open("rb") as content,
+        csv.open_csv(_WithEnd(content, f"\n{end}".encode()), _reading(), _parsing(form, note), converting) as reader,
+    ):
         for batch in reader:
-            rows = _typed(first, batch, wanted, invalid)
-            first += len(rows)
-            yield rows
+            if waiting is not None:
+                yield waiting
+            waiting = _typed(first, batch, wanted, invalid)
+            first += len(waiting)
+    if waiting is not None:
+        if not ended and len(waiting):
+            waiting.refused[len(waiting) - 1] = _NEVER_CLOSED
+        yield waiting
     if invalid:
         yield _typed(first, _none(wanted), wanted, invalid)
+
+
+class _WithEnd(io.RawIOBase):
+    """A file with more text behind its end."""
+
+    def __init__(self, content: IO[bytes], end: bytes) -> None:
+        self._parts = [content, io.BytesIO(end)]
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def readinto(self, buffer: Any) -> int:
+        while self._parts:
+            if data := self._parts[0].read(len(buffer)):
+                buffer[: len(data)] = data
+                return len(data)
+            del self._parts[0]
+        return 0
 
 
 def _none(schema: pa.Schema) -> pa.RecordBatch:

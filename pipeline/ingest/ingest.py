@@ -156,7 +156,7 @@ class Ingest:
             written = counted(made.records, "record")
             raise StreamsError(
                 f"the ingest into {self.mapping.topic!r} is not complete: {'; '.join(failures[:_MESSAGES])}{more}. "
-                f"In this run {written} were written. Run it again: it continues where this run ended"
+                f"In this run it wrote {written}. Run it again: it continues where this run ended"
             )
 
 

@@ -8,6 +8,7 @@ KeyboardInterrupt. So Ctrl-C ends Spark's Java before anything else: then all of
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -58,6 +59,7 @@ class _Interrupt:
     def take(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
         self.came = True
+        _say_nothing_of_lost_connections()
         self.end_spark()
         signal.default_int_handler(number, frame)
 
@@ -72,6 +74,12 @@ class _Interrupt:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(alive, _ENDS_WITHIN_S)
+
+
+def _say_nothing_of_lost_connections() -> None:
+    """PySpark's server for accumulators prints a traceback when the Java that it serves ends."""
+    if (accumulators := sys.modules.get("pyspark.accumulators")) is not None:
+        accumulators.AccumulatorServer.handle_error = lambda *_: None
 
 
 def _javas() -> list[psutil.Process]:

@@ -270,6 +270,20 @@ def test_rows_of_csv_keep_their_numbers_around_broken_ones(
     assert sorted(value["a"] for value in rig.values()) == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize("rest", ['2,"oops\n', '"2,oops\n'])
+@pytest.mark.parametrize("column", ["a", "b"])
+def test_a_quote_that_is_never_closed_does_not_hide_the_rows_behind_it(rig: Rig, rest: str, column: str) -> None:
+    (rig.folder / "rows.csv").write_text(f"a,b\n1,x\n{rest}3,y\n4,z\n")
+    with pytest.raises(StreamsError, match=r"row 2: a quote in it is never closed, and takes all that follows"):
+        rig.ingest(value_columns=[column])
+
+
+def test_quotes_that_are_closed_and_quotes_within_a_field_are_no_reason_to_refuse_a_row(rig: Rig) -> None:
+    (rig.folder / "rows.csv").write_text('a,b\n1,x\n2,oops\n3,5" pipe\n4,"z\nz"')
+    rig.ingest()
+    assert len(rig.values()) == 4
+
+
 @pytest.mark.parametrize(
     ("mapping", "row", "message"),
     [
@@ -296,7 +310,7 @@ def test_empty_lines_are_no_records_and_null_keys_are_counted(rig: Rig, monkeypa
     monkeypatch.setattr(reading, "AT_ONCE", 2)
     rows = ['{"user": "a"}', "", '{"user": null}', "broken", '{"user": null}', '{"user": "b"}', ""]
     write_json_lines(rig.folder / "rows.jsonl", rows)
-    incomplete(rig, "row 4", "In this run 2 records were written", key_column="user")
+    incomplete(rig, "row 4", "In this run it wrote 2 records", key_column="user")
     report = rig.ingest(skips=True, key_column="user")
     assert (report.records, report.null_keys, report.skipped) == (2, 1, 1)
     assert [record.key for record in rig.records()].count(None) == 2
@@ -320,7 +334,7 @@ def test_a_record_that_is_too_large_for_the_topic_is_a_bad_row(rig: Rig) -> None
 def test_one_bad_file_does_not_stop_the_others(rig: Rig) -> None:
     for number in range(5):
         write_json_lines(rig.folder / f"{number}.jsonl", ["broken"] if number == 2 else ROWS)
-    incomplete(rig, "'2.jsonl': row 1", "In this run 8 records were written")
+    incomplete(rig, "'2.jsonl': row 1", "In this run it wrote 8 records")
     assert len(rig.records()) == 8
 
 
@@ -354,7 +368,7 @@ def test_storage_that_goes_away_in_the_middle_ends_the_run_and_the_next_one_cont
 
     with monkeypatch.context() as patched:
         patched.setattr(storage._ObstoreObjects, "download", download)
-        incomplete(rig, "the storage is gone", "In this run 4 records were written")
+        incomplete(rig, "the storage is gone", "In this run it wrote 4 records")
     assert rig.ingest().records == 4
     assert len(rig.records()) == 8
 
