@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.common.errors import ConfigError
+from penstock.common.shown import counted
 from penstock.pipeline.ingest.contracts import SourceFile
 from penstock.pipeline.ingest.progress import FileProgress, Progress
 
@@ -97,7 +98,8 @@ def _refuse_other_settings(progress: Progress, settings: Mapping[str, str]) -> N
     if different:
         raise ConfigError(
             f"an ingest of this id has begun with other settings: {'; '.join(different)}. Continue it with the same "
-            "settings, or give --id to begin another one, which writes all rows again"
+            "settings, or give another --id to begin another one, which writes all rows: "
+            f"{counted(progress.rows, 'row')} of this one are done"
         )
 
 
