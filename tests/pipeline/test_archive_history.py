@@ -196,7 +196,7 @@ def test_what_retention_has_deleted_is_counted_from_the_archive_and_the_rest_fro
     options = BackfillOptions(archive=location)
     lines = explain(app.topology, app.config, options)
     assert any(
-        f"{it.lines}: 60 records, from the archive file://" in line and "from there on Kafka" in line for line in lines
+        f"{it.lines}: 60 offsets, from the archive file://" in line and "from there on Kafka" in line for line in lines
     )
     report = backfill(app.topology, app.config, "local[2]", options=options)
     assert report.read == {it.lines: len(LINES)}
