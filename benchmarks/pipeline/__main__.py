@@ -41,7 +41,7 @@ PARTS: dict[str, Callable[[float, int], list[Figure]]] = {
         _sized(0.2, share), 4, FileFormat.JSON_LINES, True, repeat, MASTER
     ),
     "backfill": lambda share, repeat: history.measure(_sized(1, share), USERS, False, repeat, MASTER),
-    "backfill-hot": lambda share, repeat: history.measure(_sized(0.2, share), USERS, True, repeat, MASTER),
+    "backfill-hot": lambda share, repeat: history.measure(_sized(0.8, share), USERS, True, repeat, MASTER),
     "checkpoints": lambda share, repeat: checkpoints.measure(_sized(1, share), _ROUNDS),
     "audit": lambda share, repeat: audit.measure(_sized(1, share)),
     "live-loss": lambda share, repeat: live_loss.measure(_sized(0.5, share), USERS, repeat),
