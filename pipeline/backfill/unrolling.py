@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from penstock.pipeline.backfill.order import StageSubtopologies
+from penstock.topology.physical.operators.stateless import PassThrough
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode, Subtopology
 
 
@@ -54,6 +56,10 @@ def _inner_topic(node: Node, inner: Collection[str]) -> tuple[str, ...]:
     return ()
 
 
+def _only_passes_on(node: Node) -> TypeGuard[ProcessorNode]:
+    return isinstance(node, ProcessorNode) and isinstance(node.operator, PassThrough)
+
+
 class _Graph:
     """The operators of a cycle, and what they depend on."""
 
@@ -85,6 +91,8 @@ class _Graph:
     def leading_to(self, sub: Subtopology, topics: Iterable[str]) -> Subtopology | None:
         """Returns the part of ``sub`` whose operators lead to ``topics``; None if it would do other things alone."""
         names = self._above(sink for topic in topics for sink in self._sinks[topic])
+        # A branch calls its children by their names. Those that lead nowhere here only end the way of a record.
+        names |= {node.name for node in sub.nodes if _only_passes_on(node) and names.intersection(node.parents)}
         nodes = tuple(node for node in sub.nodes if node.name in names)
         processors = [node for node in nodes if isinstance(node, ProcessorNode)]
         used = {store for node in processors for store in node.stores}

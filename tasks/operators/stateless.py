@@ -260,12 +260,10 @@ def _pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
 def _branch(spec: Branch, wiring: Wiring) -> StreamEdge:
     failed, name = wiring.failed, wiring.name
     with_key = any(case.with_key for case in spec.cases)
-    # A pass of a backfill may be without some of the children.
     cases: list[tuple[Callable[..., bool], Edge]] = [
-        (_given_key(case) if with_key else case.predicate, wiring.children.get(case.child, _drop))
-        for case in spec.cases
+        (_given_key(case) if with_key else case.predicate, wiring.children[case.child]) for case in spec.cases
     ]
-    default = None if spec.default is None else wiring.children.get(spec.default)
+    default = None if spec.default is None else wiring.children[spec.default]
 
     def run(key: Any, value: Any, timestamp: int) -> None:
         for predicate, edge in cases:
@@ -294,10 +292,6 @@ def _branch(spec: Branch, wiring: Wiring) -> StreamEdge:
             default(key, value, timestamp)
 
     return run_with_key if with_key else run
-
-
-def _drop(key: Any, value: Any, timestamp: int) -> None:
-    """Forward nothing."""
 
 
 def _given_key(case: BranchCase) -> Callable[[Any, Any], bool]:
