@@ -50,13 +50,11 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
     invalid: dict[int, str] = {}
     """By their indices in the file: rows with too few or too many fields. Found before the batch of their block."""
 
-    end = _END + form.delimiter * len(schema)
-    """A row with a field too many, behind the last one: it is seen, unless a quote that is never closed takes it."""
-    ended = False
+    end = f'"{_END}"' + form.delimiter * len(schema)
+    """A row behind the last one, with a field too many. Its first quote closes one that the file leaves open: then that
+    row has too many fields, and this one in its text."""
 
     def note(row: Any) -> str:
-        nonlocal ended
-        ended = ended or end in row.text
         if row.text != end:
             wrong = f"it has {row.actual_columns} fields instead of {row.expected_columns}"
             invalid[row.number - _HEADER_ROWS] = _NEVER_CLOSED if end in row.text else wrong
@@ -70,20 +68,15 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
         quoted_strings_can_be_null=False,
         null_values=[""],
     )
-    first, waiting = 0, None
+    first = 0
     with (
         file.open("rb") as content,
         csv.open_csv(_WithEnd(content, f"\n{end}".encode()), _reading(), _parsing(form, note), converting) as reader,
     ):
         for batch in reader:
-            if waiting is not None:
-                yield waiting
-            waiting = _typed(first, batch, wanted, invalid)
-            first += len(waiting)
-    if waiting is not None:
-        if not ended and len(waiting):
-            waiting.refused[len(waiting) - 1] = _NEVER_CLOSED
-        yield waiting
+            rows = _typed(first, batch, wanted, invalid)
+            first += len(rows)
+            yield rows
     if invalid:
         yield _typed(first, _none(wanted), wanted, invalid)
 
