@@ -6,16 +6,13 @@ archive do not matter.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import attrgetter
 
 from penstock.common.errors import ObjectMissingError
 from penstock.objects.contracts import ObjectInfo, ObjectStore
 from penstock.pipeline.archive.archived_topic import ArchivedTopic
 from penstock.pipeline.archive.catalog import Archive
-from penstock.pipeline.archive.manifest import ArchivedFile, place_of
 
 KEPT_MS = 86_400_000
 """Time for which files that compaction has replaced, and manifests that a base covers, are kept for readers that have
@@ -43,32 +40,14 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, opened
     named = {file.name for file in archived.all_files()}
     known = named | archived.replaced.keys()
     orphans = [name for name, modified_ms in files.items() if name not in known and modified_ms < opened_ms]
-    # A later compaction may have replaced the file that replaced these, too: then they stay longer.
-    now_in = _files_by_place(archived)
-    there = [name for name in archived.replaced if name in files and name not in named]
-    # The file is written before the entry that names it, and a compaction may have been suspended in between.
+    # An entry that is not listed was deleted, long after it was written.
     entries = {_number(info): info.modified_ms for info in _manifests(objects, archived.folder)}
-
-    def replaced_ms(name: str) -> int:
-        return max(files.get(now_in(name), now_ms), entries.get(archived.replaced[name], 0))
-
-    late = [name for name in there if now_ms - replaced_ms(name) >= KEPT_MS]
+    late = [
+        name
+        for name, number in archived.replaced.items()
+        if name in files and name not in named and now_ms - entries.get(number, 0) >= KEPT_MS
+    ]
     return Cleaning(tuple(orphans), (*late, *_covered(objects, archived.folder, now_ms)))
-
-
-def _files_by_place(archived: ArchivedTopic) -> Callable[[str], str]:
-    """Returns the function that finds, by the name of a replaced file, that of the file which has its records now."""
-    by_partition: dict[int, list[ArchivedFile]] = {}
-    for file in archived.all_files():
-        by_partition.setdefault(file.partition, []).append(file)
-
-    def find(name: str) -> str:
-        partition, offsets = place_of(name)
-        its = by_partition.get(partition, [])
-        index = bisect_right(its, offsets.begin, key=attrgetter("begin"))
-        return its[index - 1].name if index else ""
-
-    return find
 
 
 def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, outdated: bool = True) -> Cleaning:
