@@ -16,6 +16,8 @@ BYTES_PER_CHUNK = 32 << 20
 _MOST_OF_PARTITION = 16 << 20
 _LEAST_OF_PARTITION = 256 << 10
 """However many partitions there are: with less, a chunk would have few records."""
+_MANY_PARTITIONS = 4
+"""With fewer, sorting all that is loaded costs less than finding what need not be sorted."""
 
 
 class DueBatch(NamedTuple):
@@ -57,9 +59,10 @@ def taken_in_order(
 
 def _take(waiting: Sequence[DuePartition], records: int) -> Taken:
     ready = [partition.ready(records) for partition in waiting]
-    due = np.concatenate([partition.due[:count] for partition, count in zip(waiting, ready, strict=True)])
-    places = np.concatenate([partition.places[:count] for partition, count in zip(waiting, ready, strict=True)])
-    indexes = np.repeat(np.arange(len(waiting)), ready)
+    counts = _first_of(waiting, ready, records)
+    due = np.concatenate([partition.due[:count] for partition, count in zip(waiting, counts, strict=True)])
+    places = np.concatenate([partition.places[:count] for partition, count in zip(waiting, counts, strict=True)])
+    indexes = np.repeat(np.arange(len(waiting)), counts)
     # Stable: partitions as they come, and each in its own order.
     sequence = np.lexsort((places, due))[:records] if len(waiting) > 1 else np.arange(len(due))
     order = indexes[sequence]
@@ -73,11 +76,24 @@ def _take(waiting: Sequence[DuePartition], records: int) -> Taken:
     return Taken(batches, order, due[sequence], places[sequence])
 
 
+def _first_of(waiting: Sequence[DuePartition], ready: Sequence[int], records: int) -> list[int]:
+    """Returns for each partition how many of those that are ``ready`` may be among the first ``records`` of all: the
+    others need not be sorted."""
+    if len(waiting) < _MANY_PARTITIONS or sum(ready) <= records:
+        return list(ready)
+    due = np.concatenate([partition.due[:count] for partition, count in zip(waiting, ready, strict=True)])
+    last = np.partition(due, records - 1)[records - 1]
+    return [
+        int(np.searchsorted(partition.due[:count], last, side="right"))
+        for partition, count in zip(waiting, ready, strict=True)
+    ]
+
+
 class DuePartition:
     """The records of one partition that are loaded and not taken yet. Once ``most_bytes`` are loaded, no further
-    records are."""
+    records are; None: without a bound."""
 
-    def __init__(self, batches: Iterator[DueBatch], most_bytes: int = _MOST_OF_PARTITION) -> None:
+    def __init__(self, batches: Iterator[DueBatch], most_bytes: int | None) -> None:
         self._batches = batches
         self._most_bytes = most_bytes
         self._loaded: list[RecordBatch] = []
@@ -92,27 +108,27 @@ class DuePartition:
 
     def load(self, records: int) -> None:
         """Load until ``records`` can be taken, or enough bytes, or no more come."""
-        size = int(self._sizes.sum())
-        while self.count < records and size < self._most_bytes and (found := next(self._batches, None)) is not None:
+        while self.count < records and not self.is_large(self.count):
+            if (found := next(self._batches, None)) is None:
+                return
             if len(found.batch):
                 self._loaded.append(found.batch)
                 self.due = np.concatenate([self.due, found.due])
                 self.places = np.concatenate([self.places, found.places])
-                own = _sizes(found.batch)
-                self._sizes = np.concatenate([self._sizes, own])
-                size += int(own.sum())
+                if self._most_bytes is not None:
+                    self._sizes = np.concatenate([self._sizes, _sizes(found.batch)])
 
     def ready(self, records: int) -> int:
         """Returns how many may be taken at once: at most ``records``, and of large ones fewer. Whatever more is loaded
         depends on the batches."""
         most = min(records, self.count)
-        if not self.is_large(most):
+        if self._most_bytes is None or not self.is_large(most):
             return most
         return int(np.searchsorted(np.cumsum(self._sizes[:most]), self._most_bytes)) + 1
 
     def is_large(self, count: int) -> bool:
         """Returns True if the first ``count`` records are so large that it is not known if more come."""
-        return int(self._sizes[:count].sum()) >= self._most_bytes
+        return self._most_bytes is not None and int(self._sizes[:count].sum()) >= self._most_bytes
 
     def take(self, count: int) -> list[RecordBatch]:
         """Take out the first ``count`` records."""

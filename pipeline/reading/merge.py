@@ -63,7 +63,7 @@ def merged_writers(writers: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordB
     Several live tasks write a partition at once, and each keeps its own order. Of all the orders that this allows, the
     one that follows event time is used: (running maximum of the writer's timestamps, writer, its order).
     """
-    waiting = [DuePartition(_due(TimedBatches(batches))) for batches in writers]
+    waiting = [DuePartition(_due(TimedBatches(batches)), most_bytes=None) for batches in writers]
     while True:
         for writer in waiting:
             writer.load(1)
