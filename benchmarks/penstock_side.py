@@ -27,7 +27,7 @@ from benchmarks.measure import Side
 from benchmarks.workloads import WORKLOADS
 from penstock.actors.loop.lease import QuestionId
 from penstock.cluster.coordinator_shell.stream_actor_handle import StreamActorHandle
-from penstock.cluster.names import NAMESPACE
+from penstock.cluster.ray_cluster.connections import start_cluster
 from penstock.cluster.read_side import ActorStatus
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TopicPartition
@@ -102,9 +102,7 @@ def main(
     guarantee: Annotated[str, typer.Option(help="processing.guarantee")] = "at_least_once",
 ) -> None:
     """Process the whole input once."""
-    ray.init(
-        address="local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR
-    )
+    start_cluster(log_to_driver=False, logging_level=logging.ERROR)
     program = WORKLOADS[workload]
     topology = program.topology(output)
     config = {

@@ -29,7 +29,7 @@ from benchmarks.pipeline.job import COUNTED, PRICED, RECORDS, USERS, page_views,
 from benchmarks.pipeline.tree_meter import TreeMeter, TreeUsage
 from benchmarks.rig import Rig, rig
 from penstock.cluster.client.control import CoordinatorSilentError
-from penstock.cluster.names import NAMESPACE
+from penstock.cluster.ray_cluster.connections import start_cluster
 from penstock.common.topics import NewTopic
 from penstock.kafka.clients import ConfluentClients
 
@@ -134,7 +134,7 @@ def _row(how: str, records: int, seconds: float, rate: float, usage: TreeUsage) 
 def local_ray() -> ExitStack:
     """Returns a Ray on this machine, which ends with the context."""
     stack = ExitStack()
-    ray.init("local", namespace=NAMESPACE, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    start_cluster(log_to_driver=False, logging_level=logging.ERROR)
     stack.callback(ray.shutdown)
     return stack
 

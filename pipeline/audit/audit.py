@@ -29,7 +29,7 @@ from penstock.pipeline.backfill.planned_offsets import PlannedOffsets
 from penstock.pipeline.backfill.progress import Meter, Progress, StepProgress
 from penstock.pipeline.backfill.resuming import program_hash
 from penstock.pipeline.backfill.run_stages import StageRunner
-from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id, require_one_machine
+from penstock.pipeline.backfill.work import Run, RunManifest, new_run_id
 from penstock.pipeline.reading.contracts import HistorySource
 from penstock.pipeline.reading.inline_certificates import with_inline_certificates
 from penstock.pipeline.reading.kafka_history import KafkaHistory
@@ -38,6 +38,7 @@ from penstock.pipeline.spark.causes import causes_named
 from penstock.pipeline.spark.place import SparkPlace
 from penstock.pipeline.spark.spark_progress import tasks_of
 from penstock.pipeline.spark.spark_session import master_of, require_spark, spark_session
+from penstock.pipeline.spark.spark_settings import require_one_machine
 from penstock.pipeline.task_hosts.contracts import EndRow
 from penstock.state.key_sample import KeySample
 from penstock.topology.physical.pattern_sources import with_matched_topics

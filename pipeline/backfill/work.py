@@ -26,7 +26,6 @@ from msgspec.structs import replace
 
 from penstock.common.errors import (
     ApplicationStateError,
-    ConfigError,
     ObjectExistsError,
     ObjectMissingError,
     StreamsError,
@@ -251,13 +250,3 @@ def _append(location: ObjectLocation, log: ManifestLog, number: int, manifest: R
                 "the same moment: let it finish"
             ) from None
     return Run(location, number, own)
-
-
-def require_one_machine(master: str) -> None:
-    """Raise ConfigError if Spark's executors at ``master`` may be on other machines, which do not have a local folder.
-    Those of a ``local-cluster`` are processes of this one."""
-    if not master.startswith("local"):
-        raise ConfigError(
-            f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "
-            "the stages: give the URL of object storage, or a folder that is mounted on each machine"
-        )

@@ -40,6 +40,16 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def require_one_machine(master: str) -> None:
+    """Raise ConfigError if Spark's executors at ``master`` may be on other machines, which do not have a local folder.
+    Those of a ``local-cluster`` are processes of this one."""
+    if not master.startswith("local"):
+        raise ConfigError(
+            f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "
+            "the stages: give the URL of object storage, or a folder that is mounted on each machine"
+        )
+
+
 def effective_settings(given: Mapping[str, str], local_folder: str | None) -> dict[str, str]:
     """Returns all settings of a session: the user's, and penstock's own for the others.
 

@@ -79,7 +79,6 @@ class PassRun(TaskRun):
         self._written = _Written(cycle)
         super().__init__(settings, program, task_id, global_stores, self._written)
         self._batched = batched
-        self._caches_released = False
 
     def process_chunk(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
         """Process records in the order of the cycle, and commit if that is due."""
@@ -89,7 +88,7 @@ class PassRun(TaskRun):
         for index, begin, end in runs(chunk.order, after_all):
             batch, first = batches[index], taken[index]
             assert batch is not None
-            if chunk.due[begin] == _AFTER_ALL and not self._caches_released:
+            if chunk.due[begin] == _AFTER_ALL and self._written.due != _AFTER_ALL:
                 yield from self._release_caches()
             taken[index] = last = first + end - begin
             if batch.partition.topic in self._batched:
@@ -109,7 +108,6 @@ class PassRun(TaskRun):
     def _release_caches(self) -> Iterator[pa.RecordBatch]:
         """Commit before the records that caches of earlier passes have released: the tasks of a cycle commit together,
         and only then does each read what the commits of the others have sent."""
-        self._caches_released = True
         self._written.due, self._written.place = _AFTER_ALL, _BEFORE_ALL_PLACES
         yield from self.commit()
 
