@@ -1,6 +1,6 @@
 """Chooses the objects of an archive that nothing needs any more. Pure, except the function that deletes them.
 
-Ages are differences of times of the storage, whose newest object shows the present: the clocks of the machines that
+All times are those of the storage, and that of its newest object counts as the present. The clocks of the machines that
 archive do not matter.
 """
 
@@ -43,7 +43,7 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, opened
     named = {file.name for file in archived.all_files()}
     known = named | archived.replaced.keys()
     orphans = [name for name, modified_ms in files.items() if name not in known and modified_ms < opened_ms]
-    # A later compaction may have replaced the file that replaced these, too: then they stay longer.
+    # If a later compaction has replaced the file that replaced these, they are kept longer.
     now_in = _files_by_place(archived)
     there = [name for name in archived.replaced if name in files and name not in named]
     # The file is written before the entry that names it, and a compaction may have been suspended in between.
@@ -57,7 +57,8 @@ def plan_cleaning(listing: Iterable[ObjectInfo], archived: ArchivedTopic, opened
 
 
 def _files_by_place(archived: ArchivedTopic) -> Callable[[str], str]:
-    """Returns the function that finds, by the name of a replaced file, that of the file which has its records now."""
+    """Returns a function that takes the name of a replaced file, and returns that of the file which has its records
+    now."""
     by_partition: dict[int, list[ArchivedFile]] = {}
     for file in archived.all_files():
         by_partition.setdefault(file.partition, []).append(file)
@@ -90,14 +91,15 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, outdated: 
 
 
 def clean_outdated(objects: ObjectStore, archived: ArchivedTopic) -> tuple[str, ...]:
-    """Delete what readers of older manifests may have read, long after that, while a run is under way; returns it."""
+    """Delete, during a run, the objects that only readers of older manifests need, if they are old enough. Returns
+    their names."""
     plan = _planned(objects, archived)
     objects.delete(plan.outdated)
     return plan.outdated
 
 
 def _planned(objects: ObjectStore, archived: ArchivedTopic, opened_ms: int = 0) -> Cleaning:
-    """Returns what to delete now. ``archived`` forgets what was deleted before, which only a listing shows."""
+    """Returns what to delete now. Makes ``archived`` forget the replaced files that the listing no longer has."""
     listing = list(objects.list(f"{archived.folder}/"))
     archived.forget_deleted({info.name for info in listing})
     return plan_cleaning(listing, archived, opened_ms)

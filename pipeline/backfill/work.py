@@ -142,7 +142,7 @@ class StageWork:
 
 @dataclass(frozen=True)
 class RunOwner:
-    """The process that works on a run, for its workers in Spark's executors."""
+    """The process that works on a run, as its workers in Spark's executors know it."""
 
     location: ObjectLocation
     application_id: str
@@ -150,12 +150,12 @@ class RunOwner:
 
     def refuse_if_superseded(self) -> None:
         """Raise ApplicationStateError if another run has begun since in the same place, if another process continues
-        this one, or if it has ended."""
+        this run, or if this run has ended."""
         newest = Run.unfinished(self.location)
         if newest is None or newest.manifest.process != self.process:
             raise ApplicationStateError(
                 f"another backfill of application {self.application_id!r} has begun meanwhile in "
-                f"{self.location.open().url}, and this one ends: it hands nothing over"
+                f"{self.location.open().url}, and this one ends: it hands nothing more over"
             )
 
 
@@ -211,7 +211,7 @@ class Run:
 
     @property
     def owner(self) -> RunOwner:
-        """This process, as the one that works on the run."""
+        """The owner of the run: this process."""
         return RunOwner(self.location, self.manifest.application_id, self.manifest.process)
 
     def refuse_if_superseded(self) -> None:
@@ -254,8 +254,8 @@ def _append(location: ObjectLocation, log: ManifestLog, number: int, manifest: R
 
 
 def require_one_machine(master: str) -> None:
-    """Raise ConfigError if Spark's executors at ``master`` may be on other machines, which do not have a local folder.
-    Those of a ``local-cluster`` are processes of this one."""
+    """Raise ConfigError if Spark's executors at ``master`` may be on other machines, which cannot reach a local folder.
+    The executors of a ``local-cluster`` are processes on this machine."""
     if not master.startswith("local"):
         raise ConfigError(
             f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "

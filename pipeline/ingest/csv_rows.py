@@ -24,7 +24,7 @@ _ARROW = {
     CsvType.BOOLEAN: pa.bool_(),
 }
 _END = "end of the file, as penstock sees it"
-_NEVER_CLOSED = "a quote in it is never closed, and takes all that follows in the file"
+_NEVER_CLOSED = "a quote in it is never closed, so the rest of the file belongs to it"
 _HEADER_ROWS = 2
 """pyarrow counts rows from 1, and the header is one."""
 
@@ -51,7 +51,8 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
     """By their indices in the file: rows with too few or too many fields. Found before the batch of their block."""
 
     end = _END + form.delimiter * len(schema)
-    """A row with a field too many, behind the last one: it is seen, unless a quote that is never closed takes it."""
+    """A row behind the last one, with one field too many. It is noted, unless a quote that is never closed includes it
+    in an earlier row."""
     ended = False
 
     def note(row: Any) -> str:
@@ -89,7 +90,7 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
 
 
 class _WithEnd(io.RawIOBase):
-    """A file with more text behind its end."""
+    """The content of a file, and more text behind it."""
 
     def __init__(self, content: IO[bytes], end: bytes) -> None:
         self._parts = [content, io.BytesIO(end)]

@@ -57,7 +57,7 @@ def effective_settings(given: Mapping[str, str], local_folder: str | None) -> di
         here = {
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.host": _LOOPBACK,
-            # Python does the work: what Java would compile beside it is lost.
+            # Python does the work, and Java's second compiler would take more CPU from it than it gains.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.local.dir": local_folder,
             "spark.sql.warehouse.dir": f"{local_folder}/warehouse",

@@ -260,7 +260,7 @@ def _pass_through(spec: PassThrough, wiring: Wiring) -> StreamEdge:
 def _branch(spec: Branch, wiring: Wiring) -> StreamEdge:
     failed, name = wiring.failed, wiring.name
     with_key = any(case.with_key for case in spec.cases)
-    # A pass of a backfill may be without some of the children.
+    # A pass of a backfill may leave out some of the children.
     cases: list[tuple[Callable[..., bool], Edge]] = [
         (_given_key(case) if with_key else case.predicate, wiring.children.get(case.child, _drop))
         for case in spec.cases
