@@ -50,7 +50,7 @@ def spark_extra() -> Iterator[None]:
 
 @contextmanager
 def announced(session: AbstractContextManager[_T], say: Callable[[str], None]) -> Iterator[_T]:
-    """Reports that Spark starts, which takes some seconds, and enters ``session``, which starts it."""
+    """Reports that Spark starts, and then enters ``session``, which starts it: that takes some seconds."""
     say("starting Spark")
     with session as it:
         yield it
@@ -58,8 +58,8 @@ def announced(session: AbstractContextManager[_T], say: Callable[[str], None]) -
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Ends the command with ``message``, and the shell's exit code for Ctrl-C, if it is interrupted in the block. Ends
-    its Spark before that."""
+    """If Ctrl-C interrupts the block: ends the Spark that the command has started, and then the command, with
+    ``message`` and the shell's exit code for Ctrl-C."""
     from penstock.pipeline.spark.interrupts import interrupts_end_spark
 
     try:

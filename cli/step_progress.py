@@ -23,7 +23,8 @@ _LINE_EACH_S = 10.0
 
 @contextmanager
 def shown_progress(console: Console | None = None) -> Iterator[Progress]:
-    """Shows each step and its progress on standard error, or a console: by a bar on a terminal, as lines elsewhere."""
+    """Shows each step and its progress on ``console``: by a bar on a terminal, as lines elsewhere. None: on standard
+    error."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield Lines(partial(print, file=console.file, flush=True), time.monotonic)
@@ -48,7 +49,7 @@ def in_numbers(now: StepProgress) -> str:
     """Returns the numbers of a step's progress in words."""
     rate = "" if now.per_second is None else f", {now.per_second:,.0f} {now.unit}/s"
     left = "" if now.left_s is None else f", {timedelta(seconds=round(now.left_s))} left"
-    # Before a stage only its offsets are known, and some have no record.
+    # The total is that of the offsets, and some offsets have no record.
     most = "" if now.unit == TASKS else "at most "
     return f"{now.done:,} of {most}{now.total:,} {now.unit}{rate}{left}"
 

@@ -23,7 +23,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def similar_to(name: str, names: Iterable[str]) -> str:
-    """Returns the most similar ones of ``names`` for a message, such as `` (similar: clicks)``; empty if none is."""
+    """Returns those of ``names`` that resemble ``name``, as messages show them: `` (similar: clicks)``, or no text."""
     similar = difflib.get_close_matches(name, list(names), 3)
     return f" (similar: {', '.join(similar)})" if similar else ""
 

@@ -141,7 +141,7 @@ class _ObstoreObjects:
     def info(self, name: str) -> ObjectInfo | None:
         try:
             with self._errors("look at", name):
-                # obstore 0.9 gives the path in the bucket, later ones the name in the store.
+                # obstore 0.9 and 0.10 return the path in the bucket, later versions the name in the store.
                 return replace(_info(obstore.head(self._store, name)), name=name)
         except ObjectMissingError:
             return None

@@ -20,7 +20,7 @@ class OffsetRange:
         return max(0, self.end - self.begin)
 
     def __str__(self) -> str:
-        """Returns the first and the last offset, as messages show them: ``4 to 9``."""
+        """Returns the first and the last offset, as messages show them: ``4 to 9``, or ``none``."""
         return f"{self.begin:,} to {self.end - 1:,}" if self else "none"
 
     def common(self, other: OffsetRange) -> OffsetRange:

@@ -1,4 +1,4 @@
-"""The rows of a store that an audit compares, for both sides of it: the live stores, and those of checkpoints."""
+"""The rows of a store that an audit compares, whether the stores are live or of checkpoints."""
 
 from __future__ import annotations
 

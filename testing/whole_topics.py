@@ -15,8 +15,8 @@ _POLL_S = 0.1
 
 
 def whole(clients: KafkaClients, partitions: Iterable[TopicPartition]) -> Iterator[RecordBatch]:
-    """Yields all records that ``partitions`` have now, those of each in order, as the consumers of ``clients`` see
-    them. Waits for ever for records that never come."""
+    """Yields all records that ``partitions`` have now, in order within each partition, as consumers of ``clients`` see
+    them. There is no time-out."""
     with closing(clients.consumer()) as consumer:
         ends = {at: end for at, end in consumer.fetch_end_offsets(partitions).items() if end}
         consumer.assign(dict.fromkeys(ends, BEGINNING))

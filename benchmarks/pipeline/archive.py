@@ -125,7 +125,7 @@ def measure(records: int, repeat: int, hot: bool = False) -> list[Figure]:
                     print(f"{name:22} {seconds:6.1f} s {rate:10,.0f}/s {each:10,.0f}/CPU s {size:8,.0f} MB", flush=True)
                     shutil.rmtree(folder)
     (own, own_cpu), (sink, sink_cpu) = (list(zip(*rates[name], strict=True)) for name in ways)
-    shape = f"{records:,} records of 200 bytes, {'most in one of' if hot else ''} {PARTITIONS} partitions"
+    shape = f"{records:,} records of 200 bytes, {'most in one of ' if hot else ''}{PARTITIONS} partitions"
     return [
         Figure("archive", f"{shape}: records/s", own, at_least=150_000),
         Figure("archive", "beside Spark's Parquet sink", ratios(own, sink), ".2f", at_least=0.8),

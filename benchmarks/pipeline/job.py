@@ -26,8 +26,8 @@ _PROFILE_SHARE = 20
 """Page views for each change of a profile."""
 _AGE_MS = 3_600_000
 _GRACE = timedelta(minutes=12)
-"""Tasks that read a history live are minutes apart if some partitions are larger than others, and behind a repartition
-topic whatever is later than this is dropped: that would not be the same in two runs."""
+"""Long enough that no window drops a record. Live tasks are minutes of event time apart if some partitions are larger
+than others. So behind a repartition topic records come late, and two runs would drop different ones."""
 _REGIONS, _PAGES, _CHUNK = 40, 500, 10_000
 LATE_SHARE, LATE_MS = 0.02, 20_000
 
@@ -78,9 +78,9 @@ def page_views(records: int = RECORDS, users: int = USERS, hot: bool = False, pe
     """Returns the dataset of the job: ``records`` page views, of which some are late, and changes of profiles and plans
     meanwhile. ``hot``: few users have most of the views. ``per_ms``: number of views in a millisecond of their time.
 
-    Views have odd times and profiles even ones: of records with equal times, either may be the first. No user's first
-    profile is newer than a plan: as in Kafka Streams, a result has the plan's time if the plan comes second.
-    They begin an hour ago: brokers delete windows of other years from changelogs."""
+    Views have odd times and profiles even ones: of records with equal times, either may be the first. Each user's
+    first profile is older than the plans: as in Kafka Streams, a result has the plan's time if the plan comes second.
+    The views begin an hour ago, because brokers delete old windows from changelogs."""
     start_ms = time.time_ns() // 60_000_000_000 * 60_000 - _AGE_MS
     return Dataset(
         "page views", records + records // _PROFILE_SHARE, users,

@@ -2,8 +2,8 @@
 
     python -m benchmarks.pipeline.live_loss [--records N] [--pairs N]
 
-Each run processes all records as fast as it can: without either; with audits one after the other (audit point, images
-and hashes of all rows, as ``penstock audit`` takes them); with checkpoints into a folder. Spark is left out: it runs
+Each run processes all records as fast as it can: plainly, with audits one after the other (audit point, images and
+hashes of all rows, as ``penstock audit`` takes them), or with checkpoints into a folder. Spark is left out: it runs
 elsewhere, or at another time, and asks the application for nothing. The loss is that of records/s, and of records per
 CPU second of all processes except the broker.
 """
@@ -37,7 +37,7 @@ from penstock.topology.physical.topic_plan import plan_topics
 
 _KINDS = ("audit", "checkpoints")
 _EVERY_S = 30
-"""Seconds from one audit or checkpoint to the next."""
+"""Seconds from the end of an audit to the next audit, and the interval of checkpoints."""
 _CLOSE_S = 120.0
 _POINT_S = 60.0
 

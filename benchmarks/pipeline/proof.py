@@ -45,8 +45,9 @@ from penstock.tasks.program import TaskPrograms
 SPAN_MS = 1_000_000
 """The most time from the first page view to the last one: rows of windows, sessions and TTLs expire."""
 _LEAST_PER_MS = 1.0
-"""The least number of page views in a millisecond. With fewer, tasks that are some thousands of records apart would be
-minutes apart, and windows behind the repartition topic would drop what comes late, and not the same."""
+"""The least number of page views in a millisecond. With fewer, tasks that are thousands of records apart could be
+further apart in event time than the windows behind the repartition topic wait. Two runs would then drop different
+records."""
 PLANTED = {"prices": "key", "views-per-region": "window", "recent-views": "TTL row"}
 """The stores of which one row is changed."""
 _POINT_S = 120.0

@@ -34,8 +34,8 @@ _ANSWER_S = 10.0
 """Seconds that an actor may take to answer, beyond those that it has to do a step."""
 _LOOK_AGAIN_S = 0.05
 _WITHOUT_IT = (
-    "The stores of an application that does not run can be audited in its newest checkpoints, if it has "
-    "state.checkpoint.uri: give --checkpoint"
+    "To audit the newest checkpoints of an application that does not run, which must have state.checkpoint.uri: "
+    "give --checkpoint"
 )
 _READ_S = 3600.0
 """Seconds that the reading of one store of one task may take."""

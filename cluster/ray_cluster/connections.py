@@ -117,7 +117,7 @@ def connect_to_cluster(cluster: RayCluster, log_to_driver: bool) -> None:
 
 
 def start_cluster(log_to_driver: bool, logging_level: int) -> None:
-    """Start a cluster on this machine, which ends with this process. Raises ApplicationStateError."""
+    """Start a cluster on this machine, which ends with this process. Raises ApplicationStateError if that fails."""
     try:
         ray.init(
             "local",
@@ -126,7 +126,7 @@ def start_cluster(log_to_driver: bool, logging_level: int) -> None:
             log_to_driver=log_to_driver,
             logging_level=logging_level,
         )
-    except Exception as error:  # no narrower one: that is what Ray raises when its daemons take longer than 30 s
+    except Exception as error:  # Ray raises this class when its daemons take longer than 30 s
         raise ApplicationStateError(
             f"Ray did not start on this machine: {last_line(error).rstrip('.')}. Its logs are in "
             "/tmp/ray/session_latest/logs. If other programs need all CPUs, try again when they have ended"

@@ -33,8 +33,8 @@ class ArchivedTopic:
         self.lost: list[Span] = list(base.lost)
         """Offsets that Kafka had deleted before they were archived."""
         self.replaced: dict[str, int] = dict(base.replaced)
-        """Files that compaction has replaced and that are not known to be deleted, and the number of the entry that
-        replaced each."""
+        """The number of the entry that replaced it, by each file that compaction has replaced and that may still be in
+        the storage."""
         self._spans = {span.partition: OffsetRange(span.begin, span.end) for span in base.spans}
         self._files: dict[int, list[ArchivedFile]] = {}
         self._add(base.files)
@@ -100,7 +100,8 @@ class ArchivedTopic:
         self.number = number
 
     def forget_deleted(self, there: Container[str]) -> None:
-        """Forget the replaced files that are not ``there``, in a listing made after the last entry was taken."""
+        """Forget the replaced files that are deleted. ``there``: the files of a listing that is newer than the last
+        entry."""
         self.replaced = {name: number for name, number in self.replaced.items() if name in there}
 
     def base(self) -> Base:
@@ -137,7 +138,7 @@ class ArchivedTopic:
         names = set(entry.replaces)
         gone = [file for file in self.all_files() if file.name in names]
         if len(gone) != len(names):
-            return  # another compaction, of a writer that was not seen, was faster: this one is void
+            return  # another writer's compaction has replaced them before: this one is void
         if sum(file.rows for file in gone) != sum(file.rows for file in entry.files):
             raise self._damaged(number, "its files have another number of records than those that they replace")
         for partition, its in self._files.items():

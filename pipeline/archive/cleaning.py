@@ -1,6 +1,6 @@
 """Chooses the objects of an archive that nothing needs any more. Pure, except the function that deletes them.
 
-Ages are differences of times of the storage, whose newest object shows the present: the clocks of the machines that
+All times are those of the storage, and that of its newest object counts as the present. The clocks of the machines that
 archive do not matter.
 """
 
@@ -69,14 +69,15 @@ def clean(objects: ObjectStore, archived: ArchivedTopic, opened: str, outdated: 
 
 
 def clean_outdated(objects: ObjectStore, archived: ArchivedTopic) -> tuple[str, ...]:
-    """Delete what readers of older manifests may have read, long after that, while a run is under way; returns it."""
+    """Delete, during a run, the objects that only readers of older manifests need, if they are old enough. Returns
+    their names."""
     plan = _planned(objects, archived)
     objects.delete(plan.outdated)
     return plan.outdated
 
 
 def _planned(objects: ObjectStore, archived: ArchivedTopic, opened_ms: int = 0) -> Cleaning:
-    """Returns what to delete now. ``archived`` forgets what was deleted before, which only a listing shows."""
+    """Returns what to delete now. Makes ``archived`` forget the replaced files that the listing no longer has."""
     listing = list(objects.list(f"{archived.folder}/"))
     archived.forget_deleted({info.name for info in listing})
     return plan_cleaning(listing, archived, opened_ms)

@@ -68,8 +68,8 @@ class IcebergPublisher(Publisher):
         other = self._folders.setdefault(name, folder)
         if other != folder:
             raise ConfigError(
-                f"{other} and {folder} would both be Iceberg table {name}, because other characters than letters and "
-                f"digits become _: {_ONE_TOPIC}"
+                f"{other} and {folder} would both be in Iceberg table {name}, because characters other than letters "
+                f"and digits become _: {_ONE_TOPIC}"
             )
         with self._errors(name):
             if self._catalog().table_exists(name):
@@ -177,7 +177,7 @@ class IcebergPublisher(Publisher):
         if has[0] == self.objects.url:
             raise ArchiveError(
                 f"Iceberg table {name} has topic {topic} (id {has[1]}) of this archive, not of id {topic_id}. "
-                f"If that topic is not archived here any more, drop the table. Else {_ONE_TOPIC}"
+                f"If that topic is not archived here any more, drop the table. Otherwise {_ONE_TOPIC}"
             )
         raise ArchiveError(
             f"Iceberg table {name} is of the archive {has[0]} (topic {topic}, id {has[1]}), and "

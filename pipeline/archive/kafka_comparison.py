@@ -25,7 +25,7 @@ COMPACTED = "compacted or marker"
 DELETED = "unknown: Kafka has deleted this part since"
 _SHOWN = 3
 _FEW = 10_000
-"""Offsets between two holes up to which reading them costs less than another consumer."""
+"""Most offsets between two holes that are read together: to read that many costs less than to make another consumer."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ class KafkaComparison:
         return self._compare_each(objects, file, there)
 
     def reasons(self, partition: int, holes: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, str]]:
-        """Yields the parts of ``holes``, which ascend, with the reason for which each is missing in the archive. Holes
-        near each other are read together: transactions leave one after every few records."""
+        """Yields the parts of ``holes``, which ascend, each with the reason why the archive lacks it. Holes near each
+        other are read together: transactions leave one after every few records."""
         hidden = COMPACTED if self.compacted else MARKER
         for near in _near(holes):
             there = self._there(partition, OffsetRange(near[0].begin, near[-1].end))
@@ -111,7 +111,7 @@ class KafkaComparison:
 
 
 def _near(holes: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
-    """Yields neighbouring holes, with few records between them."""
+    """Yields lists of holes that have few offsets between them."""
     near: list[OffsetRange] = []
     for hole in holes:
         if near and hole.begin - near[-1].end > _FEW:
@@ -123,7 +123,7 @@ def _near(holes: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
 
 
 def _runs(batch: RecordBatch) -> Iterator[OffsetRange]:
-    """Yields the neighbouring offsets of a batch, as ranges."""
+    """Yields the offsets of a batch as ranges, each without a gap."""
     offsets = np.asarray(batch.offsets, np.int64)
     edges = np.flatnonzero(np.diff(offsets) != 1) + 1
     for own in np.split(offsets, edges):

@@ -121,8 +121,8 @@ Entry = Opened | Committed | Compacted
 class Base(msgspec.Struct, frozen=True, kw_only=True):
     """The state after the entries up to a number, so that a reader need not read them all.
 
-    ``replaced``: files that compaction has replaced, and the number of the entry that replaced each: they are deleted
-    late.
+    ``replaced``: the number of the entry that replaced it, by each file that compaction has replaced. Such files are
+    deleted a day later, or more.
     """
 
     format: int = FORMAT

@@ -122,7 +122,7 @@ def _holes(whole: OffsetRange, offsets: pa.Array) -> list[OffsetRange]:
 
 
 def _joined(reasons: Iterable[tuple[OffsetRange, str]]) -> list[Missing]:
-    """Returns neighbouring parts of the same reason as one."""
+    """Returns the parts, joined if they are neighbours and have the same reason."""
     found: list[Missing] = []
     for offsets, why in reasons:
         if found and (found[-1].end, found[-1].why) == (offsets.begin, why):

@@ -304,8 +304,8 @@ class _Backfill:
         )
 
     def _refuse_if_changed(self) -> None:
-        """Raise if the application, its topics or another process stand in the way of the hand-over. Processing may
-        have taken hours."""
+        """Raise if a change since the plan was made rules out the hand-over: of the application, of its topics, or
+        because another process works on the run. Processing may have taken hours."""
         if self._options.kind == KAFKA:
             refuse_if_running(self._config, self._admin)
             refuse_if_moved(self._config, self._admin, self._plan)

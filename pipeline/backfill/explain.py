@@ -85,8 +85,8 @@ def _skew(stage: Stage, config: StreamsConfig) -> Iterator[tuple[str, str]]:
 
 
 def offsets_per_task(stage: Stage) -> dict[int, int]:
-    """Returns the number of offsets that each task reads and restores, as far as they are known: what is shuffled to
-    it is not."""
+    """Returns the number of offsets that each task reads and restores, without records that are shuffled to it: their
+    number is not known."""
     counts: Counter[int] = Counter()
     for ranges in (stage.records, *stage.changelogs.values(), *stage.unfinished.values()):
         for at, offsets in ranges.items():
@@ -114,7 +114,7 @@ def _ranges(ranges: Ranges) -> str:
 
 
 def _count(ranges: Ranges) -> str:
-    """Returns the number of offsets. Compaction and transactions leave some without a record."""
+    """Returns the number of offsets as text. Compaction and transactions leave offsets without records."""
     return counted(size_of(ranges), "offset")
 
 

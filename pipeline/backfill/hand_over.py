@@ -33,8 +33,9 @@ _LOOK_EACH_S = 5.0
 class RecordWriter:
     """Writes rows of ``OUTPUT_SCHEMA`` to their topics, in order; ``run`` is given to ``mapInArrow``.
 
-    Now and then it looks if ``owner`` may still write. A worker may outlive its process, or be stopped for hours: what
-    it wrote after the application has started again would be newer than the application's own rows.
+    Before a batch it looks if ``owner`` may still write, at most every 5 s. A worker may outlive its process, or be
+    frozen for hours. What it wrote after the application has started again would count as newer than the application's
+    own rows.
     """
 
     clients: KafkaClients
@@ -42,7 +43,7 @@ class RecordWriter:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the number of rows written to each topic, when Kafka has acknowledged all of them. Raises
-        ApplicationStateError if the owner of the run has changed."""
+        ApplicationStateError if ``owner`` may not write any more."""
         written: Counter[str] = Counter()
         batches = (batch for batch in batches if len(batch))
         if (first := next(batches, None)) is not None:  # with many stages, most partitions write nothing
@@ -75,7 +76,7 @@ class KafkaHandOver(HandOver):
 
     ``changelog_ends``: the end of each changelog before any rows of an unfinished backfill. They are noted first, so
     that a later attempt restores only what is before them. ``started_from``: the fingerprint of the committed offsets.
-    ``owner``: the process that may hand over.
+    ``owner``: the process that hands over, as long as it owns the run.
     """
 
     config: StreamsConfig
@@ -112,6 +113,6 @@ class KafkaHandOver(HandOver):
                 for row in rows.consumed(RecordWriter(self.clients, self.owner).run, WRITTEN_SCHEMA):
                     written[row["topic"]] += row["written"]
         except StreamsError:
-            self.owner.refuse_if_superseded()  # then nobody need run this one again
+            self.owner.refuse_if_superseded()  # this run must not be resumed, then
             raise
         return dict(written)

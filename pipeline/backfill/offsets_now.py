@@ -28,7 +28,7 @@ Available = Callable[[Iterable[TopicPartition]], Ranges]
 
 @dataclass(frozen=True)
 class OffsetLookUp:
-    """Answers about offsets: those of a :class:`~penstock.pipeline.reading.contracts.HistorySource`."""
+    """The functions of a :class:`~penstock.pipeline.reading.contracts.HistorySource` that answer about offsets."""
 
     available: Available
     offsets_at: OffsetsAt

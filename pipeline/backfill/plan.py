@@ -104,7 +104,7 @@ def plan_backfill(
     source: OffsetLookUp | None = None,
     bounds: Bounds = WHOLE,
 ) -> BackfillPlan:
-    """Plan a backfill by the offsets that Kafka reports. ``source``: None is what Kafka has, without times.
+    """Plan a backfill by the offsets that Kafka reports. ``source``: None looks offsets up in Kafka, without times.
 
     Raises ApplicationStateError if the application is running, or has left records in a repartition topic, or if there
     is state but no committed offset that shows how old it is, or if ``bounds`` would count records twice; ConfigError

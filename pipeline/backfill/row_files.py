@@ -187,7 +187,7 @@ def written_to(objects: ObjectStore, files: Iterable[Files], target: TopicPartit
 
 
 def placed_in(objects: ObjectStore, files: Iterable[Files], target: TopicPartition) -> list[Iterator[DueBatch]]:
-    """Returns the same of what a pass over a cycle wrote, with the places in the cycle's order."""
+    """Like :func:`written_to`, for what a pass over a cycle wrote, with the places in the cycle's order."""
     return [
         chain.from_iterable(_placed_for(objects, file, target) for file in own) for own in _files_for(files, target)
     ]

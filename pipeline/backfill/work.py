@@ -141,7 +141,7 @@ class StageWork:
 
 @dataclass(frozen=True)
 class RunOwner:
-    """The process that works on a run, for its workers in Spark's executors."""
+    """The process that works on a run, as its workers in Spark's executors know it."""
 
     location: ObjectLocation
     application_id: str
@@ -149,12 +149,12 @@ class RunOwner:
 
     def refuse_if_superseded(self) -> None:
         """Raise ApplicationStateError if another run has begun since in the same place, if another process continues
-        this one, or if it has ended."""
+        this run, or if this run has ended."""
         newest = Run.unfinished(self.location)
         if newest is None or newest.manifest.process != self.process:
             raise ApplicationStateError(
                 f"another backfill of application {self.application_id!r} has begun meanwhile in "
-                f"{self.location.open().url}, and this one ends: it hands nothing over"
+                f"{self.location.open().url}, and this one ends: it hands nothing more over"
             )
 
 
@@ -210,7 +210,7 @@ class Run:
 
     @property
     def owner(self) -> RunOwner:
-        """This process, as the one that works on the run."""
+        """The owner of the run: this process."""
         return RunOwner(self.location, self.manifest.application_id, self.manifest.process)
 
     def refuse_if_superseded(self) -> None:

@@ -72,7 +72,7 @@ def _check_json(beginning: bytes, mapping: RecordMapping) -> None:
     line, end, _ = beginning.partition(b"\n")
     if not end and len(beginning) == _BEGINNING_BYTES:  # a line that long is looked at when it is read
         if beginning.lstrip().startswith(b"["):
-            raise ConfigError(f"it is a JSON array, and not JSON Lines; {ONE_OBJECT}")
+            raise ConfigError(f"it is a JSON array; {ONE_OBJECT}")
         return
     (rows,) = json_lines(io.BytesIO(line), 1, 0)
     if rows.refused:  # a broken row is the business of --on-error

@@ -24,7 +24,7 @@ _ARROW = {
     CsvType.BOOLEAN: pa.bool_(),
 }
 _END = "end of the file, as penstock sees it"
-_NEVER_CLOSED = "a quote in it is never closed, and takes all that follows in the file"
+_NEVER_CLOSED = "a quote in it is never closed, so the rest of the file belongs to it"
 _HEADER_ROWS = 2
 """pyarrow counts rows from 1, and the header is one."""
 
@@ -51,8 +51,8 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
     """By their indices in the file: rows with too few or too many fields. Found before the batch of their block."""
 
     end = f'"{_END}"' + form.delimiter * len(schema)
-    """A row behind the last one, with a field too many. Its first quote closes one that the file leaves open: then that
-    row has too many fields, and this one in its text."""
+    """A row behind the last one, with one field too many. If the file leaves a quote open, the first quote of this row
+    closes it. Then the row of the open quote has too many fields, and its text includes this row."""
 
     def note(row: Any) -> str:
         if row.text != end:
@@ -82,7 +82,7 @@ def csv_rows(file: Path, form: CsvForm, columns: Sequence[str] | None) -> Iterat
 
 
 class _WithEnd(io.RawIOBase):
-    """A file with more text behind its end."""
+    """The content of a file, and more text behind it."""
 
     def __init__(self, content: IO[bytes], end: bytes) -> None:
         self._parts = [content, io.BytesIO(end)]

@@ -33,9 +33,9 @@ _MESSAGES = 5
 
 @dataclass(frozen=True)
 class IngestReport:
-    """The result of a run. ``records``: those that it has written, of which ``null_keys`` have a null key. ``skipped``:
-    rows that are no records, with messages about some of them in ``refused``. ``files``: number of files that were not
-    done before, of ``all_files``. ``seconds`` is the time since Spark has started."""
+    """The result of a run. ``records``: number of records that it has written, of which ``null_keys`` have a null key.
+    ``skipped``: number of rows that could not become records, with messages about some of them in ``refused``.
+    ``files``: number of files that were not done before, of ``all_files``. ``seconds``: time since Spark started."""
 
     records: int
     null_keys: int

@@ -13,9 +13,9 @@ from penstock.common.plain_json import read_json
 from penstock.pipeline.ingest.contracts import Rows
 
 LONGEST_LINE = 16 << 20
-"""Most bytes of a line without its end: the largest record has about 1 MB."""
+"""Most bytes of a line without its end. By default Kafka takes records of about 1 MB."""
 _PIECE = 1 << 20
-ONE_OBJECT = "JSON Lines has one object on each line (jq -c '.[]' makes that of a JSON array)"
+ONE_OBJECT = "JSON Lines has one object on each line (jq -c '.[]' converts a JSON array)"
 """Advice for a file that is not JSON Lines."""
 
 
@@ -87,7 +87,7 @@ def json_lines(lines: IO[bytes], at_once: int, skip: int, bytes_at_once: int = s
 
 
 def _bounded(lines: IO[bytes]) -> Iterator[bytes]:
-    """Yields the lines; of one that is too long only the beginning, which is too long, too."""
+    """Yields the lines. Of a line that is too long it yields the beginning alone, which is still too long."""
     while line := lines.readline(LONGEST_LINE + len(b"\r\n")):
         yield line
         while not line.endswith(b"\n") and (line := lines.readline(_PIECE)):
@@ -95,7 +95,7 @@ def _bounded(lines: IO[bytes]) -> Iterator[bytes]:
 
 
 def _is_too_long(line: bytes) -> bool:
-    # The end counts only if it decides: without it, the line is a copy.
+    # The end is removed only if the result depends on it, because that copies the line.
     return len(line) > LONGEST_LINE and len(line.removesuffix(b"\n").removesuffix(b"\r")) > LONGEST_LINE
 
 

@@ -98,8 +98,8 @@ def _refuse_other_settings(progress: Progress, settings: Mapping[str, str]) -> N
     if different:
         raise ConfigError(
             f"an ingest of this id has begun with other settings: {'; '.join(different)}. Continue it with the same "
-            "settings, or give another --id to begin another one, which writes all rows: "
-            f"{counted(progress.rows, 'row')} of this one are done"
+            "settings, or give another --id. That begins another ingest, which writes all rows, also those that this "
+            f"one has done ({counted(progress.rows, 'row')})"
         )
 
 

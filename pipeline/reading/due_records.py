@@ -1,4 +1,4 @@
-"""The records of partitions that are loaded and not taken yet, and those of them that are due next. Pure."""
+"""Takes the records that are due next from several partitions, in one order. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from penstock.common.records import RecordBatch
 
 RECORDS_PER_CHUNK = 10_000
 BYTES_PER_CHUNK = 32 << 20
-"""Bytes that all partitions of a chunk together may have, and one more record of each."""
+"""Bytes that a chunk may have, and one more record of each partition, if there are at most 128 partitions. With more,
+the limit is 256 kB for each partition."""
 _MOST_OF_PARTITION = 16 << 20
 _LEAST_OF_PARTITION = 256 << 10
-"""However many partitions there are: with less, a chunk would have few records."""
+"""Least share of a partition, however many there are: with less, a chunk would have few records."""
 _MANY_PARTITIONS = 4
 """With fewer, sorting all that is loaded costs less than finding what need not be sorted."""
 
@@ -29,8 +30,8 @@ class DueBatch(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The records that are due next. ``partitions`` has those of each partition that has some. By record, in order:
-    ``order``, the index of its partition, ``due`` and ``places``."""
+    """The records that are due next. ``partitions``: the batches of each partition that has records. For each record,
+    in order: ``order`` has the index of its partition, ``due`` and ``places`` have its own."""
 
     partitions: list[list[RecordBatch]]
     order: NDArray[np.intp]
@@ -41,10 +42,11 @@ class Taken(NamedTuple):
 def taken_in_order(
     partitions: Sequence[Iterator[DueBatch]], records: int = RECORDS_PER_CHUNK, bytes_of_partition: int | None = None
 ) -> Iterator[Taken]:
-    """Yields ``records`` at a time, or fewer large ones: of each partition, not more than reach ``bytes_of_partition``.
+    """Yields ``records`` at a time. Yields fewer if they are large: of each partition at most those with which
+    ``bytes_of_partition`` is reached. None: a share of ``BYTES_PER_CHUNK``.
 
-    The order is that of (due, place, index of the partition, order within the partition). What is taken at once depends
-    on the records alone, not on the batches in which they come.
+    The order is that of (due, place, index of the partition, order within the partition). The records that are taken
+    at once depend on the records alone, not on the batches in which they come.
     """
     share = min(_MOST_OF_PARTITION, max(_LEAST_OF_PARTITION, BYTES_PER_CHUNK // max(1, len(partitions))))
     waiting = [DuePartition(each, bytes_of_partition or share) for each in partitions]
@@ -67,7 +69,7 @@ def _take(waiting: Sequence[DuePartition], records: int) -> Taken:
     sequence = np.lexsort((places, due))[:records] if len(waiting) > 1 else np.arange(len(due))
     order = indexes[sequence]
     for index, (partition, count) in enumerate(zip(waiting, ready, strict=True)):
-        # Its next record is not known, and nothing that may follow that is taken.
+        # The next record of this partition is not known: nothing that may come behind that is taken.
         if partition.is_large(count) and len(own := np.flatnonzero(order == index)) == count:
             order = order[: int(own[-1]) + 1]
     sequence = sequence[: len(order)]
@@ -90,8 +92,8 @@ def _first_of(waiting: Sequence[DuePartition], ready: Sequence[int], records: in
 
 
 class DuePartition:
-    """The records of one partition that are loaded and not taken yet. Once ``most_bytes`` are loaded, no further
-    records are; None: without a bound."""
+    """The records of one partition that are loaded and not taken yet. Once ``most_bytes`` are loaded, no further batch
+    is; None: there is no bound."""
 
     def __init__(self, batches: Iterator[DueBatch], most_bytes: int | None) -> None:
         self._batches = batches
@@ -107,7 +109,7 @@ class DuePartition:
         return len(self.due)
 
     def load(self, records: int) -> None:
-        """Load until ``records`` can be taken, or enough bytes, or no more come."""
+        """Load batches until ``records`` can be taken, or enough bytes are loaded, or no batch is left."""
         while self.count < records and not self.is_large(self.count):
             if (found := next(self._batches, None)) is None:
                 return
@@ -119,15 +121,15 @@ class DuePartition:
                     self._sizes = np.concatenate([self._sizes, _sizes(found.batch)])
 
     def ready(self, records: int) -> int:
-        """Returns how many may be taken at once: at most ``records``, and of large ones fewer. Whatever more is loaded
-        depends on the batches."""
+        """Returns the number of records that may be taken at once: at most ``records``, and fewer if they are large. It
+        does not count records that are loaded because of the sizes of the batches."""
         most = min(records, self.count)
         if self._most_bytes is None or not self.is_large(most):
             return most
         return int(np.searchsorted(np.cumsum(self._sizes[:most]), self._most_bytes)) + 1
 
     def is_large(self, count: int) -> bool:
-        """Returns True if the first ``count`` records are so large that it is not known if more come."""
+        """Returns True if the first ``count`` records are so large that the record behind them need not be loaded."""
         return self._most_bytes is not None and int(self._sizes[:count].sum()) >= self._most_bytes
 
     def take(self, count: int) -> list[RecordBatch]:

@@ -99,7 +99,8 @@ class KafkaReader:
 
 def has_records(consumer: RecordConsumer, partition: TopicPartition, offsets: OffsetRange) -> bool:
     """Returns True if there are records in ``offsets``. Offsets alone do not show that: transactions may have left only
-    markers, and records that were aborted. Afterwards ``consumer`` has no partition. Raises as :class:`KafkaReader`."""
+    markers, and records that were aborted. Leaves ``consumer`` without partitions. Raises like
+    :meth:`KafkaReader.batches`."""
     if not offsets:
         return False
     reader = KafkaReader(consumer, {partition: offsets})

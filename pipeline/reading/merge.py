@@ -42,7 +42,7 @@ def merged(
 
 
 def running_maxima(partition: TimedBatches) -> Iterator[tuple[RecordBatch, NDArray[np.int64]]]:
-    """Yields the batches of a partition that have records, with the running maximum of the times at each."""
+    """Yields the batches of a partition that have records, each with the running maxima of the times of its records."""
     latest = -1
     for batch in partition.batches:
         if len(batch):

@@ -18,7 +18,7 @@ from penstock.pipeline.reading.merge import TimedBatches, running_maxima
 
 def placed(partition: TimedBatches, place: int, begin: int | None) -> Iterator[DueBatch]:
     """Yields the records of a partition from outside. ``place`` is that of the first one, which has the offset
-    ``begin``. None: their offsets do not ascend, and they are counted."""
+    ``begin``. If ``begin`` is None, offsets do not ascend, and records are numbered instead."""
     count = 0
     for batch, due in running_maxima(partition):
         if begin is None:
@@ -32,7 +32,7 @@ def placed(partition: TimedBatches, place: int, begin: int | None) -> Iterator[D
 def merged_cycle(
     partitions: Sequence[Iterator[DueBatch]], records: int = RECORDS_PER_CHUNK, bytes_of_partition: int | None = None
 ) -> Iterator[Chunk]:
-    """Yields the records of ``partitions`` in chunks of ``records``, or of fewer large ones. Of records in the same
-    place, that of the first partition is first. The chunks depend on the records alone."""
+    """Yields the records of ``partitions`` in chunks of ``records``, or of fewer large ones. Of records that are
+    due at the same time and place, that of the first partition is first. The chunks depend on the records alone."""
     for taken in taken_in_order(partitions, records, bytes_of_partition):
         yield Chunk(taken.partitions, taken.order.tolist(), taken.due.tolist(), taken.places.tolist())

@@ -1,8 +1,8 @@
-"""Ctrl-C in a command that runs Spark: no process of Spark outlives it, and no error hides it.
+"""Ctrl-C in a command that runs Spark: no process of Spark outlives the command, and no error hides Ctrl-C.
 
-A call of py4j that is interrupted leaves an answer in its connection that nobody reads. The next call waits until the
-interrupted work of Spark is done, takes that answer for its own, and may raise an error in place of the
-KeyboardInterrupt. So Ctrl-C ends Spark's Java before anything else: then all of its calls return at once.
+If a call of py4j is interrupted, its answer remains in the connection. The next call waits until the interrupted work
+of Spark is done, and takes that answer for its own. It may then raise an error in place of the KeyboardInterrupt. So
+Ctrl-C ends Spark's Java before anything else: then all calls of py4j return at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import FrameType
 import psutil
 
 _OF_SPARK = ("/bin/spark-submit", "org.apache.spark.")
-"""One of these is in the command line of Spark's Java, and of the scripts that start it."""
+"""The command lines of Spark's Java, and of the scripts that start it, contain one of these."""
 _ENDS_WITHIN_S = 10.0
 
 
@@ -25,9 +25,9 @@ _ENDS_WITHIN_S = 10.0
 def interrupts_end_spark() -> Iterator[None]:
     """Let Ctrl-C in the block end the Spark that this process has started, with its workers.
 
-    Raises KeyboardInterrupt in place of any other error that follows Ctrl-C, and if none does: Python drops what is
-    raised in ``__del__``. Does nothing outside of the main thread, or if this process ignores Ctrl-C, as in the
-    background of a script.
+    After Ctrl-C it raises KeyboardInterrupt, in place of any other exception, and also if there was none: Python drops
+    the KeyboardInterrupt if it is raised in ``__del__``. Does nothing outside of the main thread, or if this process
+    has no default handling of Ctrl-C: in the background of a script, processes ignore it.
     """
     former = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or former is not signal.default_int_handler:
@@ -59,12 +59,12 @@ class _Interrupt:
     def take(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal."""
         self.came = True
-        _say_nothing_of_lost_connections()
+        _silence_lost_connections()
         self.end_spark()
         signal.default_int_handler(number, frame)
 
     def end_spark(self) -> None:
-        """Returns when all processes of Spark have ended. Java, which gets SIGTERM, ends its executors and workers."""
+        """End Java by SIGTERM: it ends its executors and workers. Kills the processes that still run after 10 s."""
         for java in _javas():
             with suppress(psutil.NoSuchProcess):
                 self._processes |= {java, *java.children(recursive=True)}
@@ -76,14 +76,14 @@ class _Interrupt:
         psutil.wait_procs(alive, _ENDS_WITHIN_S)
 
 
-def _say_nothing_of_lost_connections() -> None:
-    """PySpark's server for accumulators prints a traceback when the Java that it serves ends."""
+def _silence_lost_connections() -> None:
+    """Keep PySpark's accumulator server from printing a traceback when the Java that it serves ends."""
     if (accumulators := sys.modules.get("pyspark.accumulators")) is not None:
         accumulators.AccumulatorServer.handle_error = lambda *_: None
 
 
 def _javas() -> list[psutil.Process]:
-    """Returns the Javas of Spark that this process has started, and the scripts that are about to start one."""
+    """Returns Spark's Java processes that this process has started, and the scripts that are about to start one."""
     found = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):

@@ -76,7 +76,7 @@ def _settings_given(at: SparkPlace) -> dict[str, str]:
 
 
 def _settings_of_submit() -> dict[str, str]:
-    context: Any = SparkContext  # a private name, and no public one does this without starting Spark
+    context: Any = SparkContext  # a private name: every public one starts Spark, too
     context._ensure_initialized()  # until this process is connected to Java, SparkConf() is empty
     return dict(SparkConf().getAll())
 

@@ -41,8 +41,8 @@ def is_local(master: str) -> bool:
 
 
 def require_one_machine(master: str) -> None:
-    """Raise ConfigError if Spark's executors at ``master`` may be on other machines, which do not have a local folder.
-    Those of a ``local-cluster`` are processes of this one."""
+    """Raise ConfigError if Spark's executors at ``master`` may be on other machines, which cannot reach a local folder.
+    The executors of a ``local-cluster`` are processes on this machine."""
     if not master.startswith("local"):
         raise ConfigError(
             f"--work: Spark runs on {master}, and its executors need a place that all of them reach for the results of "
@@ -67,7 +67,7 @@ def effective_settings(given: Mapping[str, str], local_folder: str | None) -> di
         here = {
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.host": _LOOPBACK,
-            # Python does the work: what Java would compile beside it is lost.
+            # Python does the work, and Java's second compiler would take more CPU from it than it gains.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             "spark.local.dir": local_folder,
             "spark.sql.warehouse.dir": f"{local_folder}/warehouse",

@@ -106,8 +106,8 @@ class PassRun(TaskRun):
         yield from self.commit()
 
     def _release_caches(self) -> Iterator[pa.RecordBatch]:
-        """Commit before the records that caches of earlier passes have released: the tasks of a cycle commit together,
-        and only then does each read what the commits of the others have sent."""
+        """Commit before the records that caches of earlier passes have released. The tasks of a cycle commit together,
+        and each reads what the commits of the others have sent only after that."""
         self._written.due, self._written.place = _AFTER_ALL, _BEFORE_ALL_PLACES
         yield from self.commit()
 
@@ -135,7 +135,8 @@ class PassRun(TaskRun):
 
 
 def runs(order: Sequence[int], cut: int) -> Iterator[tuple[int, int, int]]:
-    """Yields each number of ``order`` with the begin and the end of its run. No run goes across ``cut``."""
+    """Yields each run of equal numbers in ``order``: the number, and the begin and end of the run. No run crosses
+    ``cut``."""
     numbers = np.asarray(order)
     changes = np.flatnonzero(np.diff(numbers)) + 1
     for begin, end in pairwise(sorted({0, cut, *changes.tolist(), len(numbers)})):

@@ -53,7 +53,7 @@ class DirectoryLock:
 
 
 def remove_unlocked(lock_files: Iterable[Path]) -> None:
-    """Remove the directories of these lock files, with the files, that no process has locked: what a kill has left."""
+    """Remove each lock file that no process has locked, with its directory: killed processes have left them."""
     for file in lock_files:
         directory = file.with_name(file.name.removesuffix(LOCK))
         try:

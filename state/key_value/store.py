@@ -123,15 +123,15 @@ class SubscriptionStoreBuilder(TimestampedKeyValueStoreBuilder[bytes, bytes]):
     def compared_rows(
         self, committed: CommittedStore, from_key: bytes | None = None, to_key: bytes | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        # The second byte of a subscription tells the other table if it must respond. It depends on the updates that a
-        # cache in front of the join has merged, and nothing reads it again.
+        # The second byte of a subscription is the instruction: if the other table must respond. It depends on the
+        # updates that a cache in front of the join has merged, and nothing reads it again.
         form = headers_format(TIMESTAMPED_VALUE, self.headers, self.of_dsl)
         for key, row in super().compared_rows(committed, from_key, to_key):
             yield key, _without_instruction(form, row)
 
 
 def _without_instruction(form: RowFormat, row: bytes) -> bytes:
-    """Returns the row of a subscription with 0 as its instruction; one that is damaged, as it is."""
+    """Returns the row of a subscription with 0 as its instruction. A damaged row is returned unchanged."""
     try:
         value = form.value_and_timestamp(row)[0]
     except (IndexError, StructError):

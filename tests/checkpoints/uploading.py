@@ -1,7 +1,7 @@
 """A process that commits and uploads checkpoints until it kills itself: ``python -m tests.checkpoints.uploading``.
 
-A random time after some operation on the storage has begun. Prints the commit of each checkpoint that it has saved, and
-to standard error the operation.
+The kill comes a random time after some operation on the storage has begun. The process prints the commit of each
+checkpoint that it has saved, and the operation to standard error.
 """
 
 from __future__ import annotations

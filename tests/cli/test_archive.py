@@ -124,7 +124,7 @@ def test_an_archive_with_a_table_shows_it_and_verify_compares_it(archive: Path, 
     assert str(without.exception).startswith("'here' is not NAME.NAMESPACE")
 
 
-def test_a_run_says_that_spark_starts_and_that_there_was_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_reports_that_spark_starts_and_that_there_was_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster()
     task = ArchiveTask(TOPICS, Location("memory://", objects=cluster.objects), cluster.clients)
     without_spark: Any = nullcontext()

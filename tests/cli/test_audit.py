@@ -75,7 +75,7 @@ def test_a_clean_audit_ends_with_0(audits: Audits) -> None:
     assert "held: not compared: it is kept in memory" in result.output
 
 
-def test_an_audit_of_an_application_that_does_not_run_names_the_way_without_it(
+def test_an_audit_of_an_application_that_does_not_run_names_the_option_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def connect_to(application_id: str) -> None:

@@ -97,7 +97,7 @@ def test_the_summary_counts_records_null_keys_skipped_rows_and_files_of_earlier_
     assert summary("t", IngestReport(1_000, 12, 0, (), 1, 1, 2.0)).endswith("500 a second, 12 with a null key")
 
 
-def test_a_run_says_that_spark_starts_unless_there_is_nothing_to_do(
+def test_a_run_reports_that_spark_starts_unless_there_is_nothing_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest_module, "Watch", lambda *_: nullcontext())

@@ -103,7 +103,7 @@ class Counting:
         return any(self.task_directory.glob(f"{prefix}*"))
 
     def doing(self, app: KafkaStreams) -> str:
-        """Returns what the task is doing. A folder of an upload may be that of an actor that was killed."""
+        """Returns what the task is doing. The folder of an upload may be left over from a killed actor."""
         if self.has(FETCHED):
             return "in a download"
         uploads = self.has(CHECKPOINT)
@@ -112,14 +112,14 @@ class Counting:
         return "in an upload" if uploads else "while it runs"
 
     def hold(self) -> Held:
-        """Let the next download of the newest checkpoint wait at one of its files."""
+        """Make the next download of the newest checkpoint wait at the largest of its files."""
         newest = self.newest()
         assert newest is not None
         return Held(self.objects / self.id / max(newest.files.values(), key=lambda each: each.size).object)
 
 
 class Held:
-    """A file whose readers wait until it is released, or are killed."""
+    """A file whose readers wait until they are killed or the file is released."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._content = file, file.read_bytes()
@@ -210,7 +210,7 @@ def start_without_waiting(counting: Counting) -> KafkaStreams:
 @pytest.mark.long
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 def test_actors_that_are_killed_and_lose_their_disks_lose_nothing(counting: Counting, guarantee: str) -> None:
-    """The kills strike uploads, downloads, and what comes between."""
+    """The kills come during uploads, during downloads, and between them."""
     seed = randrange(2**32)
     print("seed", seed)
     rng, keys, times, kills = Random(seed), KEYS // 3, 1, Counter[str]()
@@ -246,7 +246,7 @@ def kill_actors(
     app: KafkaStreams, counting: Counting, kills: Counter[str], *, lose_disk: bool, held: Held | None = None
 ) -> Held | None:
     """Kill the actors that there are, and wait for others. Returns the file at which the next download waits, if the
-    disk is lost and no download has waited before."""
+    disk is lost and ``held`` is None. Releases ``held``."""
     pids = {actor.pid for actor in running_actors(app)}
     kills[counting.doing(app)] += 1
     for pid in pids:

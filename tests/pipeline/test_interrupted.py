@@ -1,4 +1,4 @@
-"""Ctrl-C in the commands that run Spark: exit code 130, one sentence that says how to continue, no process behind."""
+"""Ctrl-C in the commands that run Spark: exit code 130, one message that says how to continue, and no process left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.kafka.clients import ConfluentClients
 from tests.waiting import PATIENCE_S, eventually
 
 TIMES = 7
-"""Of each of three commands."""
+"""Number of interruptions of each of the three commands."""
 PENSTOCK = Path(sys.executable).with_name("penstock")
 PROGRAM = """
 import os, time
@@ -83,7 +83,7 @@ class Commands:
         )  # fmt: skip
 
     def interrupt(self, name: str, moment: str, later_s: float) -> None:
-        """Run a command, press Ctrl-C some time after ``moment``, and check what comes of it."""
+        """Run a command, press Ctrl-C ``later_s`` after ``moment``, and check how the command ends."""
         process = self.start(name)
         try:
             eventually(lambda: MOMENTS[moment](process) or process.poll() is not None, moment, look_each_s=0.1)
@@ -113,7 +113,7 @@ def session_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def has(text: str) -> Callable[[subprocess.Popen[str]], bool]:
-    """Returns the condition that the command line of a process that the command has started contains ``text``."""
+    """Returns a condition: the command has started a process whose command line contains ``text``."""
 
     def holds(process: subprocess.Popen[str]) -> bool:
         found = []
@@ -149,13 +149,13 @@ def commands(broker: str, topic_name: Callable[[str], str], tmp_path: Path) -> C
 
 @pytest.mark.submission
 @pytest.mark.parametrize("name", SENTENCES)
-def test_ctrl_c_ends_a_command_and_its_spark_with_one_sentence(commands: Commands, name: str) -> None:
+def test_ctrl_c_ends_a_command_and_its_spark_with_one_message(commands: Commands, name: str) -> None:
     commands.interrupt(name, "workers run", 0.0)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SENTENCES)
-def test_ctrl_c_at_any_moment_ends_a_command_and_its_spark_with_one_sentence(commands: Commands, name: str) -> None:
+def test_ctrl_c_at_any_moment_ends_a_command_and_its_spark_with_one_message(commands: Commands, name: str) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     rng = random.Random(seed)

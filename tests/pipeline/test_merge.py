@@ -145,7 +145,7 @@ def test_chunks_of_a_cycle_are_bounded_in_records_and_bytes_and_depend_on_the_re
             assert sum(taken[:-1]) < LARGE
 
 
-def test_chunks_of_many_writers_with_large_values_are_no_larger_than_those_of_few() -> None:
+def test_chunks_of_many_writers_with_large_values_are_as_bounded_as_those_of_few() -> None:
     value, writers = b"x" * 100_000, 64
 
     def written(number: int) -> Iterator[DueBatch]:

@@ -141,7 +141,7 @@ class Failing(StageRows):
         raise PySparkException("penstock.common.errors.KafkaError: no broker\n")
 
 
-def test_only_a_run_that_nobody_has_taken_over_is_to_be_run_again(place: ObjectLocation) -> None:
+def test_advice_to_resume_is_given_only_if_no_other_process_has_taken_the_run_over(place: ObjectLocation) -> None:
     clients, run = FakeClients("app"), Run.begin(place, manifest())
     config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none"})
     hands_over = KafkaHandOver(config, clients, clients.admin(), {}, "", run.owner)

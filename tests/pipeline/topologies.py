@@ -131,8 +131,8 @@ def foreign_key_join(left: str = "left", right: str = "right", out: str = "out",
 
 
 def foreign_key_join_of_a_branch() -> ps.Topology:
-    """A join by foreign key of a table that a branch of a stream makes. The records of another branch, and all that are
-    left, go elsewhere."""
+    """A join by foreign key of a table that is made from one branch of a stream. The records of another branch, and of
+    the default branch, go to the output topic."""
     builder = ps.StreamsBuilder()
     branches = (
         builder.stream("left", ps.Consumed.with_(STRING, STRING))

@@ -1,4 +1,4 @@
-"""The reading of whole topics."""
+"""Tests of reading whole topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives topics in a process of its own, of which one process is killed at one request to object storage.
+"""Archives topics in a process of its own. One request to object storage kills it, a worker, or an executor.
 
 A module of its own: Spark's workers import it. ``python -m tests.pipeline.archive.killed_program BROKER FOLDER TOPICS
 MASTER driver|worker|executor PHASE NTH before|after``.
@@ -24,13 +24,13 @@ from penstock.pipeline.spark.spark_session import spark_session
 from tests.pipeline.archive.archiving import clients_of
 
 DONE = "killed"
-"""The file that is made beside the archive when the kill has been carried out: there is one."""
+"""Ending of the name of the file that is made beside the archive before the one kill."""
 BEGINS, COMMITS, WRITES = "begins a generation", "commits", "writes a file"
 PHASES = {
     "driver": ("checks the storage", "reads the log", BEGINS, "opens the run", "cleans", COMMITS),
     "worker": (WRITES,),
 }
-"""The phases of a run in which a process sends requests to object storage."""
+"""By process: the phases of a run in which it sends requests to object storage."""
 
 
 def phase_of(operation: str, given: tuple[Any, ...]) -> str:
@@ -51,7 +51,7 @@ def phase_of(operation: str, given: tuple[Any, ...]) -> str:
 class KillingLocation(ObjectLocation):
     """A folder in which the n-th request of a phase kills the process that sends it, or its executor."""
 
-    who: str = ""
+    victim: str = ""
     phase: str = ""
     nth: int = 1
     before: bool = True
@@ -87,21 +87,22 @@ class _Killing:
         return call
 
     def _kill(self) -> None:
-        who, me = self._location.who, psutil.Process()
-        if (who == "driver") != (me.pid == self._location.driver):
+        victim, me = self._location.victim, psutil.Process()
+        if (victim == "driver") != (me.pid == self._location.driver):
             return
         try:
             Path(f"{self._location.url}-{DONE}").touch(exist_ok=False)
         except FileExistsError:
             return
-        if who == "executor":
+        if victim == "executor":
             me = next(each for each in me.parents() if "java" in each.name())
         me.kill()
 
 
-def main(broker: str, folder: str, topics: str, master: str, who: str, phase: str, nth: str, when: str) -> None:
+def main(broker: str, folder: str, topics: str, master: str, victim: str, phase: str, nth: str, when: str) -> None:
     """Archive all that is there now, in small commits and files."""
-    location = KillingLocation(folder, who=who, phase=phase, nth=int(nth), before=when == "before", driver=os.getpid())
+    before = when == "before"
+    location = KillingLocation(folder, victim=victim, phase=phase, nth=int(nth), before=before, driver=os.getpid())
     task = ArchiveTask(topics.split(","), location, clients_of(broker), records_per_commit=5_000, file_bytes=1)
     objects = location.open()
     check(task, objects)

@@ -146,7 +146,7 @@ def test_topics_whose_tables_would_have_the_same_name_are_refused_before_any_wor
     advice = "archive one of the topics by a command of its own, with another namespace: --catalog NAME.NAMESPACE"
     publisher = published.another()
     publisher.check("a.b", "id-1")
-    with pytest.raises(ConfigError, match=rf"a\.b and a-b would both be Iceberg table kafka\.a_b, .*{advice}"):
+    with pytest.raises(ConfigError, match=rf"a\.b and a-b would both be in Iceberg table kafka\.a_b, .*{advice}"):
         publisher.check("a-b", "id-2")
     published.commit(0, 10)
     published.publish()

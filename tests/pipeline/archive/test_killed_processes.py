@@ -87,23 +87,23 @@ def test_an_executor_that_is_killed_is_replaced_within_the_run(rig: Rig, topic_n
 
 
 @pytest.mark.long
-def test_twenty_kills_in_each_phase_lose_nothing_and_double_nothing(rig: Rig, topic_name: Callable[[str], str]) -> None:
+def test_twenty_kills_in_all_phases_lose_and_double_nothing(rig: Rig, topic_name: Callable[[str], str]) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     chance, kills, runs = random.Random(seed), Counter[str](), 0
-    phases = [(who, phase) for who, its in PHASES.items() for phase in its if phase != BEGINS]
+    phases = [(victim, phase) for victim, its in PHASES.items() for phase in its if phase != BEGINS]
     next_kills = [("driver", BEGINS), *chance.sample(phases, len(phases))]  # the first run alone begins generations
     topics = filled(rig, topic_name)
     while kills.total() < KILLS:
-        who, phase = next_kills.pop(0) if next_kills else chance.choice(phases)
+        victim, phase = next_kills.pop(0) if next_kills else chance.choice(phases)
         when = chance.choice(["before", "after"])
-        ended = run(rig, topics, "local[2]", who, phase, str(chance.randrange(1, 3)), when)
+        ended = run(rig, topics, "local[2]", victim, phase, str(chance.randrange(1, 3)), when)
         runs += 1
         if was_killed(rig):
             Path(f"{rig.location.url}-{DONE}").unlink()
-            assert ended.returncode == (-9 if who == "driver" else 1), ended.stderr
-            kills[f"{who}, {phase}, {when}"] += 1
-            print(f"{kills.total()}: {who}, {phase}, {when}")
+            assert ended.returncode == (-9 if victim == "driver" else 1), ended.stderr
+            kills[f"{victim}, {phase}, {when}"] += 1
+            print(f"{kills.total()}: {victim}, {phase}, {when}")
         else:
             assert ended.returncode == 0, ended.stderr
             check_whole(rig, topics)

@@ -93,7 +93,7 @@ def test_aborted_records_and_markers_are_told_apart_as_far_as_kafka_shows_them(p
     ]
 
 
-def test_a_hole_of_a_hundred_million_offsets_is_one_item_and_has_a_reason_in_each_part() -> None:
+def test_a_hole_of_a_hundred_million_offsets_takes_little_memory_and_each_part_has_a_reason() -> None:
     kafka = Kafka()
     kafka.transaction(3, commit=False)
     kafka.transaction(2, commit=True)

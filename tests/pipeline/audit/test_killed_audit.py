@@ -103,7 +103,7 @@ def test_spark_is_killed_and_then_the_auditor(audited: WordCount) -> None:
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_an_audit_and_its_spark_with_one_sentence(audited: WordCount) -> None:
+def test_ctrl_c_ends_an_audit_and_its_spark_with_one_message(audited: WordCount) -> None:
     root = audited.state_dir / audited.application_id
     with audit_in_its_first_stage(audited) as (auditor, lines):
         family = psutil.Process(auditor.pid).children(recursive=True)

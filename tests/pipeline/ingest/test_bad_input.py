@@ -133,7 +133,7 @@ def test_a_relative_path_is_made_absolute_because_executors_have_other_folders(
 
 def test_a_json_array_in_one_line_is_refused_before_any_work(rig: Rig) -> None:
     (rig.folder / "rows.jsonl").write_text(json.dumps([{"n": "x" * 1_000} for _ in range(2_000)]))
-    refused(rig, "it is a JSON array, and not JSON Lines; JSON Lines has one object on each line (jq -c '.[]'")
+    refused(rig, "it is a JSON array; JSON Lines has one object on each line (jq -c '.[]'")
 
 
 def test_a_type_for_a_column_that_the_csv_does_not_have_is_refused(rig: Rig) -> None:
@@ -274,11 +274,11 @@ def test_rows_of_csv_keep_their_numbers_around_broken_ones(
 @pytest.mark.parametrize("column", ["a", "b"])
 def test_a_quote_that_is_never_closed_does_not_hide_the_rows_behind_it(rig: Rig, rest: str, column: str) -> None:
     (rig.folder / "rows.csv").write_text(f"a,b\n1,x\n{rest}3,y\n4,z\n")
-    with pytest.raises(StreamsError, match=r"row 2: a quote in it is never closed, and takes all that follows"):
+    with pytest.raises(StreamsError, match=r"row 2: a quote in it is never closed, so the rest of the file belongs"):
         rig.ingest(value_columns=[column])
 
 
-def test_quotes_that_are_closed_and_quotes_within_a_field_are_no_reason_to_refuse_a_row(rig: Rig) -> None:
+def test_rows_with_closed_quotes_and_with_quotes_within_a_field_are_taken(rig: Rig) -> None:
     (rig.folder / "rows.csv").write_text('a,b\n1,x\n2,oops\n3,5" pipe\n4,"z\nz"')
     rig.ingest()
     assert len(rig.values()) == 4
@@ -306,7 +306,7 @@ def test_a_row_that_is_no_record_says_why(rig: Rig, mapping: dict[str, Any], row
     assert rig.records() == []
 
 
-def test_empty_lines_are_no_records_and_null_keys_are_counted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_lines_make_no_records_and_null_keys_are_counted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "AT_ONCE", 2)
     rows = ['{"user": "a"}', "", '{"user": null}', "broken", '{"user": null}', '{"user": "b"}', ""]
     write_json_lines(rig.folder / "rows.jsonl", rows)

@@ -34,7 +34,7 @@ def fill(rig: Rig, sizes: list[int]) -> None:
 
 
 def ingest(rig: Rig, calls: Calls | None = None) -> int:
-    """Run the ingest in a process of its own; returns the number of rows that it has done."""
+    """Run the ingest in a process of its own; returns the number of records that it has written."""
     clients = rig.clients if calls is None else mortal(rig.clients, calls)
     return rig.ingest(clients=clients, key_column="key").records
 

@@ -31,7 +31,7 @@ def write(form: FileFormat, file: Path) -> None:
 
 
 @pytest.mark.parametrize("skip", [0, 1, 2])
-def test_of_a_line_that_is_too_long_no_more_is_in_memory_than_the_bound(
+def test_of_a_line_that_is_too_long_only_a_bounded_part_is_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skip: int
 ) -> None:
     monkeypatch.setattr(json_rows, "LONGEST_LINE", BYTES)

@@ -1,4 +1,4 @@
-"""Ctrl-C ends what is started under the name of Spark, and whatever follows is a KeyboardInterrupt."""
+"""Ctrl-C ends processes that are started under the name of Spark, and the block then raises KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_ctrl_c_while_python_finalizes_an_object_is_an_interruption() -> None:
     assert ran.stdout.split() == ["interrupted", "True"]
 
 
-def test_an_error_without_ctrl_c_stays_what_it_is() -> None:
+def test_an_error_without_ctrl_c_is_raised_unchanged() -> None:
     with pytest.raises(OSError, match="no Java"), interrupts_end_spark():
         raise OSError("no Java")
 
