@@ -12,16 +12,20 @@ import struct
 import uuid as _uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, Literal, SupportsIndex, TypeVar, overload
 
+from typing_extensions import override
+
 from penstock.common.errors import ConfigError, SerializationError, StreamsError, TopologyError
+from penstock.common.list_bytes import ListBytes
 from penstock.common.plain_json import number_of_numpy, read_json, write_json
 from penstock.common.shown import shown_with_type
 from penstock.common.typed_json import name_of, typed_json
 
 T = TypeVar("T")
 SerdePart = Literal["key", "value"]
-_TYPE = re.compile(r"(?<!windowed)\([^()]*\)")
+_TYPE = re.compile(r"(?<!windowed)(?<!list)\([^()]*\)")
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class Serde(Generic[T]):
 
 def format_of(name: str) -> str:
     """Returns the format of the bytes that a serde of this name writes: the name without the type of what it reads. Of
-    ``time-windowed(json(Order), 1000 ms)`` it is ``time-windowed(json, 1000 ms)``."""
+    ``time-windowed(json(Order), 1000 ms)`` it is ``time-windowed(json, 1000 ms)``, of ``list(json(Order))`` it is
+    ``list(json)``."""
     return _TYPE.sub("", name)
 
 
@@ -150,6 +155,12 @@ def _deserialize_uuid(data: bytes) -> _uuid.UUID:
     return value
 
 
+def _serialize_buffer(value: memoryview) -> bytes:
+    if not isinstance(value, memoryview):
+        raise SerializationError(f"byte_buffer: a memoryview expected, not {shown_with_type(value)}")
+    return value.tobytes()
+
+
 def _serialize_void(value: None) -> bytes:
     raise SerializationError(f"void: only null can be written, not {value!r}")
 
@@ -160,6 +171,9 @@ def _deserialize_void(data: bytes) -> None:
 
 _STRING: Serde[str] = Serde("string", str.encode, bytes.decode, str, lossless=True, check=_check_text)
 _BYTES: Serde[bytes] = Serde("bytes", bytes.__bytes__, _same, str.encode, lossless=True)
+_BYTE_BUFFER: Serde[memoryview] = Serde(
+    "byte_buffer", _serialize_buffer, memoryview, lambda text: memoryview(text.encode()), lossless=True
+)
 _SHORT: Serde[int] = _fixed("short", ">h", int)
 _INTEGER: Serde[int] = _fixed("integer", ">i", int)
 _LONG: Serde[int] = _fixed("long", ">q", int)
@@ -172,8 +186,44 @@ _VOID: Serde[None] = Serde("void", _serialize_void, _deserialize_void)
 
 _BUILT_IN: dict[str, Serde[Any]] = {
     serde.name: serde
-    for serde in (_STRING, _BYTES, _SHORT, _INTEGER, _LONG, _FLOAT, _DOUBLE, _BOOLEAN, _UUID, _JSON, _VOID)
-}
+    for serde in (
+        _STRING, _BYTES, _BYTE_BUFFER, _SHORT, _INTEGER, _LONG, _FLOAT, _DOUBLE, _BOOLEAN, _UUID, _JSON, _VOID
+    )
+}  # fmt: skip
+
+# Those for which Kafka's ListSerializer writes no lengths, with the bytes that each element takes.
+_OF_ONE_LENGTH = {_SHORT: 2, _INTEGER: 4, _LONG: 8, _FLOAT: 4, _DOUBLE: 8, _UUID: 36}
+
+
+@dataclass(frozen=True)
+class ListSerde(Serde[list[T]]):
+    """A serde of lists: ``inner`` is that of the elements. Made by :meth:`Serdes.list`.
+
+    Bound to a topic it is one of ``inner`` bound to that topic.
+    """
+
+    inner: Serde[Any] | None = None
+
+    @override
+    def bind(self, topic: str, part: SerdePart) -> Serde[list[T]]:
+        assert self.inner is not None
+        return _list(bound(self.inner, topic, part))
+
+    @override
+    def __repr__(self) -> str:
+        return f"Serde({self.name})"
+
+    @override
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
+        return _list, (self.inner,)
+
+
+@cache
+def _list(inner: Serde[Any]) -> ListSerde[Any]:
+    """Returns the serde, made once for each serde of elements, so that two of the same are equal."""
+    name = f"list({inner.name})"
+    form = ListBytes(name, inner.serialize, inner.deserialize, _OF_ONE_LENGTH.get(inner))
+    return ListSerde(name, form.write, form.read, inner=inner)
 
 
 # The serde of a type is made once, so that two of one type are equal; it is pickled as the type.
@@ -216,6 +266,11 @@ class Serdes:
         return _BYTES
 
     @staticmethod
+    def byte_buffer() -> Serde[memoryview]:
+        """Bytes as they are, as a memoryview of them: Java's ``ByteBuffer``. All bytes of a view are written."""
+        return _BYTE_BUFFER
+
+    @staticmethod
     def short() -> Serde[int]:
         """A signed integer in 2 bytes, big endian."""
         return _SHORT
@@ -249,6 +304,21 @@ class Serdes:
     def uuid() -> Serde[_uuid.UUID]:
         """The 36 characters of a UUID."""
         return _UUID
+
+    @staticmethod
+    def list(inner: Serde[T]) -> Serde[builtins.list[T]]:
+        """A list of what ``inner`` writes; elements may be None. Mirrors ``Serdes.ListSerde``.
+
+        As in Kafka, elements of the serdes short, integer, long, float, double and uuid are written without their
+        lengths, all others with them.
+
+        >>> import penstock as ps
+        >>> ps.Serdes.list(ps.Serdes.string()).serialize(["a", None]).hex()
+        '01000000020000000161ffffffff'
+        """
+        if not isinstance(inner, Serde):
+            raise TopologyError(f"Serdes.list: the Serde of the elements is needed, not {shown_with_type(inner)}")
+        return _list(inner)
 
     @overload
     @staticmethod

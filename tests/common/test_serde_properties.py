@@ -52,6 +52,8 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 SERDES: Mapping[str, tuple[ps.Serde[Any], st.SearchStrategy[Any]]] = {
     "string": (ps.Serdes.string(), texts),
     "bytes": (ps.Serdes.bytes(), st.binary()),
+    "byte_buffer": (ps.Serdes.byte_buffer(), st.binary().map(memoryview)),
+    "list": (ps.Serdes.list(ps.Serdes.string()), st.lists(st.none() | texts)),
     "short": (ps.Serdes.short(), st.integers(-(1 << 15), (1 << 15) - 1)),
     "integer": (ps.Serdes.integer(), st.integers(-(1 << 31), (1 << 31) - 1)),
     "long": (ps.Serdes.long(), LONGS),

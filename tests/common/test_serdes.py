@@ -20,12 +20,14 @@ from penstock.common.serdes import Serde, Serdes
 SOME_UUID = UUID("123e4567-e89b-12d3-a456-426614174000")
 
 BUILT_IN: dict[str, Serde[Any]] = {
-    name: make() for name, make in vars(Serdes).items() if isinstance(make, staticmethod)
+    name: make() for name, make in vars(Serdes).items() if isinstance(make, staticmethod) and name != "list"
 }
+"""All but those of lists (test_list_serde.py)."""
 FIXED = {"short": 2, "integer": 4, "long": 8, "float": 4, "double": 8}
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "string": st.text(),
     "bytes": st.binary(),
+    "byte_buffer": st.binary().map(memoryview),
     "short": st.integers(-(2**15), 2**15 - 1),
     "integer": st.integers(-(2**31), 2**31 - 1),
     "long": st.integers(-(2**63), 2**63 - 1),
@@ -93,7 +95,10 @@ def test_a_float_is_rounded_to_its_four_bytes() -> None:
 def test_every_value_comes_back(serde: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[serde])
     back = BUILT_IN[serde].deserialize(BUILT_IN[serde].serialize(value))
-    assert (back, repr(back)) == (value, repr(value)), "repr tells -0.0 from 0.0, and 1 from 1.0 and True"
+    assert back == value
+    assert isinstance(back, memoryview) or repr(back) == repr(value), (
+        "repr tells -0.0 from 0.0, and 1 from 1.0 and True"
+    )
 
 
 def test_every_serde_but_void_is_tried_with_random_values() -> None:
@@ -198,6 +203,7 @@ def test_void_neither_writes_nor_reads_anything() -> None:
     [
         ("string", "7", "7"),
         ("bytes", "ë", b"\xc3\xab"),
+        ("byte_buffer", "ë", memoryview(b"\xc3\xab")),
         ("short", "-7", -7),
         ("integer", "7", 7),
         ("long", "7", 7),
@@ -232,7 +238,7 @@ def test_no_text_means_null() -> None:
 
 
 def test_only_text_and_bytes_may_travel_undecoded() -> None:
-    assert {name for name, serde in BUILT_IN.items() if serde.lossless} == {"string", "bytes"}
+    assert {name for name, serde in BUILT_IN.items() if serde.lossless} == {"string", "bytes", "byte_buffer"}
 
 
 @pytest.mark.parametrize("serde", sorted(BUILT_IN))

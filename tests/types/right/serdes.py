@@ -1,4 +1,4 @@
-"""JSON serdes: the type that they are given is the one that they read and write."""
+"""Serdes: the type that they are given is the one that they read and write."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ class Dog(msgspec.Struct, tag="dog"):
     name: str
 
 
+assert_type(ps.Serdes.list(ps.Serdes.string()), ps.Serde[list[str]])
+assert_type(ps.Serdes.list(ps.Serdes.list(ps.Serdes.long())), ps.Serde[list[list[int]]])
+assert_type(ps.Serdes.byte_buffer(), ps.Serde[memoryview])
 assert_type(ps.Serdes.json(), ps.Serde[Any])
 assert_type(ps.Serdes.json(Item), ps.Serde[Item])
 assert_type(ps.Serdes.json(Typed), ps.Serde[Typed])
