@@ -287,8 +287,8 @@ class SessionLostError(StreamsError):
 
 
 class OtherProtocolError(StreamsError):
-    """The group has members of another protocol, such as those of Kafka Streams for Java. A client can join when they
-    have left."""
+    """The group has members of another protocol, such as those of Kafka Streams for Java; the message names them. A
+    client can join when they have left."""
 
 
 OnAssigned = Callable[[frozenset[TopicPartition] | None], None]

@@ -41,7 +41,10 @@ away, or the group waits for other members, another client with the same static 
 _COMMIT_PATIENCE_S = 60.0
 """Seconds to wait for a commit: librdkafka keeps it until a broker answers, and a stuck client keeps it for ever."""
 _MEMBERS_TIMEOUT_S = 3.0
-"""Seconds without an answer after which the static member joins: another process is unlikely to reach a broker."""
+"""Seconds to wait for the list of members. After that a static member joins, since another process is unlikely to
+reach a broker, and an error names no members."""
+_NAMED_AT_MOST = 3
+"""Number of other members that an error names; a Kafka Streams in Java has one for each of its threads."""
 _METADATA_BEGINS = b"CGMDv2:"
 _GENERATION = struct.Struct("=i")
 _CLOSE_PATIENCE_S = 10.0
@@ -118,6 +121,18 @@ class ConfluentGroupMember(GroupMember):
             self._log.warning(what, group=self._group, error=str(error))
             return False
         return any(it.instance_id == self._instance and it.member_id != self._member_id for it in members)
+
+    def _named_members(self) -> str:
+        """Returns the members of the group as the end of a sentence; empty if they cannot be listed."""
+        try:
+            members = members_of(
+                AdminClient(admin_settings(self._address, self._overrides)), self._group, _MEMBERS_TIMEOUT_S
+            )
+        except KafkaException:
+            return ""
+        named = [f"{it.member_id} (client id {it.client}, host {it.host.removeprefix('/')})" for it in members]
+        more = f" and {len(named) - _NAMED_AT_MOST} more" if len(named) > _NAMED_AT_MOST else ""
+        return f": {', '.join(named[:_NAMED_AT_MOST])}{more}" if named else ""
 
     def _begin_absence(self) -> None:
         if self._absent_since_s is None:
@@ -198,7 +213,8 @@ class ConfluentGroupMember(GroupMember):
             return self._taken_error()
         if isinstance(detail, KafkaError) and detail.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             return OtherProtocolError(
-                f"group {self._group!r} has members of another protocol, such as those of Kafka Streams for Java"
+                f"group {self._group!r} has members of another protocol, most likely those of Kafka Streams in Java"
+                f"{self._named_members()}"
             )
         if isinstance(detail, KafkaError) and detail.code() in REFUSED_FOR_GOOD:
             return KafkaRefusedError(

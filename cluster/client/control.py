@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import ray
@@ -155,7 +156,7 @@ def _drained(application_id: str, coordinator: Any, timeout_s: float, leave: boo
     deadline = time.monotonic() + timeout_s
     while (left_s := deadline - time.monotonic()) > 0:
         try:
-            status: ApplicationStatus = ray.get(coordinator.stop.remote(), timeout=left_s)
+            status: ApplicationStatus = ray.get(coordinator.stop.remote(leave), timeout=left_s)
         except GetTimeoutError:
             break
         except ActorUnavailableError:
@@ -167,6 +168,13 @@ def _drained(application_id: str, coordinator: Any, timeout_s: float, leave: boo
                 _leave_group(application_id, coordinator)
             return status
     return None
+
+
+def wait_until_left(coordinator: Any) -> None:
+    """Wait while the coordinator of an application that has ended leaves the group, if another process, such as
+    ``penstock stop --leave-group``, has ordered that: its actors must not be ended meanwhile."""
+    with suppress(GetTimeoutError, RayActorError):
+        ray.get(coordinator.has_left.remote(), timeout=_LEAVE_S)
 
 
 def _leave_group(application_id: str, coordinator: Any) -> None:

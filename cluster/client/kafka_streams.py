@@ -304,6 +304,7 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
             # Another process has ended it, and may have started it again: that one is not ours to end.
             self._last = self._last or self._without_actors(ApplicationState.NOT_RUNNING)
         elif self._last is not None:
+            control.wait_until_left(self._coordinator)
             control.end_actors(self.application_id, self._coordinator)
         else:
             if self._watcher is not None:

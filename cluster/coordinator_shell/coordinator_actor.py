@@ -54,6 +54,7 @@ from penstock.common.log import identify, logger, use_format
 from penstock.kafka.clients import ConfluentClients
 from penstock.kafka.internal_topics.purger import Purger
 from penstock.kafka.internal_topics.topic_note import TopicNote
+from penstock.kafka.settings import SESSION_TIMEOUT_MS, session_timeout_ms
 from penstock.topology.physical.topic_plan import TopicPlan
 
 ANSWER_WITHIN_S = 20.0
@@ -90,6 +91,8 @@ class CoordinatorActor:
         self._ray_metrics = RayMetrics()
         self._pausing = Pausing(final_state.keep_paused, self._log)
         self._uncaught: UncaughtErrors | None = None
+        self._leaves = False
+        self._leaving: asyncio.Task[str | None] | None = None
         self._ended = asyncio.Event()
         self._beginning = self._spawn(self._begin())
 
@@ -167,8 +170,10 @@ class CoordinatorActor:
             return CommitAnswer(False, self._error or "the application has ended")
         return await self._dispatcher.commit(request)
 
-    async def stop(self) -> ApplicationStatus:
-        """Drain, commit and end every stream actor; returns when that is done (or when the application had ended)."""
+    async def stop(self, leave: bool = False) -> ApplicationStatus:
+        """Drain, commit and end every stream actor; returns when that is done (or when the application had ended).
+        ``leave``: the caller then asks it to leave the group."""
+        self._leaves = self._leaves or leave
         if was_restarted():
             await asyncio.wait({self._beginning})  # the actors that live must be known before they can be drained
         if self._dispatcher is not None:
@@ -182,7 +187,16 @@ class CoordinatorActor:
     async def leave_group(self) -> str | None:
         """Leave the consumer group, after the end; returns the reason if that fails."""
         await self._ended.wait()
-        return await asyncio.to_thread(leave_group, self._deployments.spec.config, _LEAVE_S)
+        if self._leaving is None:
+            leaving = asyncio.to_thread(leave_group, self._deployments.spec.config, _LEAVE_S)
+            self._leaving = self._loop.create_task(leaving)
+        return await self._leaving
+
+    async def has_left(self) -> None:
+        """Returns at once, unless another process has stopped the application and wants it to leave the group: then it
+        returns when that is done."""
+        if self._leaves:
+            await self.leave_group()
 
     async def pause(self, paused: bool) -> ApplicationStatus:
         """Pause or resume all tasks; returns when every stream actor that answers has the order, and does nothing
@@ -274,6 +288,7 @@ class CoordinatorActor:
             lambda partitions, metadata: self._from_thread(events.GroupAssigned(partitions, metadata)),
             dispatcher.suspend_soon,
             lambda error: self._from_thread(self._failed_by(error)),
+            max(session_timeout_ms(spec.config.client_entries("consumer.")), SESSION_TIMEOUT_MS) / 1000,
         )
         kept, save = await asyncio.to_thread(wanted_count.load, own_id()), partial(wanted_count.save, own_id())
         scaling = self._scaling = ScalingWatch(spec.config, dispatcher, kept, save, self._loop.time, self._log)

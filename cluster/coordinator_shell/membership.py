@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 
+from penstock.cluster.coordinator_shell.kept_out import KeptOut
 from penstock.common.errors import (
     ApplicationStateError,
     ConfigError,
@@ -19,13 +20,10 @@ from penstock.common.errors import (
 from penstock.common.ids import Offsets, TopicPartition
 from penstock.common.log import logger
 from penstock.kafka.contracts import GroupMember, OtherProtocolError, SessionLostError
+from penstock.kafka.settings import SESSION_TIMEOUT_MS
 
 _POLL_EACH_S = 0.1
 _REJOIN_AFTER_S = 1.0
-_OTHERS_LEAVE_S = 300.0
-"""Members of a stopped application leave after their session time-out: 45 s by default. Others run."""
-_REFUSED_WITHIN_S = 10.0
-"""Longest time that counts between two refusals. A broker refuses a member sooner: a longer time is an outage."""
 _CLOSE_PATIENCE_S = 90.0
 FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicError)
 """Another process is the member, Kafka does not let us be it, or a topic is gone: no other try would help."""
@@ -33,12 +31,13 @@ FINAL = (ApplicationStateError, ConfigError, KafkaRefusedError, MissingTopicErro
 
 class Membership:
     """Stays a member until closed; joins again after errors that pass. Commits only what the group assigns to it.
+    Waits, for as long as it takes, until members of another protocol have left.
 
     ``on_assigned`` gets each whole assignment of the group, with the group metadata that a transaction needs in that
     generation. It gets None when the session is lost, as it is when a client is given up.
     ``on_revoked`` begins the last commits before another assignment comes, which waits until its future is done.
     ``on_failed`` gets the error that ended the membership permanently, at most once. All three are called in the
-    thread.
+    thread. ``session_s`` is the longest time in seconds that members of an application that has ended should stay.
     """
 
     def __init__(
@@ -48,6 +47,7 @@ class Membership:
         on_assigned: Callable[[frozenset[TopicPartition] | None, bytes], None],
         on_revoked: Callable[[], Future[None]],
         on_failed: Callable[[StreamsError], None],
+        session_s: float = SESSION_TIMEOUT_MS / 1000,
     ) -> None:
         self._member = member
         self._topics = tuple(topics)
@@ -57,14 +57,16 @@ class Membership:
         self._commits: queue.SimpleQueue[tuple[Offsets, Future[None]]] = queue.SimpleQueue()
         self._mine: frozenset[TopicPartition] | None = None  # None until the group has answered for the first time
         self._session_lost = False
-        self._refused_s: float | None = None
-        self._kept_out_s = 0.0
-        self.waits_for: str | None = None
-        """The notice to users while other members keep this one out; None if none do."""
         self._closing = threading.Event()
         self._log = logger(__name__)
+        self._kept_out = KeptOut(session_s, self._log)
         self._thread = threading.Thread(target=self._run, name="penstock-membership", daemon=True)
         self._thread.start()
+
+    @property
+    def waits_for(self) -> str | None:
+        """The notice to users while other members keep this one out; None if none do."""
+        return self._kept_out.notice
 
     def commit(self, offsets: Offsets) -> Future[None]:
         """Commit as a member, as soon as the group has answered. The future raises one of FINAL when that will never
@@ -96,9 +98,7 @@ class Membership:
                 self._on_failed(error)
                 break
             except OtherProtocolError as error:
-                if not self._may_wait_for_others(error):
-                    break
-                self._closing.wait(_REJOIN_AFTER_S)
+                self._closing.wait(self._kept_out.refused(error, time.monotonic(), time.time()))
             except StreamsError as error:
                 self._log.warning("rejoining the consumer group with a new client", error=str(error))
                 self._closing.wait(_REJOIN_AFTER_S)
@@ -108,27 +108,6 @@ class Membership:
                 break
         self._closing.set()
         self._refuse_waiting()
-
-    def _may_wait_for_others(self, error: OtherProtocolError) -> bool:
-        now_s = time.monotonic()
-        if self._refused_s is None:
-            self._log.warning("waiting for other members of the group to leave", error=str(error))
-        else:
-            self._kept_out_s += min(now_s - self._refused_s, _REFUSED_WITHIN_S)
-        self._refused_s = now_s
-        self.waits_for = (
-            f"{error}: waiting until they have left. Members of a stopped application leave after their "
-            "session.timeout.ms"
-        )
-        if self._kept_out_s < _OTHERS_LEAVE_S:
-            return True
-        self._on_failed(
-            KafkaRefusedError(
-                f"{error}, and they have not left within {_OTHERS_LEAVE_S:.0f} s: stop that application first, or give "
-                "this one another application.id"
-            )
-        )
-        return False
 
     def _poll_as_member(self) -> None:
         member = self._member()
@@ -173,8 +152,7 @@ class Membership:
         # next session, for which the end of the application would wait, too.
         self._mine = partitions or frozenset()
         if partitions is not None:
-            self.waits_for = self._refused_s = None
-            self._kept_out_s = 0.0
+            self._kept_out.joined()
         self._on_assigned(partitions, b"" if partitions is None else member.group_metadata())
 
     def _revoked(self, member: GroupMember) -> None:

@@ -41,6 +41,7 @@ class FakeCluster:
         patch.setattr(starting, "connect", self.connect)
         patch.setattr(control, "remove_ended", lambda application_id, topology: self.calls.append("remove ended"))
         patch.setattr(starting, "start_coordinator", self.start_coordinator)
+        patch.setattr(control, "wait_until_left", lambda coordinator: self.calls.append("wait until left"))
         patch.setattr(control, "end_actors", lambda *_: self.calls.append("end actors"))
         patch.setattr(control, "stop_application", self.stop_application)
         patch.setattr(control, "cluster_cpus", lambda: 4)

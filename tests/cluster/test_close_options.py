@@ -74,7 +74,7 @@ def test_it_is_left_too_when_the_drain_took_too_long_and_after_an_error(
     cluster.now = ApplicationState.ERROR
     assert other.state() is ApplicationState.ERROR
     assert other.close(LEAVE)
-    assert left[-2:] == ["end actors", "leave other"]
+    assert left[-3:] == ["wait until left", "end actors", "leave other"]
 
 
 def test_a_static_member_of_a_process_that_started_since_is_not_removed(

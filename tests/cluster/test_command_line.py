@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import ray
 
+from penstock.kafka.group_tools import GroupTools
 from tests.cluster.conftest import WordCount
 from tests.waiting import PATIENCE_S, eventually
 
@@ -182,15 +183,18 @@ def assert_drained(it: WordCount) -> None:
 
 
 @pytest.mark.long
-def test_stop_ends_an_application_of_another_process(word_count: Callable[[], WordCount], tmp_path: Path) -> None:
+def test_stop_ends_an_application_of_another_process_which_leaves_its_group(
+    word_count: Callable[[], WordCount], tmp_path: Path
+) -> None:
     it = word_count()
     write_program(tmp_path, it)
     address = {"RAY_ADDRESS": gcs_address()}
     with running(tmp_path, *RUN, **address) as output:
         eventually(lambda: "4/4 tasks run" in str(output), "running")
-        stopped = penstock(tmp_path, "stop", it.application_id, **address)
+        stopped = penstock(tmp_path, "stop", it.application_id, "--leave-group", **address)
         assert stopped.returncode == 0, stopped.stderr
         assert output.process.wait(60) == 0
+    assert GroupTools(it.broker).members(it.application_id) == ()
 
 
 @pytest.mark.submission

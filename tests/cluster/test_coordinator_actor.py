@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from ray import cloudpickle
 import penstock as ps
 from penstock.actors.commit_messages import CommitAnswer, CommitRequest
 from penstock.actors.spec import ApplicationSpec
+from penstock.cluster.coordinator_shell import coordinator_actor
 from penstock.cluster.events import Event, TasksHeld
 from penstock.cluster.rollout import Hold
 from penstock.cluster.status import ApplicationState
@@ -48,6 +50,40 @@ def test_work_that_fails_now_and_then_is_done_again_and_ends_nothing() -> None:
         assert coordinator.looks > 2
         assert (await coordinator.status()).state is ApplicationState.CREATED
         await coordinator.stop()
+
+    run(play())
+
+
+def test_the_group_is_left_once_and_a_driver_that_sees_the_end_waits_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def leave(config: StreamsConfig, left_s: float) -> str | None:
+        calls.append(f"leave {config.application_id}")
+        return "nobody answers"
+
+    async def play() -> None:
+        may_leave = asyncio.Event()
+
+        async def threaded(function: Callable[..., object], *arguments: object) -> object:
+            if function is leave:
+                await may_leave.wait()
+            return function(*arguments)
+
+        monkeypatch.setattr(coordinator_actor, "leave_group", leave)
+        monkeypatch.setattr(asyncio, "to_thread", threaded)
+        coordinator = Restarted(LivingActor())
+        coordinator._deployments._specs[1] = ApplicationSpec(ps.Topology(), StreamsConfig.of({"application.id": "app"}))
+        coordinator.may_begin.set()
+        await coordinator.has_left()
+        await coordinator.stop(leave=True)
+        driver = asyncio.create_task(coordinator.has_left())
+        command = asyncio.create_task(coordinator.leave_group())
+        await asyncio.sleep(1)
+        assert not driver.done()
+        may_leave.set()
+        assert await command == "nobody answers"
+        await driver
+        assert calls == ["leave app"]
 
     run(play())
 

@@ -7,11 +7,10 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 
-from penstock.cluster.coordinator_shell import membership
+from penstock.cluster.coordinator_shell import kept_out, membership
 from penstock.cluster.coordinator_shell.membership import FINAL, Membership
 from penstock.common.errors import ApplicationStateError, ConfigError, KafkaRefusedError, StreamsError
 from penstock.common.ids import CommittedOffset, TopicPartition
@@ -265,29 +264,12 @@ def test_a_commit_that_is_refused_then_does_not_keep_the_group_waiting() -> None
         assert static_member.assigned.get(timeout=10) == frozenset({HERE})
 
 
-def refused_at(monkeypatch: pytest.MonkeyPatch, *times_s: float) -> list[OtherProtocolError]:
-    """Refusals because of members of another protocol, which come at these times."""
-    times = iter(times_s)
-    monkeypatch.setattr(membership, "time", SimpleNamespace(monotonic=lambda: next(times)))
-    return [OtherProtocolError("the group has other members") for _ in times_s]
-
-
-def test_an_outage_does_not_count_as_a_wait_for_members_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusals = refused_at(monkeypatch, 0.0, 1000.0, 2000.0)
+def test_a_member_that_others_kept_out_joins_when_they_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_out, "AGAIN_S", 0.0)
     with taken() as static_member:
-        for refusal in refusals:
-            static_member.script.put(refusal)
+        for _ in range(3):
+            static_member.script.put(OtherProtocolError("the group has other members"))
         static_member.script.put(frozenset({HERE}))
         assert static_member.assigned.get(timeout=10) == frozenset({HERE})
         assert static_member.membership.waits_for is None
         assert static_member.failed.empty()
-
-
-def test_members_of_another_protocol_that_do_not_leave_end_the_membership(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusals = refused_at(monkeypatch, *(2.0 * number for number in range(151)))
-    with taken() as static_member:
-        for refusal in refusals:
-            static_member.script.put(refusal)
-        with pytest.raises(KafkaRefusedError, match="they have not left within 300 s"):
-            raise static_member.failed.get(timeout=10)
-        assert static_member.script.empty(), "each refusal was needed"

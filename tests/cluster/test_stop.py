@@ -41,7 +41,7 @@ class Coordinator:
 
     status = ready = address = stop
 
-    def remote(self) -> Coordinator:
+    def remote(self, leave: bool = False) -> Coordinator:
         return self
 
 
