@@ -2,7 +2,7 @@
 # Needed on the machine: make, and Python 3.11 or newer with venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
+.PHONY: help demo demo-backfill demo-pipeline test quick test-submission test-long test-live check chaos faults simulate simulate-coordinator golden fuzz-parity restored docs bench bench-recovery bench-failover bench-rollout bench-latency bench-pipeline versions lock clean environment jars
 
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
@@ -44,6 +44,9 @@ check: environment  ## lint, format, types, style of texts
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(RUN) -m tests.architecture.style
+
+docs: environment  ## build the documentation site into site/; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict
 
 SECONDS ?= 300
 chaos: environment jars  ## kill and stop everything, for SECONDS=300, from SEED=…, under GUARANTEE=exactly_once_v2, on NODES=1 of Ray, ONLY=… faults, PROGRAM=timed; then prove that nothing was lost

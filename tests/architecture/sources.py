@@ -26,7 +26,7 @@ PACKAGES = (
 )
 """The folders that penstock/ links to."""
 
-OUTSIDE = ("benchmarks", "deploy", "examples", "requirements", "tests")
+OUTSIDE = ("benchmarks", "deploy", "docsite", "examples", "requirements", "tests")
 """Folders with Python in them that are no part of the package."""
 
 

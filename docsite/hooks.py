@@ -1,0 +1,70 @@
+"""The functions that MkDocs calls while it builds the site: the pages that are not files of ``docs/``, and links."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from docsite import github_markdown, reference, repository_links
+from docsite.repository_links import DOCUMENTS, ROOT
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+from mkdocs.structure.files import File, InclusionLevel
+
+_PATHS = {page: path for path, page in DOCUMENTS.items()}
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Puts pages into the navigation where it has ``*``."""
+    config.nav = _expanded(config.nav)
+    return config
+
+
+def _expanded(nav: Any) -> Any:
+    if isinstance(nav, dict):
+        return {title: _expanded(entry) for title, entry in nav.items()}
+    if not isinstance(nav, list):
+        return nav
+    expanded: list[Any] = []
+    for entry in nav:
+        if isinstance(entry, str) and "*" in entry:
+            expanded += sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob(entry))
+        else:
+            expanded.append(_expanded(entry))
+    return expanded
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the documents of the root, the files to which pages link, and the pages that are made from the code."""
+    for path, page in DOCUMENTS.items():
+        files.append(File.generated(config, page, content=(ROOT / path).read_text()))
+    for page, text in reference.pages().items():
+        files.append(File.generated(config, page, content=text))
+    shown = {
+        target
+        for file in files.documentation_pages()
+        if (ROOT / _path(file.src_uri)).is_file()
+        for target in repository_links.targets(file.content_string, _path(file.src_uri))
+    }
+    for target in sorted(shown):
+        page = repository_links.page_of(target)
+        if files.get_file_from_path(page) is None:
+            text = repository_links.source_page(target)
+            files.append(File.generated(config, page, content=text, inclusion=InclusionLevel.NOT_IN_NAV))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Adapts what was written for GitHub."""
+    path = _path(page.file.src_uri)
+    if (ROOT / path).is_file():
+        markdown = repository_links.adapted(markdown, path)
+    return github_markdown.adapted(markdown)
+
+
+def _path(page: str) -> str:
+    """Returns the file of the repository that a page shows, if there is one."""
+    return _PATHS.get(page, f"docs/{page}")
