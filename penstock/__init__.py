@@ -62,6 +62,7 @@ from penstock.common.handlers import (
     UncaughtExceptionResponse,
 )
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_resets import AutoOffsetReset
 from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
@@ -163,6 +164,7 @@ __all__ = [
     "ApplicationStatus",
     "ArchiveError",
     "ArchiveGapError",
+    "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
