@@ -80,7 +80,17 @@ from penstock.state.contracts import (
     TaskStores,
 )
 from penstock.state.entries import StoreEntry
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import (
+    CountQuery,
+    KeyQuery,
+    KeysQuery,
+    PrefixQuery,
+    Query,
+    QueryRow,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+)
 from penstock.state.stores import Stores
 from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKeyQuery, VersionEntry
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
@@ -297,6 +307,8 @@ __all__ = [
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampExtractor",
+    "TimestampedKeyQuery",
+    "TimestampedRangeQuery",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
