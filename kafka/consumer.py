@@ -219,16 +219,22 @@ class ConfluentConsumer(RecordConsumer):
     @override
     def fetch_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Sends one request per broker."""
-        return self._ask_offsets(partitions, END)
+        return self._ask_offsets(dict.fromkeys(partitions, END))
 
     @override
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Sends one request per broker."""
-        return self._ask_offsets(partitions, BEGINNING)
+        return self._ask_offsets(dict.fromkeys(partitions, BEGINNING))
 
-    def _ask_offsets(self, partitions: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
+    @override
+    def fetch_offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Sends one request per broker."""
+        # librdkafka returns END if there is no such record.
+        return {tp: offset for tp, offset in self._ask_offsets(times).items() if offset >= 0}
+
+    def _ask_offsets(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         # ListOffsets takes END and BEGINNING where it takes a time.
-        asked = [Tpo(*tp, which) for tp in partitions]
+        asked = [Tpo(*tp, time_ms) for tp, time_ms in times.items()]
         if not asked:
             return {}
         with self._asking("ask for offsets"):

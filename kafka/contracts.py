@@ -57,6 +57,10 @@ class RecordConsumer(Protocol):
     def fetch_beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the first offsets that exist now: asks the broker."""
 
+    def fetch_offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Returns for each partition the first offset whose record has that timestamp (ms) or a later one: asks the
+        broker. A partition without such a record is left out."""
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Returns the committed offsets of the application's group; partitions without one are left out. Asks the
         broker."""

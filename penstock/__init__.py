@@ -62,6 +62,7 @@ from penstock.common.handlers import (
     UncaughtExceptionResponse,
 )
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_resets import AutoOffsetReset
 from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
@@ -79,7 +80,17 @@ from penstock.state.contracts import (
     TaskStores,
 )
 from penstock.state.entries import StoreEntry
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import (
+    CountQuery,
+    KeyQuery,
+    KeysQuery,
+    PrefixQuery,
+    Query,
+    QueryRow,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+)
 from penstock.state.stores import Stores
 from penstock.state.versioned.queries import MultiVersionedKeyQuery, VersionedKeyQuery, VersionEntry
 from penstock.state.versioned.views import VersionedKeyValueStore, VersionedRecord
@@ -163,6 +174,7 @@ __all__ = [
     "ApplicationStatus",
     "ArchiveError",
     "ArchiveGapError",
+    "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
     "BrokerUnreachableError",
@@ -295,6 +307,8 @@ __all__ = [
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampExtractor",
+    "TimestampedKeyQuery",
+    "TimestampedRangeQuery",
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",

@@ -74,6 +74,12 @@ class KeyQuery(Query, Generic[K]):
 
 
 @dataclass(frozen=True)
+class TimestampedKeyQuery(KeyQuery[K]):
+    """The row of ``key`` in a store that keeps timestamps; another store refuses it. A :class:`KeyQuery` has the same
+    answer. Mirrors ``TimestampedKeyQuery``."""
+
+
+@dataclass(frozen=True)
 class KeysQuery(Query):
     """The rows of ``keys``, which are sorted and distinct; absent keys have no row. Kafka Streams has no such query."""
 
@@ -88,6 +94,12 @@ class RangeQuery(RowsQuery, Generic[K]):
     key_fields: ClassVar[tuple[str, ...]] = ("from_key", "to_key")
     from_key: K | None = None
     to_key: K | None = None
+
+
+@dataclass(frozen=True)
+class TimestampedRangeQuery(RangeQuery[K]):
+    """Rows by key of a store that keeps timestamps; another store refuses it. A :class:`RangeQuery` has the same
+    answer. Mirrors ``TimestampedRangeQuery``."""
 
 
 @dataclass(frozen=True)

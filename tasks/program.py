@@ -16,6 +16,7 @@ from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
 from penstock.common.ids import TopicPartition
+from penstock.common.offset_resets import OffsetReset
 from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.common.windowed_serdes import WindowedSerde
 from penstock.state.builders import AnyStoreBuilder
@@ -40,7 +41,7 @@ from penstock.topology.physical.topology import (
 class SourceTopic:
     """One topic that the tasks read, under its name in Kafka, for source node ``node``.
 
-    ``offset_reset`` is ``earliest`` or ``latest``.
+    ``offset_reset``: where reading begins without a committed offset.
     """
 
     topic: str
@@ -48,7 +49,7 @@ class SourceTopic:
     key_serde: Serde[Any]
     value_serde: Serde[Any]
     extractor: TimestampExtractor
-    offset_reset: str
+    offset_reset: OffsetReset
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def source_topic(program: TaskProgram, topic: str) -> SourceTopic | None:
 def _source_topics(node: SourceNode, config: StreamsConfig) -> dict[str, SourceTopic]:
     key, value = _node_serdes(node, config)
     extractor = node.timestamp_extractor or config.default_timestamp_extractor
-    reset = node.offset_reset or "earliest"
+    reset: OffsetReset = node.offset_reset or "earliest"
     topics = node.topics
     if node.internal:
         topics = tuple(internal_topic(config.application_id, topic) for topic in topics)

@@ -154,6 +154,16 @@ class FakeConsumer(RecordConsumer):
             return {tp: self._broker.log(tp).beginning for tp in partitions}
 
     @override
+    def fetch_offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        with self._broker.changed:
+            logs = {tp: self._broker.log(tp) for tp in times}
+            found = {
+                tp: next((n for n, each in enumerate(log.records, log.beginning) if each.timestamp >= times[tp]), None)
+                for tp, log in logs.items()
+            }
+            return {tp: offset for tp, offset in found.items() if offset is not None}
+
+    @override
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         found = self._broker.committed(self._group)
         return {tp: found[tp] for tp in partitions if tp in found}

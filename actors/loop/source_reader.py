@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from penstock.actors.clock import Clock
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
-from penstock.actors.task_host.positions import log_loss, position_after_loss
+from penstock.actors.task_host.positions import log_loss, position_after_loss, reset_positions
 from penstock.common.ids import TopicPartition
 from penstock.common.measures import Meter
+from penstock.common.offset_resets import OffsetReset
 from penstock.common.records import RecordBatch
 from penstock.kafka.contracts import Admin, RecordConsumer
 
 _PAUSE_FACTOR = 10  # a pause drops the records that librdkafka has fetched, so it must be rare
 _STARVING_S = 0.02
-_Ends = tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int], Mapping[TopicPartition, int]]
+_Offsets = Mapping[TopicPartition, int]
+_Ends = tuple[_Offsets, _Offsets, _Offsets, _Offsets]
 
 
 class SourceReader:
@@ -159,20 +161,22 @@ class SourceReader:
         if found is None:
             self._lost.update({tp: lost[tp] for tp in policies})
             return
-        beginnings, ends, log_ends = found
+        beginnings, ends, log_ends, reset_to = found
         for tp, policy in policies.items():
             was, beginning, end = lost[tp], beginnings[tp], ends[tp]
-            to = position_after_loss(was, beginning, end, log_ends.get(tp, end), policy)
+            to = position_after_loss(was, beginning, log_ends.get(tp, end), reset_to[tp])
             log_loss("position", tp, was, beginning, end, policy, to)
             self._owner[tp].skip(tp, was, to)
             if tp in self._paused:
                 self._resume(tp)
             self._consumer.seek(tp, to)
 
-    def _ask(self, partitions: Iterable[TopicPartition], lost: Mapping[TopicPartition, int]) -> _Ends:
-        """Returns beginnings, ends, and the ends of the logs of partitions whose position is beyond the last record
-        that may be read."""
-        beginnings = self._consumer.fetch_beginning_offsets(partitions)
-        ends = self._consumer.fetch_end_offsets(partitions)
+    def _ask(self, policies: Mapping[TopicPartition, OffsetReset], lost: Mapping[TopicPartition, int]) -> _Ends:
+        """Returns beginnings, ends, the ends of the logs of partitions whose position is beyond the last record that
+        may be read, and the positions by the reset policies."""
+        beginnings = self._consumer.fetch_beginning_offsets(policies)
+        ends = self._consumer.fetch_end_offsets(policies)
         beyond = [tp for tp, end in ends.items() if lost[tp] > end]
-        return beginnings, ends, self._admin.high_watermarks(beyond) if beyond else {}
+        log_ends = self._admin.high_watermarks(beyond) if beyond else {}
+        reset_to = reset_positions(self._consumer, policies, beginnings, ends, self._clock.wall_ms())
+        return beginnings, ends, log_ends, reset_to

@@ -13,9 +13,9 @@ from penstock.actors.restore.global_stores import GlobalStores
 from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask, open_hosted_task, promote, renew_hosted_task
-from penstock.actors.task_host.positions import start_positions
+from penstock.actors.task_host.positions import Start, start_positions
 from penstock.common.errors import KafkaRefusedError
-from penstock.common.ids import Sources, TaskId
+from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.log import logger
 from penstock.common.standby_listener import SuspendReason
 from penstock.kafka.contracts import Admin, RecordConsumer
@@ -99,7 +99,10 @@ class TaskOpening:
         for hosted in opened:
             hosted.meters.partitioners.begin({topic: counts.get(topic, 0) for topic in self._checked_topics(hosted)})
         resets = {tp: policy for hosted in opened for tp, policy in hosted.resets.items()}
-        finding = partial(start_positions, self._consumer, self._admin, resets)
+
+        def finding() -> dict[TopicPartition, Start]:
+            return start_positions(self._consumer, self._admin, resets, self._clock.wall_ms())
+
         starts = yield from retry_while_unavailable(finding, self._clock, is_superseded)
         if starts is None:
             return False

@@ -123,7 +123,7 @@ class HostedTask(StoredTask):
         """Set the position at which a source begins to the ``end`` of its partition, if the partition has become
         shorter than that position since the restore began."""
         was = self.starts[partition]
-        log_loss("position", partition, was.offset, 0, end, "none", end)
+        log_loss("position", partition, was.offset, 0, end, None, end)
         self.meters.count_lost(partition, was.offset, end - was.offset)
         self.starts = {**self.starts, partition: Start(end, end, lost=was.resume_from)}
         self.committed = {tp: offset for tp, offset in self.committed.items() if tp != partition}

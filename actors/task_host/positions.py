@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.log import logger
+from penstock.common.offset_resets import ByDuration, OffsetReset
 from penstock.kafka.contracts import Admin, RecordConsumer
 
 
@@ -30,11 +31,11 @@ class Start:
 
 
 def start_positions(
-    consumer: RecordConsumer, admin: Admin, resets: Mapping[TopicPartition, str]
+    consumer: RecordConsumer, admin: Admin, resets: Mapping[TopicPartition, OffsetReset], now_ms: int
 ) -> dict[TopicPartition, Start]:
     """Returns the committed offsets. If there is none, or its records are gone, the reset policy decides.
 
-    ``resets`` gives ``earliest`` or ``latest`` for each partition.
+    ``resets``: the policy of each partition. ``now_ms``: the time from which durations count.
     """
     committed = consumer.committed(resets)
     beginnings = consumer.fetch_beginning_offsets(resets)
@@ -43,40 +44,58 @@ def start_positions(
     # was changed to exactly once, such records are after the end.
     beyond = [tp for tp, found in committed.items() if found.offset > ends[tp]]
     logged = admin.high_watermarks(beyond) if beyond else {}
-    starts = {}
+    starts, without = {}, {}
     for tp, policy in resets.items():
-        found, begin, end = committed.get(tp), beginnings[tp], ends[tp]
-        if found is not None and begin <= found.offset <= logged.get(tp, end):
+        found, end = committed.get(tp), ends[tp]
+        if found is not None and beginnings[tp] <= found.offset <= logged.get(tp, end):
             starts[tp] = Start(found.offset, max(found.offset, end), found)
-            continue
-        lost = None
-        to = end if policy == "latest" else begin
-        if found is not None:
-            to = position_after_loss(found.offset, begin, end, logged.get(tp, end), policy)
-            log_loss("committed offset", tp, found.offset, begin, end, policy, to)
-            lost = found
+        else:
+            without[tp] = policy
+    for tp, reset_to in reset_positions(consumer, without, beginnings, ends, now_ms).items():
+        lost, begin, end = committed.get(tp), beginnings[tp], ends[tp]
+        to = reset_to
+        if lost is not None:
+            to = position_after_loss(lost.offset, begin, logged.get(tp, end), reset_to)
+            log_loss("committed offset", tp, lost.offset, begin, end, resets[tp], to)
         starts[tp] = Start(to, max(to, end), lost=lost)
     return starts
 
 
-def position_after_loss(was: int, beginning: int, end: int, log_end: int, policy: str) -> int:
+def reset_positions(
+    consumer: RecordConsumer,
+    resets: Mapping[TopicPartition, OffsetReset],
+    beginnings: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    now_ms: int,
+) -> dict[TopicPartition, int]:
+    """Returns the position of each partition by its reset policy alone. Asks the broker if a policy needs that."""
+    times = {tp: max(0, now_ms - policy.duration_ms) for tp, policy in resets.items() if isinstance(policy, ByDuration)}
+    of_times = consumer.fetch_offsets_at(times) if times else {}
+    return {
+        tp: of_times.get(tp, ends[tp]) if tp in times else ends[tp] if policy == "latest" else beginnings[tp]
+        for tp, policy in resets.items()
+    }
+
+
+def position_after_loss(was: int, beginning: int, log_end: int, reset_to: int) -> int:
     """Returns where to continue after the position ``was``, which the log does not have.
 
-    If it is before ``beginning``, retention has deleted records before they were read: the reset policy decides. If it
-    is after ``log_end``, the log has become shorter, and all remaining records were read: continue at its end, as
-    Kafka's consumer continues where the logs diverge (KIP-320). ``end``: the end of the records that may be read,
-    before open transactions.
+    If it is before ``beginning``, retention has deleted records before they were read: continue at ``reset_to``, where
+    the reset policy begins. If it is after ``log_end``, the log has become shorter, and all remaining records were
+    read: continue at its end, as Kafka's consumer continues where the logs diverge (KIP-320).
     """
     if was > log_end:
         return log_end
     if was >= beginning:
         return was  # the log has grown again meanwhile
-    return end if policy == "latest" else beginning
+    return reset_to
 
 
-def log_loss(what: str, partition: TopicPartition, was: int, beginning: int, end: int, policy: str, to: int) -> None:
+def log_loss(
+    what: str, partition: TopicPartition, was: int, beginning: int, end: int, policy: OffsetReset | None, to: int
+) -> None:
     """Logs that a position, or a committed offset, is not in the log any more. ``offsets_lost``: those that were never
-    read; ``offsets_gone``: those that were read."""
+    read; ``offsets_gone``: those that were read. ``policy``: None if it plays no part."""
     if was > to:
         why = (
             f"{what} beyond the end of the partition, continuing at its end: a leader without the last records was "
@@ -89,5 +108,5 @@ def log_loss(what: str, partition: TopicPartition, was: int, beginning: int, end
         )
     logger(__name__).error(
         why, topic=partition.topic, partition=partition.partition, position=was, beginning=beginning, end=end,
-        policy=policy, new_position=to, offsets_lost=max(0, to - was), offsets_gone=max(0, was - to),
+        policy=str(policy or "none"), new_position=to, offsets_lost=max(0, to - was), offsets_gone=max(0, was - to),
     )  # fmt: skip

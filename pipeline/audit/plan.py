@@ -144,8 +144,8 @@ def _require_determined(config: StreamsConfig, programs: Iterable[TaskProgram]) 
         )
     for program in programs:
         for topic, source in program.sources.items():
-            if source.offset_reset == "latest":
+            if source.offset_reset != "earliest":
                 raise ConfigError(
-                    f"this application cannot be audited: source {source.node} reads topic {topic!r} from its end on "
-                    "(offset reset latest), and no record shows where the end was when the application began"
+                    f"this application cannot be audited: source {source.node} does not read topic {topic!r} from its "
+                    f"beginning on (offset reset {source.offset_reset}), and no record shows where it began"
                 )

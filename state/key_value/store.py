@@ -25,6 +25,8 @@ from penstock.state.queries import (
     Query,
     QueryRow,
     RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
     end_of_prefix,
     unknown_query,
 )
@@ -196,6 +198,8 @@ class KeyValueStateStore(BufferedStateStore):
     @override
     def answer(self, query: Query, after: bytes | None, limit: int, committed: bool) -> Iterator[QueryRow]:
         match query:
+            case TimestampedKeyQuery() | TimestampedRangeQuery() if not self.row_format.has_timestamp:
+                raise unknown_query(query, self.name, self.queries)
             case KeyQuery(key):
                 entry = looked_up(self.buffer, key, committed)
                 return iter(() if entry is None else (self.query_row((key, entry)),))

@@ -17,6 +17,7 @@ from penstock.actors.status import TaskState
 from penstock.actors.store_queries import StoreAnswer, StoreQuery
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.offset_resets import OffsetReset
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.topics import NewTopic
 from penstock.state.queries import KeyQuery
@@ -235,11 +236,9 @@ def keys(answers: Iterable[StoreAnswer]) -> list[bytes]:
     return [row[0] for answer in answers for row in answer.rows]
 
 
-def pass_through(offset_reset: str | None = None) -> ps.Topology:
+def pass_through(offset_reset: OffsetReset = "earliest") -> ps.Topology:
     builder = ps.StreamsBuilder()
-    consumed = ps.Consumed.with_(STRING, STRING)
-    if offset_reset == "latest":
-        consumed = consumed.with_offset_reset_policy("latest")
+    consumed = ps.Consumed.with_(STRING, STRING).with_offset_reset_policy(offset_reset)
     builder.stream("in", consumed).map_values(str.upper).to("out", ps.Produced.with_(STRING, STRING))
     return builder.build()
 

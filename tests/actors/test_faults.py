@@ -15,6 +15,7 @@ from penstock.actors.status import TaskState, TaskStatus
 from penstock.actors.steps import never
 from penstock.common.errors import StreamsError
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
+from penstock.common.offset_resets import OffsetReset
 from penstock.kafka.settings import as_streams_error
 from penstock.testing.fake_broker import TransactionState
 from tests.actors.rig import APPLICATION, CHANGELOG, STRING, Rig, count_of, pass_through, settle, states
@@ -162,7 +163,7 @@ def test_a_lost_position_that_records_follow_is_left_behind_by_them(tmp_path: Pa
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
 def test_a_topic_that_is_shorter_than_what_was_read_is_read_on_at_its_end(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: OffsetReset
 ) -> None:
     rig = Rig(tmp_path, pass_through(policy))
     rig.clients.admin().commit(APPLICATION, {IN: CommittedOffset(0)})
@@ -186,7 +187,7 @@ def test_a_topic_that_is_shorter_than_what_was_read_is_read_on_at_its_end(
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
 def test_a_topic_that_is_shorter_than_what_was_committed_is_read_on_at_its_end_by_a_start_too(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: str, guarantee: str
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: OffsetReset, guarantee: str
 ) -> None:
     rig = Rig(tmp_path, pass_through(policy), processing_guarantee=guarantee)
     rig.broker.group(APPLICATION).offsets[IN] = CommittedOffset(0)

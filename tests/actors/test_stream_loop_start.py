@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import penstock as ps
@@ -131,6 +132,41 @@ def test_without_committed_offsets_latest_skips_what_is_there(tmp_path: Path) ->
     rig.write("in", (None, "after", 2))
     settle(loop)
     assert [record.value for record in rig.broker.records("out")] == [b"AFTER"]
+
+
+def test_without_committed_offsets_a_duration_begins_at_records_of_that_age(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through(ps.AutoOffsetReset.by_duration(timedelta(seconds=10))), partitions=3)
+    now = rig.clock.wall_ms()
+    rig.write("in", (None, "old", now - 10_001), (None, "young", now - 10_000), (None, "late", 1), partition=0)
+    rig.write("in", (None, "all old", 1), partition=1)
+    loop = rig.running()
+    assert [record.value for record in rig.broker.records("out")] == [b"YOUNG", b"LATE"]
+    rig.write("in", (None, "after", 2), partition=1)
+    rig.write("in", (None, "first", 3), partition=2)
+    settle(loop)
+    assert sorted(record.value or b"" for record in rig.broker.records("out")) == [
+        b"AFTER",
+        b"FIRST",
+        b"LATE",
+        b"YOUNG",
+    ]
+
+
+def test_a_committed_offset_that_is_gone_falls_back_on_a_duration(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through(ps.AutoOffsetReset.by_duration(10_000)))
+    now = rig.clock.wall_ms()
+    rig.write("in", *((None, f"v{number}", now - 20_000 + 4000 * number) for number in range(6)))
+    rig.clients.admin().commit(APPLICATION, {TopicPartition("in", 0): CommittedOffset(1)})
+    rig.clients.admin().delete_records({TopicPartition("in", 0): 2})
+    rig.running()
+    assert [record.value for record in rig.broker.records("out")] == [b"V3", b"V4", b"V5"]
+
+
+def test_a_duration_longer_than_the_clock_begins_with_the_first_record(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, pass_through(ps.AutoOffsetReset.by_duration(timedelta(days=100_000))))
+    rig.write("in", (None, "first", 1))
+    rig.running()
+    assert [record.value for record in rig.broker.records("out")] == [b"FIRST"]
 
 
 def test_topics_that_are_merged_may_differ_in_their_partitions(tmp_path: Path) -> None:

@@ -74,6 +74,17 @@ def test_ends_are_known_without_asking_once_something_was_fetched(rig: Rig, even
         assert consumer.position(tp) == 4
 
 
+def test_the_first_offset_of_a_time_is_asked_for(rig: Rig) -> None:
+    topic = rig.topic(partitions=3)
+    first, second, empty = (TopicPartition(topic, number) for number in range(3))
+    write(rig, topic, (None, b"a", 10), (None, b"b", 30), (None, b"c", 20), partition=0)
+    write(rig, topic, (None, b"d", 5), partition=1)
+    with reading(rig, {}) as consumer:
+        assert consumer.fetch_offsets_at({first: 11, second: 11, empty: 0}) == {first: 1}
+        assert consumer.fetch_offsets_at({first: 31, second: 5}) == {second: 0}
+        assert consumer.fetch_offsets_at({}) == {}
+
+
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("how", ["assigned again", "sought"])
 @pytest.mark.long

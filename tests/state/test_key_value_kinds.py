@@ -14,8 +14,19 @@ from penstock.common.serdes import Serdes
 from penstock.state.builders import AnyStoreBuilder
 from penstock.state.disk.memory import InMemoryTaskStores
 from penstock.state.key_value.store import KeyValueStateStore, KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
-from penstock.state.queries import CountQuery, KeyQuery, KeysQuery, PrefixQuery, Query, QueryRow, RangeQuery
+from penstock.state.queries import (
+    CountQuery,
+    KeyQuery,
+    KeysQuery,
+    PrefixQuery,
+    Query,
+    QueryRow,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+)
 from penstock.state.views import ValueAndTimestamp
+from penstock.state.with_headers.views import ValueTimestampHeaders
 from tests.state.contexts import a_context
 from tests.state.store_machine import NAME, Logged, StoreMachine, can_change
 from tests.tiers import examples
@@ -149,3 +160,25 @@ def test_a_query_of_another_kind_is_refused_with_those_that_are_answered() -> No
         UnknownQueryError, match=r"'store' does not answer Query; it answers: KeyQuery, KeysQuery, RangeQ"
     ):
         store.answer(Query(), None, 1, False)
+
+
+@pytest.mark.parametrize("headers", [False, True])
+def test_a_store_with_timestamps_answers_the_queries_that_ask_for_them(headers: bool) -> None:
+    builder = TimestampedKeyValueStoreBuilder("store", Serdes.string(), Serdes.string(), headers=headers)
+    store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+    assert isinstance(store, KeyValueStateStore)
+    view = store.view()
+    for number, key in enumerate(("a", "b", "c")):
+        view.put(key, ValueTimestampHeaders("x", number, ()) if headers else ValueAndTimestamp("x", number))
+    rows = [QueryRow(key, "x", number) for number, key in enumerate((b"a", b"b", b"c"))]
+    assert list(store.answer(TimestampedKeyQuery(b"b"), None, 1, False)) == rows[1:2]
+    assert list(store.answer(TimestampedRangeQuery(b"b", None), None, 9, False)) == rows[1:]
+    assert list(store.answer(TimestampedRangeQuery(descending=True), None, 9, False)) == rows[::-1]
+
+
+@pytest.mark.parametrize("query", [TimestampedKeyQuery(b"a"), TimestampedRangeQuery()])
+def test_a_store_without_timestamps_refuses_the_queries_that_ask_for_them(query: Query) -> None:
+    builder = KeyValueStoreBuilder("store", Serdes.string(), Serdes.string())
+    store = builder.open(a_context(InMemoryTaskStores([builder]).store("store")))
+    with pytest.raises(UnknownQueryError, match=f"does not answer {type(query).__name__}; it answers: KeyQuery, "):
+        store.answer(query, None, 1, False)

@@ -9,12 +9,13 @@ from typing import Any, Self, TypeVar
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
+from penstock.common.offset_resets import OffsetReset
 from penstock.common.serdes import Serde
 from penstock.state.builders import StoreBuilder
 from penstock.topology.arity import checked_function
 from penstock.topology.dsl.stream_base import checked_store_builder
 from penstock.topology.naming import checked_name
-from penstock.topology.options.options import Consumed, OffsetReset, Produced
+from penstock.topology.options.options import Consumed, Produced
 from penstock.topology.physical.operators.global_tables import GlobalProcess
 from penstock.topology.physical.operators.process import AddedProcess, ReadOnlyStoreProcess
 from penstock.topology.physical.topology import ProcessorNode, SinkNode, SourceNode, WrittenBy

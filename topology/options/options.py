@@ -8,12 +8,13 @@ configuration (``default.key.serde``, ``default.value.serde``).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, cast
+from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar
 
 from penstock.common.errors import TopologyError
 from penstock.common.extractors import TimestampExtractor
+from penstock.common.offset_resets import ByDuration, OffsetReset
 from penstock.common.serdes import Serde
 from penstock.common.time import Duration, to_ms
 from penstock.topology.arity import EXTRACTOR_PARAMETERS, checked_function
@@ -31,9 +32,6 @@ V3 = TypeVar("V3")
 # Types of a topic, for which a serde may come from the configuration, which no type checker reads.
 KT = TypeVar("KT", default=Any)
 VT = TypeVar("VT", default=Any)
-
-OffsetReset = Literal["earliest", "latest"]
-"""The position at which to begin in a topic without a committed offset."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +70,11 @@ class Consumed(Generic[K, V]):
         check_serdes(self, "key_serde", "value_serde")
         if self.timestamp_extractor is not None:
             checked_function(self.timestamp_extractor, "Consumed: timestamp_extractor", *EXTRACTOR_PARAMETERS)
-        if self.offset_reset not in (None, "earliest", "latest"):
-            raise TopologyError(f"Consumed: offset_reset must be 'earliest' or 'latest', not {self.offset_reset!r}")
+        if not isinstance(self.offset_reset, ByDuration) and self.offset_reset not in (None, "earliest", "latest"):
+            raise TopologyError(
+                "Consumed: offset_reset must be 'earliest', 'latest' or AutoOffsetReset.by_duration(…), not "
+                f"{self.offset_reset!r}"
+            )
         check_name(self.name)
 
     @staticmethod
@@ -110,7 +111,8 @@ class Consumed(Generic[K, V]):
         return replace(self, timestamp_extractor=timestamp_extractor)
 
     def with_offset_reset_policy(self, offset_reset: OffsetReset) -> Consumed[K, V]:
-        """Returns a copy that begins at ``earliest`` or ``latest`` if no offset is committed."""
+        """Returns a copy that begins at ``earliest`` or ``latest``, or as
+        :meth:`~penstock.AutoOffsetReset.by_duration` says, if no offset is committed."""
         return replace(self, offset_reset=offset_reset)
 
     def with_name(self, name: str) -> Consumed[K, V]:

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import ConfigError, TopologyError
 from penstock.common.extractors import TimestampExtractor
+from penstock.common.offset_resets import OffsetReset
 from penstock.common.serdes import Serde
 from penstock.state.builders import AnyStoreBuilder, is_restorable
 from penstock.topology.physical.operators.operator import Operator
@@ -48,8 +49,8 @@ class SourceNode:
     key_serde: Serde[Any] | None = None
     value_serde: Serde[Any] | None = None
     timestamp_extractor: TimestampExtractor | None = None
-    offset_reset: str | None = None
-    """``earliest``, ``latest`` or None for the configuration's."""
+    offset_reset: OffsetReset | None = None
+    """None is ``earliest``."""
     internal: bool = False
     written_by: WrittenBy | None = field(default=None, compare=False)
     changes: bool = False

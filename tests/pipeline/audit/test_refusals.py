@@ -43,7 +43,7 @@ def test_records_that_are_gone_are_named(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_source_that_is_read_from_its_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = Application(tables("latest"), tmp_path, ["in", "global"])
-    with pytest.raises(ConfigError, match="reads topic 'in' from its end on"):
+    with pytest.raises(ConfigError, match="does not read topic 'in' from its beginning on"):
         audited(app, monkeypatch)
 
 

@@ -1,0 +1,139 @@
+"""The plan of a replay: which dead letters are written again, to which topic and partition, and why others are not.
+
+The plan reads the letters once and counts them. The replay reads them again, up to the same offsets, and decides the
+same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.cli.dlq_letters import Letter
+from penstock.cli.dlq_notes import Notes, Replay, left_out
+from penstock.common.murmur2 import partition_for
+from penstock.common.shown import counted
+
+BEFORE = "were replayed before"
+
+
+class Destination(NamedTuple):
+    """The topic and partition to which a letter is written."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """Decides where letters go. ``partitions``: the number of partitions of each topic that exists."""
+
+    dead_letter_topic: str
+    partitions: Mapping[str, int]
+    to: str | None = None
+    by_key: bool = False
+
+    def destination(self, letter: Letter) -> Destination | str:
+        """Returns where ``letter`` goes, or the reason why it does not.
+
+        Back in its source topic it gets the partition that it had, which other partitioners than Kafka's default may
+        have chosen. If the topic has no such partition any more, or with ``by_key``, or in another topic, Kafka's
+        default partitioner chooses by the key. Without a key it is the partition that it had, modulo their number.
+        """
+        reason = left_out(letter, self.to, self.dead_letter_topic)
+        if reason is not None:
+            return reason
+        topic = self.to or letter.source or ""
+        count = self.partitions.get(topic)
+        if count is None:
+            return gone(topic)
+        had = None if letter.error is None else letter.error.partition
+        if self.to is None and not self.by_key and had is not None and had < count:
+            return Destination(topic, had)
+        if letter.key is not None:
+            return Destination(topic, partition_for(letter.key, count))
+        return Destination(topic, (letter.partition if had is None else had) % count)
+
+
+def gone(topic: str) -> str:
+    """Returns the reason why letters from a topic that does not exist are not replayed."""
+    return f"came from topic {topic!r}, which does not exist: create it, or give --to TOPIC"
+
+
+@dataclass
+class Plan:
+    """The letters that a replay would write. ``ends``: the offset of each partition up to which it reads.
+
+    ``moved``: number of letters that go to another partition than the one from which they came, back in their source
+    topic. ``elsewhere``: number of those that go to the partition from which they came, although Kafka's default
+    partitioner would choose another by the key.
+    """
+
+    route: Route
+    read: int = 0
+    matching: int = 0
+    written: Counter[str] = field(default_factory=Counter)
+    left: Counter[str] = field(default_factory=Counter)
+    gone: set[str] = field(default_factory=set)
+    again: int = 0
+    moved: int = 0
+    elsewhere: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def letters(self) -> int:
+        """Number of letters that are written again."""
+        return self.written.total()
+
+    def take(self, letter: Letter, replay: Replay, notes: Notes) -> None:
+        """Count the next letter."""
+        self.read += 1
+        self.ends[letter.partition] = letter.offset + 1
+        if not replay.filter.matches(letter):
+            return
+        self.matching += 1
+        to = self.route.destination(letter)
+        if isinstance(to, str):
+            self.left[to] += 1
+            if letter.source is not None and to == gone(letter.source):
+                self.gone.add(letter.source)
+        elif notes.has_replayed(letter, self.route.to):
+            self.left[BEFORE] += 1
+        else:
+            self.written[to.topic] += 1
+            self.again += letter.replayed is not None
+            self._take_partition(letter, to)
+
+    def _take_partition(self, letter: Letter, to: Destination) -> None:
+        had = None if letter.error is None else letter.error.partition
+        if self.route.to is not None or had is None:
+            return
+        if had != to.partition:
+            self.moved += 1
+        elif letter.key is not None and partition_for(letter.key, self.route.partitions[to.topic]) != had:
+            self.elsewhere += 1
+
+    def lines(self) -> list[str]:
+        """Returns the plan as lines for people."""
+        said = [f"{counted(self.matching, 'letter')} of {self.read:,} selected"]
+        said += [f"  {count:,} to topic {topic}" for topic, count in sorted(self.written.items())]
+        if self.again:
+            said.append(f"  {self.again:,} of them are of records that were replayed before and have failed again")
+        if self.moved:
+            said.append(f"  {self.moved:,} of them go to another partition than the one that they came from")
+        if self.elsewhere:
+            said.append(
+                f"  {self.elsewhere:,} of them go to the partition that they came from, although Kafka's default "
+                "partitioner would choose another now: another partitioner wrote them, or the topic has more "
+                "partitions since. --by-key follows the default partitioner"
+            )
+        return said + [f"  {count:,} not replayed: they {reason}" for reason, count in self.left.most_common()]
+
+    def body(self) -> dict[str, object]:
+        """Returns the plan for JSON."""
+        return {
+            "read": self.read, "selected": self.matching, "replayed": dict(self.written), "left": dict(self.left),
+            "failed_again": self.again, "other_partition": self.moved,
+        }  # fmt: skip
