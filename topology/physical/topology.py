@@ -141,6 +141,12 @@ class Topology:
 
         return describe(self)
 
+    def _repr_html_(self) -> str:
+        """Returns its picture: notebooks show it for a topology at the end of a cell."""
+        from penstock.topology.physical.pictures import html_of
+
+        return html_of(self)
+
     @property
     def as_value(self) -> Topology:
         """A copy of what it has so far, to which nothing can be added."""
