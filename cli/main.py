@@ -27,6 +27,7 @@ from penstock.cli import (
     reset,
     run,
     scale,
+    stores,
     top,
     topic,
 )
@@ -39,6 +40,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     run.register,
     applications.register,
     top.register,
+    stores.register,
     query.register,
     describe.register,
     topic.register,

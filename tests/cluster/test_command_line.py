@@ -141,6 +141,11 @@ def test_the_other_commands_see_an_application_that_runs_and_sigterm_drains_it(
         one = penstock(tmp_path / "elsewhere", "query", it.application_id, "counts", "a", "--json", **address)
         assert json.loads(one.stdout) == {"key": "a", "value": 3, "timestamp": 1001}, one.stderr
         assert_watched(it, json.loads(penstock(tmp_path, "top", it.application_id, "--json", **address).stdout))
+        (counts,) = json.loads(penstock(tmp_path, "stores", it.application_id, "--json", **address).stdout)
+        assert (counts["name"], counts["changelog"]) == ("counts", f"{it.application_id}-counts-changelog")
+        assert [(each["task_id"], each["state"], each["lag"]) for each in counts["partitions"]] == [
+            ("1_0", "running", 0), ("1_1", "running", 0)
+        ]  # fmt: skip
         unknown = penstock(tmp_path, "query", it.application_id, "nope", "a", **address)
         assert unknown.returncode == 1
         assert "its stores: counts" in unknown.stderr
