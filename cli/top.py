@@ -11,7 +11,7 @@ import threading
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -28,11 +28,11 @@ from penstock.cli.screen import terminal
 from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import View, keys_of, pressed
 from penstock.cli.top_rows import Top, top_of
+from penstock.cli.top_source import SilentError, StatusSource
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 from penstock.common.shown import seconds_text
 
-_ASK_EVERY_S = 1.0
 _FRAME_S = 0.25
 _TERMINATED = 128 + signal.SIGTERM
 _SILENT_AFTER_S = 3.0
@@ -53,11 +53,11 @@ def top(
 
     On a terminal it fills the screen until q or Ctrl-C; h lists the keys. Else it prints the figures once.
     """
-    from penstock.cluster.client import control
-    from penstock.cluster.ray_cluster import connections
-
-    connections.connect_to(application)
     if as_json or once or not sys.stdout.isatty():
+        from penstock.cluster.client import control
+        from penstock.cluster.ray_cluster import connections
+
+        connections.connect_to(application)
         found = top_of(control.require_status(application))
         if as_json:
             print_json(found.body())
@@ -65,7 +65,8 @@ def top(
             shown = console()
             shown.print(*plain(found, shown.width), sep="\n", soft_wrap=True)
         return
-    end = watch(lambda: control.require_status(application))
+    with closing(StatusSource(application)) as source:
+        end = watch(source)
     if end:
         print(f"Application {application} {end}")
 
@@ -82,8 +83,8 @@ class Answer:
 
 
 class Asking:
-    """Asks for the status again and again, in a thread of its own: a coordinator that does not answer keeps nobody from
-    using the keys."""
+    """Takes one status after the other, in a thread of its own: keys are answered while none comes. ``ask`` waits for
+    the next one, and raises SilentError or ApplicationStateError."""
 
     def __init__(self, ask: Callable[[], ApplicationStatus], clock_s: Callable[[], float] = time.monotonic) -> None:
         self._ask, self._clock_s = ask, clock_s
@@ -102,24 +103,20 @@ class Asking:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        self._thread.join()
 
     def _run(self) -> None:
         while not self._ended.is_set() and not self._last.gone:
             self.look()
-            self._ended.wait(_ASK_EVERY_S)
 
     def look(self) -> None:
         """Ask once."""
-        from penstock.cluster.client.control import CoordinatorSilentError
-
         try:
             status = self._ask()
-        except CoordinatorSilentError as error:
+        except SilentError as error:
             self._last = replace(self._last, problem=str(error))
         except ApplicationStateError as error:
             self._last = replace(self._last, problem=str(error), gone=True)
-        except Exception as error:  # of Ray: its cluster may be going away, or be busy
-            self._last = replace(self._last, problem=f"{type(error).__name__}: {error}".splitlines()[0])
         else:
             self._last = Answer(status, self._clock_s(), datetime.now(), gone=status.state.has_ended)
 

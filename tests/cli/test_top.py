@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
@@ -18,13 +22,14 @@ from penstock.cli.top import Answer, Asking, Screen
 from penstock.cli.top_frame import frame, plain
 from penstock.cli.top_keys import Sort, View, keys_of, pressed
 from penstock.cli.top_rows import Top, top_of
+from penstock.cli.top_source import SilentError, StatusSource
 from penstock.cluster.client import control
-from penstock.cluster.client.control import CoordinatorSilentError
 from penstock.cluster.ray_cluster import connections
 from penstock.cluster.read_side import ApplicationState, ApplicationStatus
 from penstock.common.errors import ApplicationStateError
 from penstock.common.ids import TaskId
 from tests.api.test_findings import actor, application, task
+from tests.waiting import PATIENCE_S
 
 RESTORING = task(
     3, state=TaskState.RESTORING, behind_s=None, restore_remaining=300, restore_total=700, restore_rate=25.0
@@ -221,13 +226,8 @@ def test_rates_are_of_the_last_seconds_and_a_pause_keeps_all_figures() -> None:
     assert " 2,500 " in shown(screen, 14.0)
 
 
-def test_an_answer_is_asked_for_until_the_application_has_ended() -> None:
-    outcomes: list[Any] = [
-        STATUS,
-        CoordinatorSilentError("ask again"),
-        ConnectionError("Ray is away\nand more"),
-        ApplicationStateError("it does not run"),
-    ]
+def test_answers_are_taken_until_the_application_has_ended() -> None:
+    outcomes: list[Any] = [STATUS, SilentError("ask again"), ApplicationStateError("it does not run")]
 
     def ask() -> ApplicationStatus:
         outcome = outcomes.pop(0)
@@ -238,18 +238,59 @@ def test_an_answer_is_asked_for_until_the_application_has_ended() -> None:
 
     asking = Asking(ask, lambda: 7.0)
     seen = []
-    for _ in range(4):
+    for _ in range(3):
         asking.look()
         seen.append((asking.last.status is STATUS, asking.last.problem, asking.last.gone))
-    assert seen == [
-        (True, None, False),
-        (True, "ask again", False),
-        (True, "ConnectionError: Ray is away", False),
-        (True, "it does not run", True),
-    ]
+    assert seen == [(True, None, False), (True, "ask again", False), (True, "it does not run", True)]
     ended = Asking(lambda: replace(STATUS, state=ApplicationState.NOT_RUNNING))
     ended.look()
     assert ended.last.gone
+
+
+# ---- the process that asks ----
+
+
+def talk_once_and_die(application: str, to: Connection) -> None:
+    """A process that Ray ends at once, as it does when its cluster is lost."""
+    to.send(("status", STATUS))
+    os._exit(1)
+
+
+def talk_of_troubles(application: str, to: Connection) -> None:
+    for answer in (("unconnected", "no cluster"), ("status", STATUS), ("silent", "restarting"), ("gone", application)):
+        to.send(answer)
+    to.poll(None)
+
+
+def test_another_process_takes_the_place_of_one_that_ray_has_ended() -> None:
+    with closing(StatusSource("app", talk_once_and_die)) as source:
+        for _ in range(2):
+            assert answered(source) == STATUS
+            with pytest.raises(SilentError, match="the connection to Ray is lost"):
+                answered(source)
+
+
+def test_only_before_the_first_answer_an_application_that_is_not_found_is_an_error() -> None:
+    with closing(StatusSource("app", talk_of_troubles)) as source:
+        with pytest.raises(ApplicationStateError, match="no cluster") as raised:
+            answered(source)
+        assert not isinstance(raised.value, SilentError)
+        assert answered(source) == STATUS
+        with pytest.raises(SilentError, match="restarting"):
+            answered(source)
+        with pytest.raises(ApplicationStateError, match="app"):
+            answered(source)
+
+
+def answered(source: StatusSource) -> ApplicationStatus:
+    """The next answer, however long the process takes to start."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return source()
+        except SilentError as error:
+            if "not answered yet" not in str(error) or time.monotonic() > deadline:
+                raise
 
 
 # ---- the command ----

@@ -15,31 +15,36 @@ from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
-import os, sys, termios
+import os, sys, termios, time
 from dataclasses import replace
 from pathlib import Path
 from penstock.cli import main, top
-from penstock.cluster.client import control
-from penstock.cluster.client.control import CoordinatorSilentError
-from penstock.cluster.ray_cluster import connections
+from penstock.cli.top_source import SilentError
 from penstock.cluster.read_side import ApplicationState
 from penstock.common.errors import ApplicationStateError
 from tests.cli.test_top import STATUS
 
 folder = Path(sys.argv.pop())
 
-def ask(application):
-    os.write(1, b"a line of Ray\\n")
-    if (folder / "silent").exists():
-        raise CoordinatorSilentError("it is being restarted")
-    if (folder / "gone").exists():
-        raise ApplicationStateError("application 'app' does not run")
-    if (folder / "failed").exists():
-        return replace(STATUS, state=ApplicationState.ERROR, error="the disk is full")
-    return STATUS
+class Source:
+    def __init__(self, application):
+        pass
 
-connections.connect_to, control.require_status = lambda application: None, ask
-top._ASK_EVERY_S, top._SILENT_AFTER_S = 0.05, 0.3
+    def close(self):
+        pass
+
+    def __call__(self):
+        os.write(1, b"a line of Ray\\n")
+        time.sleep(0.05)
+        if (folder / "silent").exists():
+            raise SilentError("it is being restarted")
+        if (folder / "gone").exists():
+            raise ApplicationStateError("application 'app' does not run")
+        if (folder / "failed").exists():
+            return replace(STATUS, state=ApplicationState.ERROR, error="the disk is full")
+        return STATUS
+
+top.StatusSource, top._SILENT_AFTER_S = Source, 0.3
 former = termios.tcgetattr(0)
 try:
     main.main()
