@@ -114,7 +114,7 @@ class Asking:
         try:
             status = self._ask()
         except SilentError as error:
-            self._last = replace(self._last, problem=str(error))
+            self._last = replace(self._last, problem=str(error) or self._last.problem)
         except ApplicationStateError as error:
             self._last = replace(self._last, problem=str(error), gone=True)
         else:

@@ -44,7 +44,7 @@ class StatusSource:
         answers = self._answers or self._start()
         try:
             if not answers.poll(_WAIT_S):
-                raise SilentError("the coordinator has not answered yet")
+                raise SilentError  # nothing new
             kind, content = answers.recv()
         except (EOFError, OSError):
             self.close()
