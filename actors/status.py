@@ -67,6 +67,9 @@ class TaskStatus:
     """Those of ``dropped_records`` that a handler of exceptions dropped, and reported as it liked."""
     checkpoint_error: str | None = None
     """The error of the last attempt to store a checkpoint; None if it has succeeded, or there was none."""
+    behind_s: float | None = None
+    """Seconds that it is behind the ends of its source partitions: see :class:`~penstock.actors.task_host.time_lag
+    .TimeLag`. None while it is not known, as before its first record."""
 
     @property
     def restore_seconds_left(self) -> float | None:

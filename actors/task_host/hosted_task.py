@@ -280,18 +280,20 @@ class HostedTask(StoredTask):
         """Returns the task's counters, which continue when the task begins again after an aborted transaction."""
         return self.meters.totals(self.task.metrics())
 
-    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float) -> TaskStatus:
+    def status(self, consumer: RecordConsumer, restore: RestoreFigures, now_s: float, wall_ms: int) -> TaskStatus:
         """Returns the status of the task for the coordinator and users."""
         counted = self.counted()
         positions = {tp: start.offset for tp, start in self.starts.items()}
         positions.update((tp, offset + 1) for tp, offset in self.task.processed_offsets())
+        lags = {tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()}
+        running = self.state is TaskState.RUNNING
         return TaskStatus(
             task_id=self.id,
             state=self.state,
             records_processed=counted.process_total,
             dropped_records=counted.dropped_records_total,
             restore_remaining=restore.remaining,
-            lags={tp: self._lag(tp, start, consumer) for tp, start in self.starts.items()},
+            lags=lags,
             committed={tp: committed.offset for tp, committed in self.committed.items()},
             lost_records=self.meters.lost_records,
             restore_total=self.meters.restored(restore.total),
@@ -302,6 +304,7 @@ class HostedTask(StoredTask):
             partitioners=self.meters.partitioners.partitioners,
             parted=self.meters.partitioners.parted,
             dropped_by_handlers=counted.dropped_by_handlers,
+            behind_s=self.meters.behind.look(lags, positions, now_s, wall_ms) if running else None,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.state_meters import StateMeters
+from penstock.actors.task_host.time_lag import TimeLag
 from penstock.common.ids import TopicPartition
 from penstock.common.measures import LatencyCounts, Meter, Sent, Window
 from penstock.common.metric_names import NODE, TASK, TOPIC, Measured
@@ -59,6 +60,7 @@ class TaskMeters:
         self.punctuate = Meter()
         self.lost_records = 0
         self.stores = StateMeters()
+        self.behind = TimeLag()
         self._source_of = sources
         self._lost_at: set[tuple[TopicPartition, int]] = set()
         self._before = TaskMetrics(0, 0, -1)
@@ -72,6 +74,7 @@ class TaskMeters:
 
     def consumed(self, batch: RecordBatch, now_ms: int) -> None:
         """Counts the records of ``batch``, which was fetched."""
+        self.behind.fetched(batch)
         topic = batch.partition.topic
         consumed = self._consumed.get(topic)
         if consumed is None:
