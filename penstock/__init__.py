@@ -130,6 +130,7 @@ from penstock.topology.options.stream_joined import StreamJoined
 from penstock.topology.options.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.options.table_joined import TableJoined
 from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from penstock.topology.physical.description import TopologyDescription
 from penstock.topology.processor_api.connected_stores import ConnectedStoreProvider
 from penstock.topology.processor_api.fixed_key_processor import (
     ContextualFixedKeyProcessor,
@@ -312,6 +313,7 @@ __all__ = [
     "TopicNameExtractor",
     "TopicPartition",
     "Topology",
+    "TopologyDescription",
     "TopologyError",
     "TopologyTestDriver",
     "UncaughtExceptionHandler",

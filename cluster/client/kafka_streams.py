@@ -35,6 +35,7 @@ from penstock.common.errors import ApplicationStateError, TopologyError
 from penstock.common.log import logger
 from penstock.kafka.clients import ConfluentClients
 from penstock.tasks.program import TaskProgram
+from penstock.topology.physical.description import TopologyDescription
 from penstock.topology.physical.explicit_names import check_explicit_names
 from penstock.topology.physical.pictures import html_of
 from penstock.topology.physical.topology import Topology, check_wrapped, checked_topology
@@ -120,8 +121,8 @@ class KafkaStreams(BeforeStart, ActorChanges, StoreAccess):
         """
         return RunningApplication.connect(application_id)
 
-    def describe(self) -> str:
-        """The text of Kafka Streams' ``Topology.describe()``."""
+    def describe(self) -> TopologyDescription:
+        """Returns the text of Kafka Streams' ``Topology.describe()``, which also has its parts."""
         return self._spec.topology.describe()
 
     def _repr_html_(self) -> str:
