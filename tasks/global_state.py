@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing_extensions import override
 
 from penstock.common.errors import ProcessingError
+from penstock.common.handlers import LogAndFail
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serdes
@@ -19,6 +20,7 @@ from penstock.state.key_value.store import KeyValueStoreBuilder
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector
+from penstock.tasks.failures import Failures
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.record_queue import RecordQueue
@@ -70,6 +72,13 @@ class GlobalStateManager(StateManager):
     def __init__(self, program: TaskProgram, task_stores: TaskStores, budget: MemoryBudget | None) -> None:
         super().__init__(GLOBAL_TASK, program, task_stores, _NoCollector(), budget)
         self._offsets = task_stores.store(_OFFSETS)
+
+    @override
+    def _failures(self, program: TaskProgram, collector: RecordCollector) -> Failures:
+        config = program.config
+        if not config.processing_exception_handler_global_enabled:
+            config = config.model_copy(update={"processing_exception_handler": LogAndFail()})
+        return Failures(self.context, config, None)
 
     def offset(self, store: str, partition: TopicPartition) -> int | None:
         """Returns the next offset of ``partition`` to read for ``store``; None if :meth:`begin` must empty it first."""
@@ -175,9 +184,8 @@ class GlobalStateTask:
         self._context.wall_ms = wall_ms
         queue = self._queues.get(batch.partition)
         if queue is None:
-            handler = self._program.config.deserialization_exception_handler
             source = self._sources[batch.partition.topic]
-            queue = self._queues[batch.partition] = RecordQueue(batch.partition, source, handler, self._context)
+            queue = self._queues[batch.partition] = RecordQueue(batch.partition, source, self._context, False)
         queue.add(batch)
         while queue:
             self._run(queue)

@@ -19,6 +19,7 @@ from penstock.common.shown import shown_with_type
 from penstock.common.time import Duration, Instant, to_epoch_ms, to_ms
 from penstock.state.contracts import TaskStores
 from penstock.state.disk.task_stores import open_task_stores
+from penstock.tasks.failures import has_own_handlers
 from penstock.tasks.program import TaskProgram
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task import Task
@@ -79,8 +80,9 @@ class TopologyTestDriver(StoreAccess):
         self._program = tracked_serdes(program, self._lost.append)
         sinks = [node.topic for node in program.nodes if isinstance(node, SinkNode)]
         changelogs = [changelog.topic for changelog in program.changelogs.values()]
-        self._written = {topic for topic in (*sinks, *changelogs) if isinstance(topic, str)}
-        self._writes_any = any(callable(topic) for topic in sinks)
+        letters = checked.errors_dead_letter_queue_topic_name
+        self._written = {topic for topic in (*sinks, *changelogs, letters) if isinstance(topic, str)}
+        self._writes_any = any(callable(topic) for topic in sinks) or has_own_handlers(checked)
         self._globals = DrivenGlobalStores(topology, checked, self._lost)
         self._read_only = ReadOnlyStores(topology)
         self._collector = Collector(self._globals.topics)
@@ -144,8 +146,8 @@ class TopologyTestDriver(StoreAccess):
     def create_output_topic(self, topic: str, key_serde: Serde[K], value_serde: Serde[V]) -> TestOutputTopic[K, V]:
         """Returns a topic to read results from, each once. Internal topics can be read too, under their full names.
 
-        Raises StreamsError for a topic that nothing writes, unless a function names the topics of some records, and for
-        what is no serde.
+        Raises StreamsError for a topic that nothing writes, unless a function or an exception handler names the topics
+        of some records, and for what is no serde.
         """
         if topic not in self._written and not self._writes_any:
             written = ", ".join(sorted(self._written)) or "none"
