@@ -45,6 +45,8 @@ contract handles it, so programs need not catch it::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
+    actors/task_host/task_collector.py
+    └── SerdeUnavailableError         an UndeliveredError: a serde cannot answer, and the tasks go back
     checkpoints/errors.py             checkpoints in object storage; the application continues without them
     ├── CheckpointDamagedError        a file or a manifest is damaged: an older one, or the changelog, has the state
     ├── CheckpointFormatError         a newer penstock has written it

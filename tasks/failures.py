@@ -16,6 +16,7 @@ from penstock.common.errors import (
     ProcessingError,
     ProductionError,
     RecordError,
+    RetriableError,
     SerializationError,
     StreamsError,
     TopologyError,
@@ -43,7 +44,14 @@ _BUILT_IN = (LogAndFail, LogAndContinue, DefaultProductionExceptionHandler)
 
 RawRecord = tuple[bytes | None, bytes | None]
 """Key and value of an input record as it was read."""
+Wait = Callable[[RetriableError, int], None]
+"""Waits before attempt number 1, 2, … to ask a serde again, or raises when it has been asked often enough."""
 _GONE: RawRecord = (None, None)
+
+
+def raise_at_once(error: RetriableError, attempt: int) -> None:
+    """A :data:`Wait` without patience."""
+    raise error
 
 
 def is_explained(error: Exception) -> bool:
@@ -83,11 +91,13 @@ def reads_source_bytes(config: StreamsConfig) -> bool:
 
 class Failures:
     """Decides about the errors of one task. ``send`` writes dead letters; None: there are none, as in the task of
-    global stores. ``raw_of`` returns the bytes of an input record that is not done yet."""
+    global stores. ``raw_of`` returns the bytes of an input record that is not done yet. ``wait`` is called
+    before a serializer that cannot answer is asked again."""
 
     def __init__(self, context: TaskContext, config: StreamsConfig, send: Send | None) -> None:
         self.counts = HandlerCounts()
         self.send = send
+        self.wait: Wait = raise_at_once
         self.raw_of: Callable[[TopicPartition, int], RawRecord] | None = None
         self._context = context
         self._task_id: TaskId = context.task_id

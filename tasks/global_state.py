@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
-from penstock.common.errors import ProcessingError
+from penstock.common.errors import ProcessingError, RetriableError
 from penstock.common.handlers import LogAndFail
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -187,11 +187,32 @@ class GlobalStateTask:
             source = self._sources[batch.partition.topic]
             queue = self._queues[batch.partition] = RecordQueue(batch.partition, source, self._context, False)
         queue.add(batch)
+        self._work(queue)
+        self.state_manager.budget.count_processed(len(batch))
+
+    def _work(self, queue: RecordQueue) -> None:
         while queue:
             self._run(queue)
-        self._positions[batch.partition] = queue.processed_offset + 1
+        if queue.processed_offset >= 0:
+            self._positions[queue.partition] = queue.processed_offset + 1
         self._context.leave()
-        self.state_manager.budget.count_processed(len(batch))
+
+    @property
+    def waits_for_serdes(self) -> dict[TopicPartition, tuple[int, RetriableError]]:
+        """As :attr:`Task.waits_for_serdes`."""
+        return {
+            tp: (queue.waiting_offset, queue.waits_for)
+            for tp, queue in self._queues.items()
+            if queue.waits_for is not None
+        }
+
+    def ask_serdes(self, wall_ms: int, at_once: bool = False) -> None:
+        """Ask the serdes again for which records wait, those whose pause is over, or all if ``at_once``."""
+        self._context.wall_ms = wall_ms
+        for queue in self._queues.values():
+            if queue.waits_for is not None and (at_once or queue.is_due(wall_ms)):
+                queue.ask_again(wall_ms)
+                self._work(queue)
 
     def _run(self, queue: RecordQueue) -> None:
         batch, context, head = queue.batch, self._context, queue.source.head

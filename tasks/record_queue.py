@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.common.errors import InvalidTimestampError
+from penstock.common.errors import InvalidTimestampError, RetriableError
 from penstock.common.extractors import FailOnInvalidTimestamp, TimestampExtractor
 from penstock.common.ids import TopicPartition
 from penstock.common.records import NO_HEADERS, Headers, Record, RecordBatch, RecordMetadata
@@ -19,6 +19,7 @@ from penstock.tasks.wiring import StreamEdge
 
 NO_LIMIT = 1 << 63
 """The timestamp below which a queue's records precede others, if there are no others."""
+_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 50, 1000
 Decode = Callable[[bytes], Any]
 Check = Callable[[Iterable[bytes]], object]
 
@@ -105,6 +106,9 @@ class RecordQueue:
 
     Records are decoded a column at a time when they arrive. A bad one keeps its place: the handler is asked about it
     when its turn comes, so that the offset and a dead letter belong to the same commit.
+
+    If a serde raises RetriableError, its record and those after it wait undecoded: ``waits_for`` is the error, until
+    :meth:`ask_again` has decoded them.
     """
 
     def __init__(self, partition: TopicPartition, source: Source, context: TaskContext, keeps_raw: bool) -> None:
@@ -113,6 +117,10 @@ class RecordQueue:
         self.partition_time = -1
         self.index = 0
         self.processed_offset = -1
+        self.waits_for: RetriableError | None = None
+        self._undecoded: deque[RecordBatch] = deque()
+        self._in_undecoded = 0
+        self._asked_ms, self._pause_ms = -1, _FIRST_PAUSE_MS
         self._context = context
         self._keeps_raw = keeps_raw
         self._batches: deque[Decoded] = deque()
@@ -120,7 +128,7 @@ class RecordQueue:
         self._alone: tuple[int, bytes | None, bytes | None] = (-1, None, None)
 
     def __len__(self) -> int:
-        return self._in_batches - self.index
+        return self._in_batches - self.index + self._in_undecoded
 
     def __bool__(self) -> bool:
         return bool(self._batches)
@@ -153,6 +161,10 @@ class RecordQueue:
         """Decode and queue."""
         if not batch.keys:
             return
+        if self.waits_for is not None:
+            self._undecoded.append(batch)
+            self._in_undecoded += len(batch)
+            return
         decoded = self._columns(batch)
         for part in [decoded] if decoded is not None else self._one_by_one(batch):
             if part.keys or part.bad is not None:
@@ -162,6 +174,30 @@ class RecordQueue:
                 self._batches[-1].last_offset = part.last_offset
             else:
                 self.processed_offset = part.last_offset
+
+    @property
+    def waiting_offset(self) -> int:
+        """Offset of the record that waits for its serde."""
+        return self._undecoded[0].offsets[0]
+
+    def is_due(self, wall_ms: int) -> bool:
+        """Returns True if the serde may be asked again: after 50 ms at first, then after twice as long each time, up to
+        a second."""
+        if self._asked_ms < 0 or wall_ms < self._asked_ms:
+            self._asked_ms = wall_ms
+        return wall_ms - self._asked_ms >= self._pause_ms
+
+    def ask_again(self, wall_ms: int) -> None:
+        """Decode the records that wait for their serde, if it can do so now."""
+        first = self.waiting_offset
+        undecoded, self._undecoded = self._undecoded, deque()
+        self._in_undecoded, self.waits_for = 0, None
+        for batch in undecoded:
+            self.add(batch)
+        if self.waits_for is not None and self.waiting_offset == first:
+            self._asked_ms, self._pause_ms = wall_ms, min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
+        else:
+            self._asked_ms, self._pause_ms = -1, _FIRST_PAUSE_MS
 
     def advance(self, end: int) -> None:
         """Count the first batch's records up to index ``end`` as done. If a bad one follows, it is its turn: raises its
@@ -246,18 +282,28 @@ class RecordQueue:
         try:
             keys, values = source.key.column(batch.keys), source.value.column(batch.values)
         except Exception:
-            return None  # which record it was, and what is to be done about it, is found one by one
+            return None  # the record, and the reaction to it, are found one by one
         raw = batch if self._keeps_raw else None
         return Decoded(keys, values, batch.timestamps, batch.offsets, batch.headers, batch.offsets[-1], None, raw)
 
     def _one_by_one(self, batch: RecordBatch) -> Iterator[Decoded]:
-        """Yields the records up to and with each bad one, and those after the last."""
+        """Yields the records up to and with each bad one, and those after the last. If a serde cannot answer now, the
+        remaining records wait."""
         part = self._part(batch)
         # An extractor gets the time of every record before its own, those that still wait included.
         waiting = [max(each.timestamps) for each in self._batches if each.timestamps]
         time = max([self.partition_time, *waiting])
         for index in range(len(batch)):
-            found = self._decode_one(batch, index, time)
+            try:
+                found = self._decode_one(batch, index, time)
+            except RetriableError as error:
+                self.waits_for = error
+                self._undecoded.append(batch.part(index, len(batch)))
+                self._in_undecoded += len(batch) - index
+                if index and part.last_offset != batch.offsets[index - 1]:
+                    part.last_offset = batch.offsets[index - 1]
+                    yield part
+                return
             if isinstance(found, BadRecord):
                 part.bad, part.last_offset = found, batch.offsets[index]
                 yield part
@@ -286,6 +332,8 @@ class RecordQueue:
             key = self.source.key.one(batch.keys[index])
             part = "value"
             value = self.source.value.one(batch.values[index])
+        except RetriableError:
+            raise
         except Exception as error:  # a serde may raise anything
             return BadRecord(batch, index, error, part)
         try:
@@ -301,7 +349,7 @@ class RecordQueue:
             timestamp = whole_ms(extracted, "its result")
             # A negative one drops the record.
             return event_time(timestamp, "its result") if timestamp > 0 else timestamp
-        except InvalidTimestampError:
+        except (InvalidTimestampError, RetriableError):
             raise
         except Exception as error:
             raise InvalidTimestampError(

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
 
-from penstock.common.errors import ProcessingError
+from penstock.common.errors import ProcessingError, RetriableError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.tasks.compose import compose
 from penstock.tasks.contracts import RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
-from penstock.tasks.failures import RawRecord, is_explained, reads_source_bytes
+from penstock.tasks.failures import is_explained, reads_source_bytes
 from penstock.tasks.flush_isolation import flushed_during_processing, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.partition_group import PartitionGroup
@@ -58,8 +58,7 @@ class Task:
         clock_is_frozen: bool = False,
         sender_of: SenderOf | None = None,
     ) -> None:
-        program, task_id = state_manager.program, state_manager.task_id
-        config = program.config
+        program, task_id, config = state_manager.program, state_manager.task_id, state_manager.program.config
         self.task_id = task_id
         self.state_manager = state_manager
         self._context = state_manager.context
@@ -70,9 +69,8 @@ class Task:
         idle = self._context.idle = IdleTime.of(config, clock_is_frozen=clock_is_frozen)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
-        composed = compose(
-            program, wired, self._context, collector, self._punctuations, global_stores, expiry, sender_of
-        )
+        timers = self._punctuations
+        composed = compose(program, wired, self._context, collector, timers, global_stores, expiry, sender_of)
         for store in wired.values():
             expiry.add(store, None)
         expiry.begin()
@@ -99,7 +97,7 @@ class Task:
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
         self._context.failures.send = collector.send
         if self._keeps_raw:
-            self._context.failures.raw_of = self._raw
+            self._context.failures.raw_of = lambda partition, offset: self._group.queues[partition].raw(offset)
         self._offsets = TaskOffsets(task_id, self._group.queues, self._context)
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
@@ -152,10 +150,7 @@ class Task:
         """Queue records of a source partition; offsets follow those that were added before."""
         queue = self._group.queues[batch.partition]
         self._read_ahead[batch.partition].add(batch.keys, len(queue))
-        waited = bool(queue)
-        queue.add(batch)
-        if queue and not waited:
-            self._group.offer(queue)
+        self._group.add(queue, batch)
 
     def set_caught_up(self, partition: TopicPartition, caught_up: bool | None) -> None:
         """Set whether everything the broker has of ``partition`` was added; None if that is not known.
@@ -163,6 +158,15 @@ class Task:
         Only needed by tasks with several source partitions (``max.task.idle.ms``), and by those that watch idleness.
         """
         self._group.set_caught_up(partition, caught_up)
+
+    def ask_serdes(self) -> None:
+        """Ask the serdes again, at once, for which records wait; :meth:`process` does so after a pause."""
+        self._group.ask_serdes(self._context.wall_ms, at_once=True)
+
+    @property
+    def waits_for_serdes(self) -> Mapping[TopicPartition, tuple[int, RetriableError]]:
+        """By partition, the offset of a record that cannot be decoded now, but perhaps later, and the reason."""
+        return self._group.waits_for_serdes()
 
     def queued(self, partition: TopicPartition) -> int:
         """Returns the number of records of ``partition`` that wait."""
@@ -174,6 +178,8 @@ class Task:
         Raises RecordError when a record cannot be handled and the handlers do not drop it.
         """
         self._context.wall_ms = wall_ms
+        if self._group.waiting:
+            self._group.ask_serdes(wall_ms)
         group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
         handled, undecodable = self._context.failures.counts, self._context.failures.counts.deserialization
         while done < max_records and group.ready(wall_ms):
@@ -232,9 +238,6 @@ class Task:
                 self._punctuate_stream_time(queue, batch.offsets, end, values)
         context.leave()
         queue.advance(end)
-
-    def _raw(self, partition: TopicPartition, offset: int) -> RawRecord:
-        return self._group.queues[partition].raw(offset)
 
     def process_alone(
         self,

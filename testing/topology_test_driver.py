@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -13,6 +14,7 @@ from typing_extensions import override
 from penstock.common.config import StreamsConfig
 from penstock.common.errors import RecordError, RuleBrokenError, StreamsError
 from penstock.common.ids import TaskId, TopicPartition
+from penstock.common.patience import Patience
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.serdes import Serde, SerdePart, bound
 from penstock.common.shown import shown_with_type
@@ -40,6 +42,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 _MOST_ROUNDS = 10_000
 """The most rounds in a row in which the topology may write records to its own source topics."""
+
+
+_PATIENCE = Patience(10.0, lambda error: error)
 
 
 class TopologyTestDriver(StoreAccess):
@@ -105,6 +110,7 @@ class TopologyTestDriver(StoreAccess):
         self._tracked = TrackedTaskStores(stores) if own else None
         self._rows = self._tracked or stores
         self._state_manager = StateManager(TaskId(0, 0), self._program, self._rows, self._collector)
+        self._state_manager.context.failures.wait = _PATIENCE.wait
         if self._tracked is not None:
             logs = {name: log.topic for name, log in self._program.changelogs.items() if not log.is_source_topic}
             self._collector.logged = self._tracked.track(map(self._state_manager.store, own), logs)
@@ -258,7 +264,8 @@ class TopologyTestDriver(StoreAccess):
     def _work(self) -> None:
         self._read_back()
         processed, rounds, end_of_round = 0, 0, _MOST_ROUNDS  # so few records cannot be more rounds
-        while self._process():
+        attempts = count(1)
+        while self._process() or self._ask_serdes(attempts):
             self._commit()
             self._read_back()
             processed += 1
@@ -299,6 +306,14 @@ class TopologyTestDriver(StoreAccess):
         if self._task.process(1, self._now_ms):
             return True
         self._queued = any(self._task.queued(partition) for partition in self._partitions.values())
+        return False
+
+    def _ask_serdes(self, attempts: Iterator[int]) -> bool:
+        """Ask serdes again that could not answer. Returns False if no record waits for one."""
+        for _, error in self._task.waits_for_serdes.values():
+            _PATIENCE.wait(error, next(attempts))
+            self._task.ask_serdes()
+            return True
         return False
 
     def _enqueue(self, offset: int, record: ArrivedRecord) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import count
 from operator import index
 from typing import Any, Protocol
 
-from penstock.common.errors import MissingTopicError, ProductionError
+from penstock.common.errors import MissingTopicError, ProductionError, RetriableError
 from penstock.common.handlers import SerializationExceptionOrigin
 from penstock.common.log import logger
 from penstock.common.murmur2 import partition_for
@@ -61,8 +62,10 @@ def _serialize_and_send(
             raw_key = key if key is None or key_bytes is None else key_bytes(key)
             raw_value = value if value is None or value_bytes is None else value_bytes(value)
         except Exception as error:
-            refused(error, key, value, timestamp)
-            return
+            written = refused(error, key, value, timestamp)
+            if written is None:
+                return
+            raw_key, raw_value = written
         try:
             if partitions is not None:
                 for partition in partitions:
@@ -77,17 +80,44 @@ def _serialize_and_send(
     return run
 
 
-def _refused(node: SinkNode, topic: str, wiring: Wiring) -> Callable[[Exception, Any, Any, int], None]:
-    """Returns the function that decides about a result that a serde has refused."""
+def _refused(
+    node: SinkNode, topic: str, wiring: Wiring
+) -> Callable[[Exception, Any, Any, int], tuple[bytes | None, bytes | None] | None]:
+    """Returns the function that decides about a result that a serde has refused. It returns the bytes after all if the
+    serde could not answer at first; None if the result is dropped."""
     context = wiring.context
+    assert node.key_serde is not None
+    assert node.value_serde is not None
+    key_bytes = node.key_serde.serialize if wiring.undecoded_key is None else None
+    value_bytes = node.value_serde.serialize if wiring.undecoded_value is None else None
 
-    def run(error: Exception, key: Any, value: Any, timestamp: int) -> None:
+    def asked_again(error: RetriableError, key: Any, value: Any) -> tuple[bytes | None, bytes | None] | Exception:
+        for attempt in count(1):
+            context.failures.wait(error, attempt)
+            try:
+                return (
+                    key if key is None or key_bytes is None else key_bytes(key),
+                    value if value is None or value_bytes is None else value_bytes(value),
+                )
+            except RetriableError as again:
+                error = again
+            except Exception as other:
+                return other
+        raise AssertionError("unreachable")
+
+    def run(error: Exception, key: Any, value: Any, timestamp: int) -> tuple[bytes | None, bytes | None] | None:
+        if isinstance(error, RetriableError):
+            answer = asked_again(error, key, value)
+            if not isinstance(answer, Exception):
+                return answer
+            error = answer
         if is_explained(error):
             raise error
         origin, why = _why(node, wiring, key, value, error)
         key, value = wiring.readable_key(key), wiring.readable_value(value)
         record = ProducerRecord(topic, key, value, timestamp, context.headers or NO_HEADERS)
         context.failures.unserializable(error, why, wiring.name, record, timestamp, origin)
+        return None
 
     return run
 
