@@ -42,7 +42,9 @@ class TaskBody(_Body):
     actor_id: str | None = Field(description="Null while no actor has it: see ``waits_for``.")
     node_id: str | None
     state: Literal["created", "restoring", "running", "closed"] | None
-    waits_for: str | None = Field(description="The reason why no actor has it. Null if an actor has it.")
+    waits_for: str | None = Field(
+        description="Why no actor has it, or why it cannot decode a record now. Null if it waits for nothing."
+    )
     records_processed: int | None
     dropped_records: int | None
     lost_records: int | None = Field(description="Deleted by retention before they were read, counted in offsets.")

@@ -67,7 +67,7 @@ def _task(actor: ActorStatus, task: TaskStatus, silent: bool) -> dict[str, Any]:
         "actor_id": actor.actor_id,
         "node_id": actor.node_id,
         "state": None if silent else task.state.value,
-        "waits_for": None,
+        "waits_for": task.waits_for,
         "records_processed": task.records_processed,
         "dropped_records": task.dropped_records,
         "lost_records": task.lost_records,

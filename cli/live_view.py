@@ -70,8 +70,8 @@ def lag_text(status: ApplicationStatus) -> str:
 
 
 def waiting_lines(status: ApplicationStatus) -> list[str]:
-    """Returns lines with the reason for which the application waits, and the tasks that no actor has; tasks with the
-    same reason are in one line. After these comes the error of checkpoints, if there is one."""
+    """Returns lines with the reason for which the application waits, the tasks that no actor has, and those that wait
+    for a serde; tasks with the same reason are in one line. After these comes the error of checkpoints, if any."""
     lines = [status.waiting] if status.waiting else []
     lines += [
         f"{actor.actor_id} has stopped processing: its lease has expired and the coordinator does not answer"
@@ -81,6 +81,9 @@ def waiting_lines(status: ApplicationStatus) -> list[str]:
     by_reason: dict[str, list[TaskId]] = {}
     for task_id, why in sorted(status.unhosted.items()):
         by_reason.setdefault(why, []).append(task_id)
+    for task in sorted(status.tasks, key=lambda task: task.task_id):
+        if task.waits_for is not None:
+            by_reason.setdefault(task.waits_for, []).append(task.task_id)
     for why, tasks in by_reason.items():
         one = len(tasks) == 1
         which = ", ".join(map(str, tasks[:_MOST_NAMED])) + (" …" if len(tasks) > _MOST_NAMED else "")

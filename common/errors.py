@@ -6,6 +6,7 @@
     ├── TopologyError                 the program describes an impossible topology: fix the program
     ├── ConfigError                   a configuration key or value is wrong: fix the configuration
     ├── SerializationError            a serde refused bytes or an object: fix the serde or the data
+    ├── RetriableError                what may pass, as a schema registry that does not answer: it is tried again
     ├── RecordError                   one record could not be handled; names operator, topic, partition, offset
     │   ├── DeserializationError      its bytes could not be decoded
     │   ├── InvalidTimestampError     its timestamp is negative
@@ -44,6 +45,8 @@ contract handles it, so programs need not catch it::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
+    actors/task_host/task_collector.py
+    └── SerdeUnavailableError         an UndeliveredError: a serde cannot answer, and the tasks go back
     checkpoints/errors.py             checkpoints in object storage; the application continues without them
     ├── CheckpointDamagedError        a file or a manifest is damaged: an older one, or the changelog, has the state
     ├── CheckpointFormatError         a newer penstock has written it
@@ -95,6 +98,15 @@ class ConfigError(StreamsError):
 
 class SerializationError(StreamsError):
     """A serde refused what it was given. Mirrors ``SerializationException``."""
+
+
+class RetriableError(StreamsError):
+    """A serde cannot do its work now, but may be able to later: a schema registry does not answer. No record is at
+    fault, so no handler of exceptions is asked. Mirrors ``RetriableException``.
+
+    Raised by the deserializer of a source, the record's partition waits and the serde is asked again. Raised anywhere
+    else, the task goes back to its last commit.
+    """
 
 
 class RecordError(StreamsError):

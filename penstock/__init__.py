@@ -34,6 +34,7 @@ from penstock.common.errors import (
     ProcessingError,
     ProductionError,
     RecordError,
+    RetriableError,
     RuleBrokenError,
     SerializationError,
     StateStoreCorruptError,
@@ -54,17 +55,23 @@ from penstock.common.extractors import (
     WallclockTimestampExtractor,
 )
 from penstock.common.handlers import (
-    ExceptionHandler,
-    HandlerResponse,
+    DefaultProductionExceptionHandler,
+    DeserializationExceptionHandler,
+    ErrorHandlerContext,
     LogAndContinue,
     LogAndFail,
+    ProcessingExceptionHandler,
+    ProductionExceptionHandler,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
     UncaughtExceptionHandler,
     UncaughtExceptionResponse,
 )
 from penstock.common.ids import TaskId, TopicPartition
 from penstock.common.offset_resets import AutoOffsetReset
 from penstock.common.position import Position, PositionBound
-from penstock.common.records import Headers, Record, RecordMetadata
+from penstock.common.records import Headers, ProducerRecord, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
 from penstock.common.serdes import Serde, Serdes
 from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
@@ -194,10 +201,12 @@ __all__ = [
     "ContextualProcessor",
     "CountQuery",
     "Deduplicated",
+    "DefaultProductionExceptionHandler",
     "DeserializationError",
+    "DeserializationExceptionHandler",
     "EagerBufferConfig",
     "EmitStrategy",
-    "ExceptionHandler",
+    "ErrorHandlerContext",
     "FailOnInvalidTimestamp",
     "FirstSeen",
     "FixedKeyProcessor",
@@ -205,7 +214,6 @@ __all__ = [
     "FixedKeyRecord",
     "GlobalKTable",
     "Grouped",
-    "HandlerResponse",
     "Headers",
     "InternalTopicError",
     "InvalidTimestampError",
@@ -242,11 +250,14 @@ __all__ = [
     "Printed",
     "ProcessingContext",
     "ProcessingError",
+    "ProcessingExceptionHandler",
     "Processor",
     "ProcessorContext",
     "ProcessorWrapper",
     "Produced",
+    "ProducerRecord",
     "ProductionError",
+    "ProductionExceptionHandler",
     "PunctuationType",
     "Query",
     "QueryRow",
@@ -262,11 +273,15 @@ __all__ = [
     "RecordError",
     "RecordMetadata",
     "Repartitioned",
+    "Response",
+    "Result",
+    "RetriableError",
     "RuleBrokenError",
     "RunningApplication",
     "Serde",
     "Serdes",
     "SerializationError",
+    "SerializationExceptionOrigin",
     "SessionQuery",
     "SessionRangeQuery",
     "SessionStore",

@@ -21,6 +21,8 @@ from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.task_collector import undelivered
+from penstock.common.errors import RetriableError
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
@@ -138,8 +140,8 @@ class HostedTasks:
         while True:
             try:
                 return (yield from self._begin())
-            except UndeliveredError as error:  # a processor's init has sent a record
-                yield from self.abort(error)
+            except (UndeliveredError, RetriableError) as error:  # a processor's init has sent a record
+                yield from self.abort(undelivered(error))
 
     def _begin(self) -> Steps[CommitAnswer]:
         opened = [hosted for hosted in self.by_id.values() if hosted.state is TaskState.CREATED]

@@ -9,6 +9,7 @@ from typing_extensions import override
 from penstock.actors.status import RestoreFigures, TaskState, TaskStatus
 from penstock.actors.task_host.partitioner_check import PartitionerCheck
 from penstock.actors.task_host.positions import Start, log_loss
+from penstock.actors.task_host.serde_waits import SerdeWaits
 from penstock.actors.task_host.standby_task import StandbyTask
 from penstock.actors.task_host.stored_task import StoredTask
 from penstock.actors.task_host.task_collector import TaskCollector
@@ -66,6 +67,7 @@ class HostedTask(StoredTask):
         """Changelog offsets of the commit from which the task continues, if it names them for standbys."""
         self._warned_not_covered = False
         self._read_on_at: dict[TopicPartition, int] = {}
+        self._serde_waits = SerdeWaits()
 
     @property
     def has_several_inputs(self) -> bool:
@@ -163,6 +165,7 @@ class HostedTask(StoredTask):
         begun = clock()
         done = self.task.process(size, wall_ms)
         self.more = done >= size
+        self._serde_waits.note(self.task.waits_for_serdes, begun)
         if self._read_on_at:
             self._leave_lost_positions()
         if not done:
@@ -305,6 +308,7 @@ class HostedTask(StoredTask):
             parted=self.meters.partitioners.parted,
             dropped_by_handlers=counted.dropped_by_handlers,
             behind_s=self.meters.behind.look(lags, positions, now_s, wall_ms) if running else None,
+            waits_for=self._serde_waits.reason,
         )
 
     def _measured(self, counted: TaskMetrics, now_s: float) -> Measured:
@@ -381,7 +385,9 @@ def _task_over(
     state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store], meters: TaskMeters
 ) -> Task:
     try:
-        return Task(state_manager, TaskCollector(producer), global_stores, sender_of=meters.sender_of(producer))
+        collector = TaskCollector(producer)
+        state_manager.context.failures.wait = collector.wait
+        return Task(state_manager, collector, global_stores, sender_of=meters.sender_of(producer))
     except BaseException:
         state_manager.detach()  # from the budget
         raise

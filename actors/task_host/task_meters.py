@@ -124,6 +124,7 @@ class TaskMeters:
             punctuate_total=before.punctuate_total + counted.punctuate_total,
             enforced_processing_total=before.enforced_processing_total + counted.enforced_processing_total,
             dropped_by_handlers=before.dropped_by_handlers + counted.dropped_by_handlers,
+            dead_letters=before.dead_letters + counted.dead_letters,
         )
 
     def restored(self, total: int) -> int:
