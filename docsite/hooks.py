@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from docsite import github_markdown, reference, repository_links
+from docsite import examples_page, github_markdown, reference, repository_links
 from docsite.repository_links import DOCUMENTS, ROOT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the documents of the root, the files to which pages link, and the pages that are made from the code."""
     for path, page in DOCUMENTS.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text()))
-    for page, text in reference.pages().items():
+    for page, text in (reference.pages() | examples_page.pages()).items():
         files.append(File.generated(config, page, content=text))
     shown = {
         target
@@ -49,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if (ROOT / _path(file.src_uri)).is_file()
         for target in repository_links.targets(file.content_string, _path(file.src_uri))
     }
-    for target in sorted(shown):
+    for target in sorted({*shown, *examples_page.shown()}):
         page = repository_links.page_of(target)
         if files.get_file_from_path(page) is None:
             text = repository_links.source_page(target)
