@@ -16,8 +16,8 @@ EXAMPLES = ROOT / "examples"
 HEAD = """# Examples
 
 Each example is one file. A test runs it, and compares its results with those shown here. In the results a line with a
-time is a record that goes in: its topic, its key, its value. Lines with an arrow are the results that come out at once. The
-[tutorial](TUTORIAL.md) has further programs.
+time is a record that goes in: its topic, its key, its value. Lines with an arrow are the results that come out at once.
+The [tutorial](TUTORIAL.md) has further programs.
 """
 
 
