@@ -25,7 +25,7 @@ minutes = ps.TimeWindows.of_size_and_grace(timedelta(minutes=1), timedelta(secon
     by_word.windowed_by(minutes)
     .emit_strategy(ps.EmitStrategy.on_window_close())
     .count(ps.Materialized.as_("counts-per-minute"))
-    .to_stream(lambda windowed, _: f"{windowed.key} at {windowed.window.start_time:%H:%M}")
+    .to_stream(lambda windowed, _: f"{windowed.key} at {windowed.window.start_time():%H:%M}")
     .to("counts-per-minute", ps.Produced.with_(text, number))
 )
 
