@@ -56,7 +56,6 @@ _ELSEWHERE = {
     "rack.aware.assignment.strategy": "only standbys are placed by rack: 'rack.aware.assignment.tags'",
     "probing.rebalance.interval.ms": "a task moves as soon as its standby has caught up, without another rebalance",
     "task.assignor.class": "there are no assignors of a program's own yet: docs/NOT_YET.md",
-    "log.summary.interval.ms": "there is no summary in the log: 'penstock status' and /metrics show it at any time",
     "task.timeout.ms": "there is no such limit: a task waits for its broker however long that is away",
     "rocksdb.config.setter": "RocksDB's options are fixed: 'statestore.memory.max.bytes' bounds the memory of stores",
     "uncaught.exception.handler": "call KafkaStreams.set_uncaught_exception_handler()",
@@ -225,6 +224,8 @@ class StreamsConfig(BaseModel):
     """The reaction to keys that are not in the partitions where Kafka's default partitioner would put them: a warning,
     or an error."""
     log_format: Literal["text", "json"] = Field(default="text", alias="log.format")
+    log_summary_interval_ms: int = Field(default=120_000, alias="log.summary.interval.ms")
+    """The interval of the lines that say what each stream actor has done; 0 or less: none."""
     """The form of penstock's log lines, except in processes in which the program configures structlog itself."""
     min_stream_actors: int | None = Field(default=None, alias="min.stream.actors", ge=1)
     max_stream_actors: int | None = Field(default=None, alias="max.stream.actors", ge=1)

@@ -12,6 +12,7 @@ from penstock.actors.checkpoints.taking import CheckpointTaking
 from penstock.actors.clock import Clock
 from penstock.actors.commit_messages import CommitAnswer
 from penstock.actors.commits.guarantee import Guarantee, RefusedError
+from penstock.actors.loop.log_summary import LogSummary
 from penstock.actors.loop.source_reader import SourceReader
 from penstock.actors.loop.task_opening import TaskOpening
 from penstock.actors.loop.thread_meters import ThreadMeters
@@ -58,7 +59,8 @@ class HostedTasks:
         self._is_superseded = is_superseded
         self._clock = clock
         self._log = log
-        self.meters = ThreadMeters(clock.wall_ms())
+        summary = LogSummary(opening.config.log_summary_interval_ms, clock.monotonic_s())
+        self.meters = ThreadMeters(clock.wall_ms(), summary)
         self.aborted = 0
         """Number of transactions that were aborted."""
         self.paused = False

@@ -14,6 +14,7 @@ from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask, open_hosted_task, promote, renew_hosted_task
 from penstock.actors.task_host.positions import Start, start_positions
+from penstock.common.config import StreamsConfig
 from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import Sources, TaskId, TopicPartition
 from penstock.common.log import logger
@@ -49,6 +50,11 @@ class TaskOpening:
         self._globals = global_stores
         self._clock = clock
         self._unknown_topics: set[str] = set()
+
+    @property
+    def config(self) -> StreamsConfig:
+        """The configuration of the tasks."""
+        return self._programs.config
 
     def open(
         self, sources: Sources, tasks: dict[TaskId, HostedTask], is_superseded: Callable[[], bool]

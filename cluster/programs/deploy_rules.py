@@ -19,6 +19,7 @@ OF_ACTORS = frozenset(
         "dsl.store.format",
         "ensure.explicit.internal.resource.naming",
         "errors.dead.letter.queue.topic.name",
+        "log.summary.interval.ms",
         "max.task.idle.ms",
         "processing.exception.handler",
         "processing.exception.handler.global.enabled",

@@ -136,7 +136,6 @@ def test_an_unknown_key_is_refused_and_the_nearest_known_one_named(key: str, nea
         ("task.assignor.class", "docs/NOT_YET.md"),
         ("uncaught.exception.handler", "set_uncaught_exception_handler"),
         ("group.protocol", "assigns the tasks"),
-        ("log.summary.interval.ms", "'penstock status'"),
         ("task.timeout.ms", "however long"),
         ("rocksdb.config.setter", "'statestore.memory.max.bytes'"),
     ],
