@@ -22,12 +22,12 @@ from penstock.common.ids import TopicPartition
 from penstock.common.records import Headers, RecordBatch
 from penstock.common.secrets import Entries
 from penstock.common.serdes import Serde, bound
-from penstock.common.shown import counted
 from penstock.common.written_times import WithoutZone, ms_of_iso
 from penstock.kafka.contracts import BEGINNING, RecordConsumer
 
 if TYPE_CHECKING:
     from penstock.kafka.clients import ConfluentClients
+    from penstock.kafka.topics import Topics
 
 _POLL_S = 0.1
 _RECORDS = 1000
@@ -209,30 +209,35 @@ def _has_reached(position: int, end: int) -> bool:
     return position >= end or end == 0
 
 
+_Application = Annotated[
+    str | None,
+    typer.Option("--app", metavar="MODULE:APP", help="Decode with this application's serdes, read from its Kafka"),
+]
+_Where = Annotated[
+    str | None, typer.Option(metavar="CONDITION", help="Only records that fulfil it, such as value.total > 100")
+]
+_From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="beginning|end|OFFSET|TIME",
+        help="First offset in each partition; -10: ten before the end; or a time such as 2026-11-21T09:30",
+    ),
+]
+_To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="OFFSET|TIME", help="End in each partition, itself not included; as --from"),
+]
+
+
 def read(
     ctx: typer.Context,
     topic: TopicName,
     bootstrap_servers: BootstrapServers,
-    application: Annotated[
-        str | None,
-        typer.Option("--app", metavar="MODULE:APP", help="Decode with this application's serdes, read from its Kafka"),
-    ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(metavar="CONDITION", help="Only records that fulfil it, such as value.total > 100"),
-    ] = None,
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="beginning|end|OFFSET|TIME",
-            help="First offset in each partition; -10: ten before the end; or a time such as 2026-11-21T09:30",
-        ),
-    ] = _BEGINNING,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="OFFSET|TIME", help="End in each partition, itself not included; as --from"),
-    ] = None,
+    application: _Application = None,
+    where: _Where = None,
+    start: _From = _BEGINNING,
+    to: _To = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C")] = False,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number of records")] = None,
     partition: Annotated[list[int] | None, typer.Option(help="Only this partition; may be repeated")] = None,
@@ -270,18 +275,14 @@ def read(
     wanted = _wanted(topic, topics.partitions(topic), partition)
     form = Form(*serdes, keys, headers, timestamps, offsets, as_json, separator, condition)
     began = positions("--from", start, wanted, topics)
-    ends = None if follow else topics.high_watermarks(wanted) if uncommitted else topics.end_offsets(wanted)
-    if ends is not None and to is not None:
-        last = positions("--to", to, wanted, topics)
-        ends = {each: min(end, max(last[each], 0)) for each, end in ends.items()}
+    ends = None if follow else _ends(to, wanted, topics, uncommitted)
     with closing(clients.consumer()) as consumer:
         try:
             _print(form, batches(consumer, began, ends), limit)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     if condition is not None and condition.uncompared:
-        note = f"could not compare {condition.first_uncompared}: taken as not true"
-        typer.echo(f"--where {condition.text}: {counted(condition.uncompared, 'time')} it {note}", err=True)
+        typer.echo(condition.note, err=True)
 
 
 def _is_given(ctx: typer.Context, name: str) -> bool:
@@ -319,6 +320,14 @@ def source_of(
     if not named.servers:
         clients = replace(ConfluentClients.of(app.config), group=_GROUP, exactly_once=False)
     return clients, (key, value)
+
+
+def _ends(to: str | None, wanted: list[TopicPartition], topics: Topics, uncommitted: bool) -> dict[TopicPartition, int]:
+    ends = topics.high_watermarks(wanted) if uncommitted else topics.end_offsets(wanted)
+    if to is None:
+        return ends
+    last = positions("--to", to, wanted, topics)
+    return {each: min(end, max(last[each], 0)) for each, end in ends.items()}
 
 
 def _wanted(topic: str, there: list[TopicPartition], partition: list[int] | None) -> list[TopicPartition]:

@@ -17,7 +17,7 @@ import msgspec
 from penstock.api.encoding import to_json
 from penstock.common.errors import ConfigError, SerializationError
 from penstock.common.records import Headers
-from penstock.common.shown import similar_to
+from penstock.common.shown import counted, similar_to
 from penstock.common.written_times import WithoutZone, ms_of_iso
 
 NAMES = ("key", "value", "timestamp", "partition", "offset", "headers")
@@ -72,6 +72,12 @@ class Condition:
     def __call__(self, record: Record) -> bool:
         """Returns True if ``record`` fulfils it."""
         return bool(self._holds(record))
+
+    @property
+    def note(self) -> str:
+        """The line about the comparisons that had no answer."""
+        times = counted(self.uncompared, "time")
+        return f"--where {self.text}: {times} it could not compare {self.first_uncompared}: taken as not true"
 
     def not_comparable(self, left: Any, right: Any) -> bool:
         """Note a comparison that has no answer, and answer False."""

@@ -58,6 +58,8 @@ contract handles it, so programs need not catch it::
     └── RefusedError                  the coordinator does not know this actor any more: it drops its tasks
     cluster/client/control.py
     └── CoordinatorSilentError        the coordinator does not answer now: the driver asks again
+    cli/top_source.py
+    └── SilentError                   nobody answers now: the last figures stay on the screen
     pipeline/archive/
     ├── ArchiveTakenOverError         an ArchiveError: another run archives the topic to this place, and this one ends
     └── MissingManifestError          an ArchiveError: a manifest is missing, or a reader looks again
