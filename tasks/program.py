@@ -148,13 +148,13 @@ class TaskPrograms:
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
         self._topology = topology
         self._subtopologies = {sub.id: sub for sub in topology.subtopologies}
-        self._config = config
+        self.config = config
         self._made: dict[tuple[int, frozenset[str]], TaskProgram] = {}
 
     @cached_property
     def topics_by_chosen_partitioners(self) -> frozenset[str]:
         """The topics that the topology itself writes by another partitioner than Kafka's."""
-        return topics_by_chosen_partitioners(self._topology, self._config.application_id)
+        return topics_by_chosen_partitioners(self._topology, self.config.application_id)
 
     def of(self, subtopology: int, reads: Iterable[TopicPartition] = ()) -> TaskProgram:
         """Returns the task program of sub-topology number ``subtopology``; if sources have patterns, that of the tasks
@@ -163,7 +163,7 @@ class TaskPrograms:
         topics = frozenset(partition.topic for partition in reads) if has_patterns(sub) else frozenset[str]()
         made = self._made.get((subtopology, topics))
         if made is None:
-            made = TaskProgram.of([with_topics_read(sub, topics)], self._config)
+            made = TaskProgram.of([with_topics_read(sub, topics)], self.config)
             self._made[subtopology, topics] = made
         return made
 
