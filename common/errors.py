@@ -13,6 +13,7 @@
     │   ├── BufferFullError           a suppression buffer with a strict limit is full: give it room
     │   ├── ProcessingError           a user function raised (``__cause__`` is what it raised)
     │   └── ProductionError           a result could not be serialised or was refused by the broker
+    │       └── RecordRefusedError    it was refused for what it is, as if it were too large
     ├── RuleBrokenError               the test driver saw the program break a rule of docs/PROGRAMS.md: fix the program
     ├── StateStoreError               a store is corrupt, locked, or was used after its close
     │   ├── StateStoreLockedError     another process has it open: try again when that has ended
@@ -45,8 +46,9 @@ contract handles it, so programs need not catch it::
     │   └── TransactionAbortedError   so do those of the transaction, all together
     ├── SessionLostError              the session in the group: another client joins
     └── OtherProtocolError            members of another kind, as of a Java application: join when they have left
-    actors/task_host/task_collector.py
-    └── SerdeUnavailableError         an UndeliveredError: a serde cannot answer, and the tasks go back
+    actors/task_host/                 UndeliveredErrors: the tasks go back
+    ├── SerdeUnavailableError         a serde cannot answer
+    └── RecordsRefusedError           a broker has refused records: a handler decides when they are sent again
     checkpoints/errors.py             checkpoints in object storage; the application continues without them
     ├── CheckpointDamagedError        a file or a manifest is damaged: an older one, or the changelog, has the state
     ├── CheckpointFormatError         a newer penstock has written it
@@ -179,7 +181,17 @@ class ProcessingError(RecordError):
 
 
 class ProductionError(RecordError):
-    """A result could not be serialised, or the broker refused it permanently."""
+    """A result could not be serialised, or the broker refused it permanently.
+
+    ``late``: True if it was sent earlier, so that the record that is sent or processed now is not at fault.
+    """
+
+    late = False
+
+
+class RecordRefusedError(ProductionError):
+    """The client or the broker refuses a record for what it is: too large, or without a key in a compacted topic.
+    Mirrors ``RecordTooLargeException`` and ``InvalidRecordException``."""
 
 
 class RuleBrokenError(StreamsError):

@@ -7,7 +7,7 @@ Then the record counts as dropped, or an error is raised that names the place.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.common.config import StreamsConfig
@@ -16,6 +16,7 @@ from penstock.common.errors import (
     ProcessingError,
     ProductionError,
     RecordError,
+    RecordRefusedError,
     RetriableError,
     SerializationError,
     StreamsError,
@@ -166,10 +167,21 @@ class Failures:
         self._carry_out(response, self._error(ProductionError, what, context, record.key), cause)
         self.counts.production += 1
 
-    def not_sent(self, cause: ProductionError, node: str, timestamp: int) -> None:
-        """Raise ProductionError with the current record, for a result that the producer has refused, for example
-        because it is too large."""
-        raise self._error(ProductionError, cause.what, self._context_of(node, timestamp), cause.key) from cause
+    def not_sent(
+        self, cause: ProductionError, node: str, record: ProducerRecord[bytes | None, bytes | None], timestamp: int
+    ) -> None:
+        """Decide about a result that the client or a broker refuses. Raises ``cause`` if it is about another record,
+        and ProductionError with the current one if no handler may decide: the topic is absent, or access is denied."""
+        if cause.late:
+            raise cause
+        context, handler = self._context_of(node, timestamp), self._production
+        error = self._error(type(cause), cause.what, context, cause.key)
+        if not isinstance(cause, RecordRefusedError):
+            raise error from cause
+        refused = replace(record, timestamp=timestamp, headers=context.headers)
+        response = asked(handler, lambda: handler.handle_error(context, refused, cause), cause, context)
+        self._carry_out(response, error, cause)
+        self.counts.production += 1
 
     # ---- what follows ----
 

@@ -23,7 +23,7 @@ from penstock.actors.status import TaskState
 from penstock.actors.steps import Steps, retry_while_unavailable
 from penstock.actors.task_host.hosted_task import HostedTask
 from penstock.actors.task_host.task_collector import undelivered
-from penstock.common.errors import RetriableError
+from penstock.common.errors import ProductionError, RetriableError
 from penstock.common.ids import Sources, TaskId
 from penstock.kafka.contracts import TransactionAbortedError, UndeliveredError
 
@@ -131,6 +131,14 @@ class HostedTasks:
             renewed = yield from retry_while_unavailable(renewing, self._clock)
             assert renewed is not None  # no order supersedes it
             self.by_id[hosted.id] = renewed
+
+    def going_back(self, error: BaseException, ending: bool) -> UndeliveredError | None:
+        """Returns the error for which all tasks go back to the last commit; None if the loop fails by ``error``.
+        ``ending``: they will process nothing more."""
+        if isinstance(error, ProductionError) and error.late and not ending:
+            refused = self._guarantee.producer.take_refused()
+            return self._opening.refused.going_back(error, refused, self.running)
+        return undelivered(error) if isinstance(error, (UndeliveredError, RetriableError)) else None
 
     def begin(self) -> Steps[CommitAnswer]:
         """Begin the tasks that are open and have done nothing yet: find their positions, restore what their stores

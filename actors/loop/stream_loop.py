@@ -228,13 +228,13 @@ class StreamLoop:
                 self._job, next_s = None, 0.0
             self._waits = next_s > 0
             return next_s
-        except (UndeliveredError, RetriableError) as error:
-            self._job = self._current = None
-            self._commits.abandon()
-            self._jobs.appendleft(self._assignment.go_back(undelivered(error)))
-            return 0.0
         except BaseException as error:  # the callers that wait for the loop must get it, whatever it is
-            self._fail(error)
+            if (back := self._hosted.going_back(error, bool(self._stopped or self._failed_with))) is None:
+                self._fail(error)
+            else:
+                self._job = self._current = None
+                self._commits.abandon()
+                self._jobs.appendleft(self._assignment.go_back(back))
             return 0.0
 
     def _round(self) -> float:

@@ -19,7 +19,7 @@ from penstock.common.ids import CommittedOffset, Offsets, TaskId, TopicPartition
 from penstock.common.metric_names import Measured
 from penstock.common.position import Position
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import RecordConsumer, RecordProducer
+from penstock.kafka.contracts import RecordConsumer, Sending
 from penstock.state.write_buffer.memory_budget import MemoryBudget
 from penstock.tasks.commit_coverage import covered, covering, warn_not_covered, without_coverage
 from penstock.tasks.program import TaskProgram
@@ -324,7 +324,7 @@ class HostedTask(StoredTask):
 def open_hosted_task(
     program: TaskProgram,
     task_id: TaskId,
-    producer: RecordProducer,
+    producer: Sending,
     budget: MemoryBudget,
     sources: frozenset[TopicPartition],
     global_stores: Mapping[str, Store],
@@ -354,7 +354,7 @@ def _meters_of(program: TaskProgram, task_id: TaskId) -> TaskMeters:
 
 
 def promote(
-    standby: StandbyTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
+    standby: StandbyTask, producer: Sending, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
     """Make the active task with the stores of ``standby``, which then is a standby no longer."""
     program, stores = standby.state_manager.program, standby.state_manager.detach()
@@ -369,7 +369,7 @@ def promote(
 
 
 def renew_hosted_task(
-    hosted: HostedTask, producer: RecordProducer, budget: MemoryBudget, global_stores: Mapping[str, Store]
+    hosted: HostedTask, producer: Sending, budget: MemoryBudget, global_stores: Mapping[str, Store]
 ) -> HostedTask:
     """Close ``hosted``, but not its stores. Returns a new task with these stores, as of the last commit, which has done
     nothing yet. May be called again after an error."""
@@ -382,7 +382,7 @@ def renew_hosted_task(
 
 
 def _task_over(
-    state_manager: StateManager, producer: RecordProducer, global_stores: Mapping[str, Store], meters: TaskMeters
+    state_manager: StateManager, producer: Sending, global_stores: Mapping[str, Store], meters: TaskMeters
 ) -> Task:
     try:
         collector = TaskCollector(producer)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from penstock.common.errors import BrokerUnreachableError, RetriableError
 from penstock.common.patience import Patience
-from penstock.kafka.contracts import RecordProducer, UndeliveredError
+from penstock.kafka.contracts import Sending, UndeliveredError
 from penstock.tasks.contracts import Send
 
 _PATIENCE_S = 0.75
@@ -36,7 +36,7 @@ class TaskCollector:
     task goes back to its last commit, and does so until one answers. So it does if the serde of a sink cannot answer.
     """
 
-    def __init__(self, producer: RecordProducer) -> None:
+    def __init__(self, producer: Sending) -> None:
         self.send: Send = producer.send
         self.wait = Patience(_PATIENCE_S, undelivered).wait
         self._producer = producer

@@ -16,7 +16,7 @@ from penstock.common.ids import TopicPartition
 from penstock.common.measures import LatencyCounts, Meter, Sent, Window
 from penstock.common.metric_names import NODE, TASK, TOPIC, Measured
 from penstock.common.records import RecordBatch
-from penstock.kafka.contracts import CountingSender, RecordProducer
+from penstock.kafka.contracts import CountingSender, Sending
 from penstock.kafka.counting import RECORD_OVERHEAD
 from penstock.tasks.contracts import Send, SenderOf
 from penstock.tasks.state_manager import StateManager
@@ -92,7 +92,7 @@ class TaskMeters:
             self._lost_at.add((tp, position))
             self.lost_records += records
 
-    def sender_of(self, producer: RecordProducer) -> SenderOf:
+    def sender_of(self, producer: Sending) -> SenderOf:
         """Returns the factory of the sinks' senders, which send through ``producer``."""
 
         def make(node: str, topic: str) -> Send:

@@ -75,7 +75,7 @@ def _serialize_and_send(
             else:
                 send(topic, raw_key, raw_value, timestamp, context.headers, partition_of(raw_key))
         except ProductionError as error:
-            failures.not_sent(error, name, timestamp)
+            failures.not_sent(error, name, ProducerRecord(topic, raw_key, raw_value), timestamp)
 
     return run
 
@@ -151,7 +151,7 @@ def _topic_choosing_sink(node: SinkNode, wiring: Wiring) -> StreamEdge:
                 sinks[chosen] = sink(bound_node, chosen, wiring)
         except MissingTopicError:
             error = ProductionError(_no_such_topic(chosen), key=wiring.readable_key(key))
-            context.failures.not_sent(error, name, timestamp)
+            context.failures.not_sent(error, name, ProducerRecord(chosen, None, None), timestamp)
         except Exception as error:
             failed(error, name, key, value, timestamp)
             return
