@@ -89,7 +89,16 @@ if TYPE_CHECKING:
 
 
 class StreamsError(Exception):
-    """The base class of all errors that penstock raises on purpose. Mirrors ``StreamsException``."""
+    """The base class of all errors that penstock raises on purpose. Mirrors ``StreamsException``.
+
+    A traceback shows the command that explains the error.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        name = next(cls.__name__ for cls in type(self).__mro__ if cls.__module__ == __name__)
+        if name not in ("StreamsError", "ConfigError"):  # whose messages say all
+            self.add_note(f"penstock explain {name}")
 
 
 class TopologyError(StreamsError):
