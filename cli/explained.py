@@ -20,7 +20,7 @@ _NEAREST = 5
 
 @dataclass(frozen=True)
 class Explanation:
-    """What one message means, and what to do. ``page`` is the file within ``docs/``."""
+    """The meaning of one message, and what to do. ``page`` is the file within ``docs/``."""
 
     message: str
     meaning: str
