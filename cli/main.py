@@ -21,7 +21,9 @@ from penstock.cli import (
     deploy,
     describe,
     dlq,
+    doctor,
     ingest,
+    new,
     plan,
     query,
     reset,
@@ -36,6 +38,8 @@ from penstock.common.errors import StreamsError
 from penstock.common.version import version
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
+    new.register,
+    doctor.register,
     broker.register,
     run.register,
     applications.register,
