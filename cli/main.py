@@ -21,9 +21,11 @@ from penstock.cli import (
     deploy,
     describe,
     dlq,
+    doctor,
     explain,
     explained,
     ingest,
+    new,
     plan,
     query,
     reset,
@@ -38,6 +40,8 @@ from penstock.common.errors import ConfigError, StreamsError
 from penstock.common.version import version
 
 _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
+    new.register,
+    doctor.register,
     broker.register,
     run.register,
     applications.register,

@@ -6,12 +6,12 @@ they are first used, so that a Spark executor or a test of a topology needs no R
 
 from __future__ import annotations
 
+import penstock.common.interrupted  # noqa: F401  # before all that takes its time, typing included
+
+# isort: split
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import penstock.common.interrupted  # noqa: F401  # before all that takes its time
-
-# isort: split
 from penstock.common.errors import (
     ApplicationStateError,
     ArchiveError,
