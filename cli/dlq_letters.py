@@ -39,6 +39,16 @@ class Letter:
         return None if self.error is None else self.error.topic
 
     @property
+    def record_id(self) -> int | None:
+        """A number that all letters about one record share, and no others but by a chance of one in 2⁶⁴; None if the
+        letter does not name the record. Valid in this process."""
+        error = self.error
+        if error is None or error.topic is None or error.offset is None:
+            return None
+        # With the bytes: a topic that was created again has other records at the same offsets.
+        return hash((error.topic, error.partition, error.offset, self.key, self.value, self.replayed))
+
+    @property
     def place(self) -> str:
         """The place in the dead letter topic, as the command line takes it: ``PARTITION@OFFSET``."""
         return f"{self.partition}@{self.offset}"
