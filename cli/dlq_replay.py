@@ -116,15 +116,14 @@ class Replayer:
             self._commit(writer)
 
     def _is_due(self, letter: Letter, notes: Notes) -> bool:
-        if not self.replay.selects(letter, self._topic) or notes.has_replayed(letter, self.replay.to):
+        before = notes.has_replayed(letter, self.replay.to)
+        if not before and not self.replay.selects(letter, self._topic):
             return False
         record = letter.record_id
-        if record is None:
-            return True
-        if record in self._records:
-            return False
-        self._records.add(record)
-        return True
+        is_new = record is None or record not in self._records
+        if record is not None:
+            self._records.add(record)
+        return is_new and not before
 
     def _write(self, writer: Transactions, letter: Letter, pace: Pace) -> bool:
         """Write the record of ``letter``. Returns True if that waited for its time."""

@@ -200,6 +200,16 @@ def test_a_record_with_several_letters_is_replayed_once_by_several_filters(first
     assert rig.values("orders") == [b"v"]
 
 
+def test_a_replay_that_another_filter_has_overtaken_writes_no_record_twice() -> None:
+    rig = Rig(orders=1)
+    rig.put(error_headers(exception="A"))
+    rig.put(error_headers(exception="B"))
+    slow = replayer(rig, Filter(exceptions=("B",)))
+    replay(rig, Filter(exceptions=("A",)))
+    slow.run(silent)
+    assert (slow.written, rig.values("orders")) == (0, [b"v"])
+
+
 def test_a_record_of_another_topic_of_the_same_name_is_another_record() -> None:
     rig = Rig(orders=1)
     rig.put(value=b"before the topic was created again")
