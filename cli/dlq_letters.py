@@ -69,7 +69,7 @@ class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``exceptions``: names of classes, with or without their modules or packages. ``topics`` and ``partitions``: where
     the record that failed was read. Times in ms: ``since`` is included, ``until`` is not. ``contains``: a text in the
-    message, the stack trace, the key or the value.
+    message, the stack trace, the key or the value. ``places``: of letters, as :attr:`Letter.place` has them.
     """
 
     exceptions: tuple[str, ...] = ()
@@ -78,9 +78,12 @@ class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int | None = None
     until: int | None = None
     contains: str | None = None
+    places: tuple[str, ...] = ()
 
     def matches(self, letter: Letter) -> bool:
         """Returns True if ``letter`` is selected."""
+        if self.places and letter.place not in self.places:
+            return False
         if self.since is not None and letter.timestamp < self.since:
             return False
         if self.until is not None and letter.timestamp >= self.until:
@@ -98,16 +101,6 @@ class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
         # Java's nested classes are separated by a dollar sign.
         short = exception.rpartition(".")[2]
         return any(name in (exception, short, short.rpartition("$")[2]) for name in self.exceptions)
-
-    def in_words(self) -> str:
-        """Returns the filter as the options that make it; empty if it selects all letters."""
-        options = [f"--exception {each}" for each in self.exceptions]
-        options += [f"--topic {each}" for each in self.topics]
-        options += [f"--partition {each}" for each in self.partitions]
-        options += [] if self.since is None else [f"--since {self.since}"]
-        options += [] if self.until is None else [f"--until {self.until}"]
-        options += [] if self.contains is None else [f"--contains {self.contains!r}"]
-        return " ".join(options)
 
 
 def _contains(letter: Letter, text: str) -> bool:
