@@ -55,7 +55,8 @@ def broker_jars() -> list[Path]:
 
 
 def resolve(coordinates: Sequence[str], name: str, pinned: Mapping[str, str] | None = None) -> list[Path]:
-    """Returns the jars of these Maven coordinates (``group:artifact:version``) and of their dependencies, by name.
+    """Returns the jars of these Maven coordinates (``group:artifact:version``) and of their dependencies, by name. With
+    a fourth part, a classifier, the artifact's jar of that classifier comes, too.
 
     The first call fetches them, with a progress bar on standard error. Later calls take them from the cache after
     comparing every jar with its recorded SHA-256, and fetch them again if one is broken. ``name`` is the set's name in
@@ -146,11 +147,16 @@ def _run_ivy(coordinates: Sequence[str], name: str, work: Path, target: Path) ->
 
 
 def _ivy_module(coordinates: Sequence[str]) -> str:
-    lines = ['<ivy-module version="2.0">', '  <info organisation="penstock" module="jars"/>', "  <dependencies>"]
+    lines = ['<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">']
+    lines += ['  <info organisation="penstock" module="jars"/>', "  <dependencies>"]
     for coordinate in coordinates:
-        group, artifact, version = coordinate.split(":")
+        group, artifact, version, *classifiers = coordinate.split(":")
         # Without the mapping Ivy would also fetch optional, test and provided dependencies.
-        lines.append(f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default"/>')
+        lines.append(f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default->default">')
+        if classifiers:
+            lines.append(f'      <artifact name="{artifact}" ext="jar"/>')
+        lines += [f'      <artifact name="{artifact}" ext="jar" m:classifier="{each}"/>' for each in classifiers]
+        lines.append("    </dependency>")
     return "\n".join([*lines, "  </dependencies>", "</ivy-module>", ""])
 
 
