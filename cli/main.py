@@ -27,6 +27,7 @@ from penstock.cli import (
     reset,
     run,
     scale,
+    schema,
     stores,
     top,
     topic,
@@ -51,6 +52,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     ingest.register,
     reset.register,
     plan.register,
+    schema.register,
     deploy.register,
     scale.register,
 )

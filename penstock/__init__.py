@@ -74,10 +74,13 @@ from penstock.common.offset_resets import AutoOffsetReset
 from penstock.common.position import Position, PositionBound
 from penstock.common.records import Headers, ProducerRecord, Record, RecordMetadata
 from penstock.common.restore_listener import StateRestoreListener
-from penstock.common.serdes import Serde, Serdes
+from penstock.common.serdes import Serde
 from penstock.common.standby_listener import StandbyUpdateListener, SuspendReason
 from penstock.common.windowed_serdes import WindowedSerdes
 from penstock.common.windows import Window, Windowed
+from penstock.registry.generic_record import GenericRecord
+from penstock.registry.mock import MockSchemaRegistry
+from penstock.registry.serdes import Serdes
 from penstock.state.builders import StoreBuilder
 from penstock.state.contracts import (
     CommitBatch,
@@ -213,6 +216,7 @@ __all__ = [
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyRecord",
+    "GenericRecord",
     "GlobalKTable",
     "Grouped",
     "Headers",
@@ -237,6 +241,7 @@ __all__ = [
     "Materialized",
     "MetricName",
     "MissingTopicError",
+    "MockSchemaRegistry",
     "MultiVersionedKeyQuery",
     "Named",
     "NotUpToBoundError",
