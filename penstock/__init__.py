@@ -365,25 +365,22 @@ __all__ = [
 ]
 
 _LATER = {
-    "ApplicationState": ("penstock.cluster.read_side", "ApplicationState"),
-    "ApplicationStatus": ("penstock.cluster.read_side", "ApplicationStatus"),
-    "CloseOptions": ("penstock.cluster.client.close_options", "CloseOptions"),
-    "KafkaStreams": ("penstock.api.kafka_streams", "KafkaStreams"),
-    "KeyQueryMetadata": ("penstock.cluster.queries.store_metadata", "KeyQueryMetadata"),
-    "MetricName": ("penstock.cluster.queries.metrics", "MetricName"),
-    "QueryableStoreType": ("penstock.cluster.queries.queryable", "QueryableStoreType"),
-    "QueryableStoreTypes": ("penstock.cluster.queries.queryable", "QueryableStoreTypes"),
-    "ReadOnlyKeyValueStore": ("penstock.cluster.queries.store_view", "ReadOnlyKeyValueStore"),
-    "ReadOnlyVersionedKeyValueStore": ("penstock.cluster.queries.store_view", "ReadOnlyVersionedKeyValueStore"),
-    "RunningApplication": ("penstock.cluster.client.running_application", "RunningApplication"),
-    "StateQueryRequest": ("penstock.cluster.queries.state_query", "StateQueryRequest"),
-    "StateQueryResult": ("penstock.cluster.queries.state_query", "StateQueryResult"),
-    "StreamsMetadata": ("penstock.cluster.queries.store_metadata", "StreamsMetadata"),
-    "run": ("penstock.cli.run", "run_application"),
-    "TestInputTopic": ("penstock.testing.driver_topics", "TestInputTopic"),
-    "TestOutputTopic": ("penstock.testing.driver_topics", "TestOutputTopic"),
-    "TestRecord": ("penstock.testing.driver_topics", "TestRecord"),
-    "TopologyTestDriver": ("penstock.testing.topology_test_driver", "TopologyTestDriver"),
+    name: module
+    for module, names in {
+        "penstock.cluster.read_side": ("ApplicationState", "ApplicationStatus"),
+        "penstock.cluster.client.close_options": ("CloseOptions",),
+        "penstock.api.kafka_streams": ("KafkaStreams",),
+        "penstock.cluster.queries.store_metadata": ("KeyQueryMetadata", "StreamsMetadata"),
+        "penstock.cluster.queries.metrics": ("MetricName",),
+        "penstock.cluster.queries.queryable": ("QueryableStoreType", "QueryableStoreTypes"),
+        "penstock.cluster.queries.store_view": ("ReadOnlyKeyValueStore", "ReadOnlyVersionedKeyValueStore"),
+        "penstock.cluster.client.running_application": ("RunningApplication",),
+        "penstock.cluster.queries.state_query": ("StateQueryRequest", "StateQueryResult"),
+        "penstock.cli.run": ("run",),
+        "penstock.testing.driver_topics": ("TestInputTopic", "TestOutputTopic", "TestRecord"),
+        "penstock.testing.topology_test_driver": ("TopologyTestDriver",),
+    }.items()
+    for name in names
 }
 
 
@@ -396,8 +393,7 @@ if not TYPE_CHECKING:  # which would take any name for one that is imported late
             return version()
         if name not in _LATER:
             raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-        module, attribute = _LATER[name]
-        return getattr(import_module(module), attribute)
+        return getattr(import_module(_LATER[name]), "run_application" if name == "run" else name)
 
 
 def __dir__() -> list[str]:

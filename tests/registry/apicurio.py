@@ -1,4 +1,4 @@
-"""A real schema registry: Apicurio's server, in memory, which speaks Confluent's API. It needs a Java, as brokers do."""
+"""A real schema registry: Apicurio's server, in memory, which speaks Confluent's API. Like a broker, it needs Java."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_compatible_or_not(server: Answers) -> None:
 
 
 def test_a_setting_that_the_client_refuses_is_an_error_of_the_configuration() -> None:
-    with pytest.raises(ps.ConfigError, match="cannot be made: .*basic.auth.user.info must be in the form"):
+    with pytest.raises(ps.ConfigError, match=r"cannot be made: .*basic.auth.user.info must be in the form"):
         ConfluentRegistry("http://localhost", {"basic.auth.user.info": "me"})
 
 
