@@ -33,6 +33,7 @@ _FLAT = (
     types.BoolType, types.IntType, types.FloatType, types.StrType, types.BytesType, types.NoneType, types.UUIDType,
     types.DateType, types.TimeType,
 )  # fmt: skip
+_KEPT = (types.BytesType, types.DateTimeType, types.DateType, types.TimeType, types.UUIDType, types.DecimalType)
 _NOT_COMPARED = frozenset({"doc", "aliases", "default", "__fastavro_parsed__", "__named_schemas"})
 
 
@@ -164,13 +165,13 @@ def _generic_reader(parsed: Any, own: Any, writer: Schema | None) -> Callable[[b
 
 
 def _typed_reader(parsed: Any, own: Any, kind: Any) -> Callable[[bytes], Any]:
-    convert, kept = msgspec.convert, KEPT
+    convert, options = msgspec.convert, _options(kind)
 
     def read(data: bytes) -> Any:
         source = BytesIO(data)
         source.seek(_HEAD)
         try:
-            return convert(schemaless_reader(source, parsed, own), kind, builtin_types=kept)
+            return convert(schemaless_reader(source, parsed, own), kind, **options)
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except Exception as error:  # as above
@@ -206,29 +207,35 @@ def _typed_writer(parsed: Any, head: bytes, kind: Any) -> Callable[[Any], bytes]
 
     def write(value: Any) -> bytes:
         target = BytesIO()
-        target.write(head)
         try:
             schemaless_writer(target, parsed, fields(value))
         except msgspec.ValidationError as error:
             raise SerializationError(str(error)) from error
         except (ValueError, TypeError, OverflowError, KeyError, AttributeError) as error:
             raise SerializationError(f"{type(error).__name__}: {error}") from error
-        return target.getvalue()
+        return head + target.getvalue()
 
     return write
+
+
+def _options(kind: Any) -> dict[str, Any]:
+    """Returns the option of msgspec that leaves times, UUIDs and bytes as they are: without need it costs a third of
+    the time."""
+    info = parts_of(types.type_info(kind))
+    return {"builtin_types": KEPT} if any(isinstance(part, _KEPT) for part in info) else {}
 
 
 def _fields_of(kind: Any) -> Callable[[Any], Any]:
     """Returns the function that makes of an object of ``kind`` what fastavro writes. It raises msgspec.ValidationError
     and SerializationError for an object that is not what ``kind`` declares: fastavro would write 1.5 as 1."""
     accepted, name = classes_of(kind), name_of(kind)
-    convert, to_builtins, kept = msgspec.convert, msgspec.to_builtins, KEPT
+    convert, to_builtins, options = msgspec.convert, msgspec.to_builtins, _options(kind)
 
     def fields(value: Any) -> Any:
         if accepted is not None and type(value) not in accepted:
             raise SerializationError(f"a {name} is expected, not {shown_with_type(value)}")
-        made = to_builtins(value, builtin_types=kept, enc_hook=written_number)
-        convert(made, kind, builtin_types=kept)
+        made = to_builtins(value, enc_hook=written_number, **options)
+        convert(made, kind, **options)
         if zoned:
             _refuse_naive(made)
         return made

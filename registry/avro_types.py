@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ import msgspec.inspect as types
 from penstock.common.errors import TopologyError
 from penstock.common.typed_json import name_of
 
-KEPT = (bytes, datetime, date, time, UUID)
+KEPT = (bytes, datetime, date, time, UUID, Decimal)
 """The types that fastavro takes as they are."""
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OTHERS = "pass the schema: Serdes.avro({kind}, schema='…')"

@@ -107,11 +107,11 @@ def connection(settings: RegistrySettings) -> Connection:
 
     Raises ConfigError if Confluent's client is not installed, or refuses a setting.
     """
-    return _connection(os.getpid(), settings.url, settings.client)
+    return _connection(os.getpid(), settings.url, settings.client, MockSchemaRegistry.generation(settings.url))
 
 
 @cache
-def _connection(process: int, url: str, client: tuple[tuple[str, Any], ...]) -> Connection:
+def _connection(process: int, url: str, client: tuple[tuple[str, Any], ...], generation: int) -> Connection:
     """By process, too: a fork has no threads, and must not use the connections of its parent."""
     if url.startswith(SCHEME):
         return Connection(url, MockSchemaRegistry(url.removeprefix(SCHEME)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ class MockSchemaRegistry(SchemaRegistry):
     """
 
     _scopes: ClassVar[dict[str, _Scope]] = {}
+    _dropped: ClassVar[Counter[str]] = Counter()
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
@@ -56,8 +58,14 @@ class MockSchemaRegistry(SchemaRegistry):
 
     @classmethod
     def drop(cls, scope: str) -> None:
-        """Forget the schemas and settings of a scope. Registries made before keep them."""
+        """Forget the schemas and settings of a scope. Registries, programs and drivers made before keep them."""
+        cls._dropped[scope] += 1
         cls._scopes.pop(scope, None)
+
+    @classmethod
+    def generation(cls, url: str) -> int:
+        """Returns how often the scope of ``url`` was dropped; 0 for the URL of another registry."""
+        return cls._dropped[url.removeprefix(SCHEME)]
 
     # ---- faults ----
 

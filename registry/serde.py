@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 from typing_extensions import override
 
-from penstock.common.errors import SerializationError, StreamsError
+from penstock.common.errors import SerializationError
 from penstock.common.serdes import Serde, SerdePart
 from penstock.registry.connection import Connection, connection
 from penstock.registry.contracts import (
@@ -21,6 +22,7 @@ from penstock.registry.contracts import (
 )
 from penstock.registry.evolution import conflicts_between
 from penstock.registry.generic_record import GenericRecord
+from penstock.registry.mock import MockSchemaRegistry
 from penstock.registry.settings import RegistrySettings
 
 T = TypeVar("T")
@@ -110,12 +112,24 @@ def within(serde: Serde[Any]) -> BoundRegistrySerde[Any] | None:
     return serde if isinstance(serde, BoundRegistrySerde) else None
 
 
-@cache
 def _bound(form: Any, settings: RegistrySettings, topic: str, part: SerdePart) -> BoundRegistrySerde[Any]:
+    # By process, too: a fork has no threads, and must not use the connections of its parent.
+    return _once(form, settings, topic, part, (os.getpid(), MockSchemaRegistry.generation(settings.url)))
+
+
+@cache
+def _once(
+    form: Any, settings: RegistrySettings, topic: str, part: SerdePart, where: tuple[int, int]
+) -> BoundRegistrySerde[Any]:
     """Returns the serde, made once for each topic and part: so two of the same are equal, and share what they know."""
     records = Records(form, settings, topic, part)
     from_text: Callable[[str], Any] = form.from_text
-    return BoundRegistrySerde(form.name, records.write, records.read_function(), from_text, records=records)
+    read, read_many = records.read_function(), records.read_many
+    return BoundRegistrySerde(form.name, records.write, read, from_text, deserialize_many=read_many, records=records)
+
+
+class _MisfitError(SerializationError):
+    """A schema cannot be read by the program's: the message names all that there is to say."""
 
 
 class Records:
@@ -127,9 +141,11 @@ class Records:
         self._format = form
         self._settings = settings
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
+        self._writer: Callable[[Any], bytes] | None = None
+        """Writes all values, unless each has its own schema."""
         self._writers: dict[Schema | None, tuple[int, Callable[[Any], bytes]]] = {}
 
-    @property
+    @cached_property
     def connection(self) -> Connection:
         """The registry. Raises ConfigError if its client is not installed."""
         return connection(self._settings)
@@ -138,13 +154,37 @@ class Records:
 
     def read_function(self) -> Callable[[bytes], Any]:
         """Returns the function that reads a record: it knows each schema by the first five bytes of its records."""
-        readers, learn = self._readers, self._learn
+        known, learn, described = self._readers.get, self._learn, self._described
 
         def read(data: bytes) -> Any:
-            reader = readers.get(data[:_HEAD])
-            return reader(data) if reader is not None else learn(data)(data)
+            reader = known(data[:_HEAD])
+            if reader is None:
+                reader = learn(data)
+            try:
+                return reader(data)
+            except SerializationError as error:
+                raise described(data, error) from error
 
         return read
+
+    def read_many(self, column: list[bytes | None]) -> list[Any]:
+        """Returns the records of a column: those of one schema after each other are read in one loop."""
+        head, reader = b"", None
+        found: list[Any] = []
+        data = b""
+        try:
+            for each in column:
+                if each is None:
+                    found.append(None)
+                    continue
+                data = each
+                if reader is None or data[:_HEAD] != head:
+                    head = data[:_HEAD]
+                    reader = self._readers.get(head) or self._learn(data)
+                found.append(reader(data))
+        except SerializationError as error:
+            raise self._described(data, error) from error
+        return found
 
     def _learn(self, data: bytes) -> Callable[[bytes], Any]:
         if len(data) < _HEAD or data[0] != 0:
@@ -155,23 +195,17 @@ class Records:
         schema_id = int.from_bytes(data[1:_HEAD])
         writer = None if self._format.reads_without_writer else self.connection.schema(schema_id)
         try:
-            reader = self._named(schema_id, self._format.reader(writer, self.connection.referred))
+            reader = self._format.reader(writer, self.connection.referred)
         except SerializationError as error:
             reader = self._refusing(self._misfit(schema_id, error))
         self._readers[data[:_HEAD]] = reader
         return reader
 
-    def _named(self, schema_id: int, reader: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        """Returns a reader whose errors name the schema. A ``try`` costs nothing if nothing is raised."""
-        name, subject = self._format.name, self.subject
-
-        def read(data: bytes) -> Any:
-            try:
-                return reader(data)
-            except SerializationError as error:
-                raise SerializationError(f"{name}: schema id {schema_id} of subject {subject}: {error}") from error
-
-        return read
+    def _described(self, data: bytes, error: SerializationError) -> SerializationError:
+        if isinstance(error, _MisfitError):
+            return error
+        schema_id = int.from_bytes(data[1:_HEAD])
+        return SerializationError(f"{self._format.name}: schema id {schema_id} of subject {self.subject}: {error}")
 
     def _misfit(self, schema_id: int, error: SerializationError) -> str:
         written = next((known for known, _ in self._writers.values()), None)
@@ -185,7 +219,7 @@ class Records:
     @staticmethod
     def _refusing(why: str) -> Callable[[bytes], Any]:
         def refuse(data: bytes) -> NoReturn:
-            raise SerializationError(why)
+            raise _MisfitError(why)
 
         return refuse
 
@@ -193,9 +227,8 @@ class Records:
 
     def write(self, value: Any) -> bytes:
         """Returns the bytes of a record."""
-        try:
-            writer = self._writers[None][1]
-        except KeyError:
+        writer = self._writer
+        if writer is None:
             writer = self._writer_for(value)
         try:
             return writer(value)
@@ -220,6 +253,7 @@ class Records:
         if None not in self._writers:
             schema = self._format.schema(lambda subject, each: self._registered(subject, each, wait_s))
             self._add_writer(None, schema, wait_s)
+            self._writer = self._writers[None][1]
 
     def _add_writer(self, name: Schema | None, schema: Schema | None, wait_s: float | None) -> None:
         try:
@@ -231,8 +265,6 @@ class Records:
                 f"{self._format.name}: subject {self.subject}: {error}. Register the schema, or set "
                 "auto.register.schemas=True"
             ) from error
-        except StreamsError:
-            raise
 
     def _schema_to_write(self, schema: Schema | None, wait_s: float | None) -> tuple[int, Schema]:
         subject, registry = self.subject, self.connection.registry
