@@ -31,6 +31,7 @@ from penstock.cli import (
     reset,
     run,
     scale,
+    schema,
     stores,
     top,
     topic,
@@ -58,6 +59,7 @@ _REGISTRARS: tuple[Callable[[typer.Typer], None], ...] = (
     ingest.register,
     reset.register,
     plan.register,
+    schema.register,
     deploy.register,
     scale.register,
 )

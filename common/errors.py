@@ -74,6 +74,9 @@ contract handles it, so programs need not catch it::
     ├── ActorSilentError              it has not answered: the order is repeated later
     ├── ActorNameTakenError           Ray still has another of that name: the next has another number
     └── CommitRefusedError            Kafka will never take the offsets: the application fails
+    registry/contracts.py             a schema registry's answers: the record, or the program's schema, is wrong
+    ├── SchemaNotFoundError           a SerializationError: there is no schema of that id, or no such subject
+    └── SchemaRefusedError            a SerializationError: a schema is not valid, or not compatible with an earlier one
     pipeline/ingest/contracts.py
     └── FileError                     a file cannot be ingested: the other files are, then the ingest fails
 """
