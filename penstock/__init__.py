@@ -18,6 +18,7 @@ from penstock.common.errors import (
     ArchiveGapError,
     BrokerUnreachableError,
     BufferFullError,
+    CallTimeoutError,
     ConfigError,
     DeserializationError,
     InternalTopicError,
@@ -120,6 +121,7 @@ from penstock.topology.dsl.windowed_cogrouped_kstream import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from penstock.topology.options.calls import Breaker, Cache, CallOrder, Calls, Retry
 from penstock.topology.options.deduplicated import Deduplicated
 from penstock.topology.options.join_windows import JoinWindows
 from penstock.topology.options.materialized import Materialized, StoreType
@@ -130,6 +132,7 @@ from penstock.topology.options.stream_joined import StreamJoined
 from penstock.topology.options.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from penstock.topology.options.table_joined import TableJoined
 from penstock.topology.options.windows import EmitStrategy, SlidingWindows, TimeWindows, UnlimitedWindows, Windows
+from penstock.topology.processor_api.call_context import CallContext
 from penstock.topology.processor_api.connected_stores import ConnectedStoreProvider
 from penstock.topology.processor_api.fixed_key_processor import (
     ContextualFixedKeyProcessor,
@@ -177,9 +180,15 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "Breaker",
     "BrokerUnreachableError",
     "BufferConfig",
     "BufferFullError",
+    "Cache",
+    "CallContext",
+    "CallOrder",
+    "CallTimeoutError",
+    "Calls",
     "Cancellable",
     "Change",
     "CloseOptions",
@@ -261,6 +270,7 @@ __all__ = [
     "RecordError",
     "RecordMetadata",
     "Repartitioned",
+    "Retry",
     "RuleBrokenError",
     "RunningApplication",
     "Serde",

@@ -161,7 +161,8 @@ class TaskContext:
         """
         if is_explained(error):
             raise error
-        self._decide(ProcessingError, f"{type(error).__name__}: {error}", error, operator, key)
+        notes = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+        self._decide(ProcessingError, f"{type(error).__name__}: {error}{notes}", error, operator, key)
 
     def not_serialized(self, error: Exception, why: str, sink: str, topic: str, key: Any) -> Never:
         """Always raises ProductionError, for a result that could not be serialised: the program is at fault."""

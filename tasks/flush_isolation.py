@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from penstock.common.graphs import reachable
+from penstock.tasks.wiring import Store
 from penstock.topology.physical.topology import Node, ProcessorNode, SinkNode, SourceNode
 
 
@@ -33,6 +34,12 @@ def written_by_flushes(
     begins."""
     reached = [_reached(forwarders, children) for forwarders in forwarded_by.values()]
     return frozenset(store for nodes in reached for node in nodes.values() for store in _written(node))
+
+
+def flush_reads_source(nodes: Iterable[Node], stores: Mapping[str, Store]) -> bool:
+    """Returns True if updates that a cache holds back must keep the source of their records."""
+    asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in nodes)
+    return asks and any(store.opened.context.caching and store.forwarded_by for store in stores.values())
 
 
 def _written(node: Node) -> Iterator[str]:

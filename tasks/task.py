@@ -6,33 +6,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
 
+from penstock.common.calls_at_once import CallsAtOnce
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.tasks.calls.order import holds_what_it_took, stores_behind_calls
+from penstock.tasks.calls.processing import ProcessingWithCalls
+from penstock.tasks.calls.task_calls import TaskCalls
+from penstock.tasks.committing_task import CommittingTask
 from penstock.tasks.compose import compose
 from penstock.tasks.context import is_explained
-from penstock.tasks.contracts import RecordCollector, SenderOf
+from penstock.tasks.contracts import CallRunner, RecordCollector, SenderOf
 from penstock.tasks.expiry import Expiry
-from penstock.tasks.flush_isolation import flushed_during_processing, written_by_flushes
+from penstock.tasks.flush_isolation import flush_reads_source, flushed_during_processing, written_by_flushes
 from penstock.tasks.idle_time import IdleTime
 from penstock.tasks.partition_group import PartitionGroup
-from penstock.tasks.program import TaskProgram, source_topic
+from penstock.tasks.program import source_topic
 from penstock.tasks.punctuation import PunctuationQueue
 from penstock.tasks.read_ahead import ReadAhead
 from penstock.tasks.record_places import PlacedHeaders
-from penstock.tasks.record_queue import RecordQueue
+from penstock.tasks.record_queue import RecordQueue, Source
 from penstock.tasks.state_manager import StateManager
 from penstock.tasks.task_metrics import TaskMetrics
 from penstock.tasks.task_offsets import TaskOffsets
 from penstock.tasks.turns import take_turns
 from penstock.tasks.wiring import Store
-from penstock.topology.physical.topology import ProcessorNode
 from penstock.topology.processor_api.processor import PunctuationType, Punctuator
 
 _NONE_LEFT: Iterator[object] = iter(())
 
 
-class Task:
+class Task(CommittingTask):
     """The half of a task that processes: one sub-topology × one partition, on whatever host, over its stores.
 
     The host restores the stores of ``state_manager``, and calls, in this order: ``resume`` with what the group has
@@ -49,6 +53,7 @@ class Task:
     ``global_stores`` are those of :class:`~penstock.tasks.global_state.GlobalStateTask` on the same thread.
     ``clock_is_frozen``: the host's wall clock does not move while records are processed, so no work is put off by it to
     save effort. ``sender_of``: returns the send function of each sink; None: all sinks send by ``collector``.
+    ``call_runner`` runs the calls of operators that call out; None: each to its end, in :meth:`finish_calls`.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class Task:
         *,
         clock_is_frozen: bool = False,
         sender_of: SenderOf | None = None,
+        call_runner: CallRunner | None = None,
     ) -> None:
         program, task_id = state_manager.program, state_manager.task_id
         config = program.config
@@ -72,8 +78,10 @@ class Task:
         idle = self._context.idle = IdleTime.of(config, clock_is_frozen=clock_is_frozen)
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
+        runner = call_runner or CallsAtOnce()
+        calls = TaskCalls(self._context, runner, all_in_order=isinstance(runner, CallsAtOnce))
         composed = compose(
-            program, wired, self._context, collector, self._punctuations, global_stores, expiry, sender_of
+            program, wired, self._context, collector, self._punctuations, global_stores, expiry, sender_of, calls
         )
         for store in wired.values():
             expiry.add(store, None)
@@ -86,25 +94,45 @@ class Task:
         self._flushed_during_processing = flushed_during_processing(program.nodes, program.children, forwarded_by)
         self.written_by_flushes = written_by_flushes(program.children, forwarded_by)
         """The stores in which effects of records arrive only when the next snapshot begins."""
-        queues = {
-            (partition := TopicPartition(topic, task_id.partition)): RecordQueue(
-                partition, source, config.deserialization_exception_handler, self._context
-            )
-            for topic, source in composed.sources.items()
-        }
+        queues = self._queues_of(composed.sources)
         self._read_ahead = {
             TopicPartition(topic, task_id.partition): ReadAhead(store.opened for store in reached)
             for topic, reached in composed.prefetched.items()
         }
         self._enter = composed.source
         self._group = PartitionGroup(queues, config.max_task_idle_ms)
-        self._offsets = TaskOffsets(task_id, self._group.queues, self._context)
+        self._offsets = TaskOffsets(task_id, self._group.queues, self._context, calls)
         entered_by = {topic: source.node for topic, source in program.sources.items()}
         self._idle = idle if idle is not None and idle.connect(program.nodes, program.children, entered_by) else None
         self._caches = [store.opened for store in wired.values() if store.opened.context.caching and store.forwarded_by]
         self._reads_time = bool(self._processors) or self._expiry is not None
-        self._places_headers = _flush_reads_source(program, wired)
+        self._places_headers = flush_reads_source(program.nodes, wired)
         self._processed = 0
+        self.calls = calls if calls else None
+        """The calls of its operators that call out; None if it has none."""
+        if self.calls is not None:
+            self._called = self._processing_with(self.calls)
+
+    def _queues_of(self, sources: Mapping[str, Source]) -> dict[TopicPartition, RecordQueue]:
+        handler = self.state_manager.program.config.deserialization_exception_handler
+        partitions = {TopicPartition(topic, self.task_id.partition): source for topic, source in sources.items()}
+        return {tp: RecordQueue(tp, source, handler, self._context) for tp, source in partitions.items()}
+
+    def _processing_with(self, calls: TaskCalls) -> ProcessingWithCalls:
+        program = self.state_manager.program
+        self.stores_behind_calls = stores_behind_calls(program.nodes, program.children)
+        exactly_once = program.config.processing_guarantee == "exactly_once_v2"
+        holds = holds_what_it_took(program.nodes, program.children)
+        self.drains_calls = calls.all_in_order or exactly_once or holds
+        return ProcessingWithCalls(
+            calls,
+            self._group,
+            self._context,
+            self._expiry,
+            self._punctuations[PunctuationType.STREAM_TIME],
+            self._call_punctuator,
+            places_headers=self._places_headers,
+        )
 
     # ---- start ----
 
@@ -174,6 +202,8 @@ class Task:
         """
         self._context.wall_ms = wall_ms
         group, done, plain = self._group, 0, not self._reads_time and not self._places_headers
+        if self.calls is not None:
+            done = max_records = self._called.process(max_records, wall_ms)
         while done < max_records and group.ready(wall_ms):
             chosen = group.poll()
             while chosen is not None:
@@ -247,7 +277,7 @@ class Task:
 
         Returns False if it needs a closer look, and nothing was done. ``add`` it then.
         """
-        if self._reads_time or self._places_headers or self._idle is not None:
+        if self._reads_time or self._places_headers or self._idle is not None or self.calls is not None:
             return False
         queue = self._group.queues[partition]
         decoded = queue.decode_alone(key, value, timestamp)
@@ -319,66 +349,6 @@ class Task:
         stores."""
         self._context.timestamp = now_ms
 
-    # ---- commit ----
-
-    @property
-    def commit_requested(self) -> bool:
-        """True if a commit was requested since the last one: by a processor, or to flush caches for idle operators."""
-        return self._context.commit_requested
-
-    def prepare_commit(self) -> Iterator[None]:
-        """Take a snapshot, and flush all of it at once. Exhaust it like :meth:`take_snapshot`; no record may be
-        processed before ``complete_commit``."""
-        yield from self._take_snapshot(frozenset())
-
-    def take_snapshot(self) -> Iterator[None]:
-        """Begin a commit of what was done until now. Exhaust it; between two steps the stores may be queried, but no
-        record processed."""
-        yield from self._take_snapshot(self._flushed_during_processing)
-
-    def _take_snapshot(self, flushed_later: frozenset[str]) -> Iterator[None]:
-        self._context.leave()
-        yield from self.state_manager.take_snapshot(flushed_later)
-        self._context.headers = None
-        self._context.commit_requested = False
-
-    def flush_snapshot(self) -> Iterator[None]:
-        """Flush what the snapshot has left. Exhaust it; between two steps records may be processed."""
-        self._context.leave()
-        for _ in self.state_manager.flush_snapshot():
-            self._context.headers = None
-            yield
-            self._context.leave()
-        self._context.headers = None
-
-    def pass_over(self, partition: TopicPartition, position: int) -> None:
-        """Skip to ``position``, from which the host will fetch next. All records of ``partition`` that it has fetched
-        are processed, and there are no other records before ``position``."""
-        self._offsets.pass_over(partition, position)
-
-    def offsets(self) -> dict[TopicPartition, CommittedOffset]:
-        """Returns what to commit: per source partition the offset of the next record to process, the partition's time,
-        and what operators remember."""
-        return self._offsets.to_commit()
-
-    def processed_offsets(self) -> Iterator[tuple[TopicPartition, int]]:
-        """Yields per source partition the offset of the last record that was processed; none if there was none."""
-        return self._offsets.processed_offsets()
-
-    def commit_at_once(self) -> None:
-        """Do ``prepare_commit`` and ``complete_commit`` in one, for a host that does nothing in between."""
-        self._context.leave()
-        self.state_manager.commit_at_once()
-        self._context.headers = None
-        self._context.commit_requested = False
-
-    def complete_commit(self, changelog_offsets: Mapping[str, int]) -> None:
-        """Write all stores at once, now that Kafka has the offsets: each with the offset after its last changelog
-        record."""
-        self.state_manager.commit(changelog_offsets)
-        for _ in self.state_manager.release_flushed():
-            pass
-
     def metrics(self) -> TaskMetrics:
         """Returns the counters so far."""
         counted = self._processed, self._context.dropped_records, self._context.stream_time
@@ -389,10 +359,7 @@ class Task:
         """Close all processors and stores, even if some raise. What is not committed is lost."""
         with ExitStack() as closing:
             closing.callback(self.state_manager.close)
+            if self.calls is not None:
+                closing.callback(self.calls.close)
             for hosted in reversed(self._processors):
                 closing.callback(hosted.processor.close)
-
-
-def _flush_reads_source(program: TaskProgram, stores: Mapping[str, Store]) -> bool:
-    asks = any(isinstance(node, ProcessorNode) and node.operator.keeps_source for node in program.nodes)
-    return asks and any(store.opened.context.caching and store.forwarded_by for store in stores.values())

@@ -162,6 +162,7 @@ class HostedTask(StoredTask):
         size = self.batch_size
         begun = clock()
         done = self.task.process(size, wall_ms)
+        self.task.finish_calls()
         self.more = done >= size
         if self._read_on_at:
             self._leave_lost_positions()

@@ -11,6 +11,7 @@ from itertools import chain
 import msgspec
 import pyarrow as pa
 
+from penstock.common.calls_at_once import CallsAtOnce
 from penstock.common.config import StreamsConfig
 from penstock.common.ids import CommittedOffset, TaskId, TopicPartition
 from penstock.common.records import Headers, RecordBatch
@@ -31,6 +32,8 @@ from penstock.topology.physical.topology import Subtopology
 
 _RECORDS_PER_STEP = 1000
 _SMALLEST_COMMIT_BYTES = 8 << 20
+_CALL_THREADS = 64
+"""Plain functions that call out at the same time, in one task."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,7 @@ class TaskRun:
             global_stores,
             clock_is_frozen=True,
             sender_of=lambda _, topic: self._collector.sender(topic),
+            call_runner=CallsAtOnce(_CALL_THREADS, waits=True),
         )
         self._changelogs: dict[str, TaskChangelog] = {}
         """By store, from the first record on."""
@@ -330,7 +334,7 @@ class TaskRun:
             self._begun = True
 
     def _work(self) -> Iterator[pa.RecordBatch]:
-        while self._task.process(_RECORDS_PER_STEP, self._wall_ms):
+        while self._task.process(_RECORDS_PER_STEP, self._wall_ms) or self._task.finish_calls():
             yield from self._drain_if_full()
 
     def commit(self) -> Iterator[pa.RecordBatch]:

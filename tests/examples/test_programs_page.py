@@ -11,6 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PROGRAMS = [
     pytest.param(program, id=f"{page}-{number}")
     for page in (
+        "CALLS",
         "DEDUPLICATION",
         "JOINS",
         "OPERATORS",
