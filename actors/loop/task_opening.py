@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from penstock.actors.calls.call_host import CallHost
 from penstock.actors.checkpoints.fetching import FetchedStores
 from penstock.actors.clock import Clock
 from penstock.actors.commits.guarantee import Guarantee
 from penstock.actors.restore.global_stores import GlobalStores
 from penstock.actors.standbys.standbys import Standbys
 from penstock.actors.steps import Steps, retry_while_unavailable
-from penstock.actors.task_host.hosted_task import HostedTask, open_hosted_task, promote, renew_hosted_task
+from penstock.actors.task_host.hosted_task import HostedTask
+from penstock.actors.task_host.making import open_hosted_task, promote, renew_hosted_task
 from penstock.actors.task_host.positions import Start, start_positions
 from penstock.common.errors import KafkaRefusedError
 from penstock.common.ids import Sources, TaskId, TopicPartition
@@ -38,6 +40,7 @@ class TaskOpening:
         guarantee: Guarantee,
         budget: MemoryBudget,
         global_stores: GlobalStores,
+        calls: CallHost,
         clock: Clock,
     ) -> None:
         self._programs = programs
@@ -47,6 +50,7 @@ class TaskOpening:
         self._guarantee = guarantee
         self._budget = budget
         self._globals = global_stores
+        self._calls = calls
         self._clock = clock
         self._unknown_topics: set[str] = set()
 
@@ -62,9 +66,11 @@ class TaskOpening:
             producer, stores = self._guarantee.producer, self._globals.stores
             standby = self._standbys.detach(task_id, SuspendReason.PROMOTED)
             if standby is not None:
-                hosted = promote(standby, producer, self._budget, stores)
+                hosted = promote(standby, producer, self._budget, stores, self._calls)
             else:
-                opening = partial(open_hosted_task, program, task_id, producer, self._budget, reads, stores)
+                opening = partial(
+                    open_hosted_task, program, task_id, producer, self._budget, reads, stores, self._calls
+                )
                 found = yield from retry_while_unavailable(opening, self._clock, is_superseded)
                 if found is None:
                     break
@@ -76,7 +82,7 @@ class TaskOpening:
 
     def renew(self, hosted: HostedTask) -> HostedTask:
         """Returns the task made again, as it was at the last commit. May be called again after an error."""
-        return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores)
+        return renew_hosted_task(hosted, self._guarantee.producer, self._budget, self._globals.stores, self._calls)
 
     def open_fetched(self, hosted: HostedTask, found: FetchedStores) -> HostedTask:
         """Returns the task made again over the stores of a checkpoint. May be called again after an error."""
@@ -84,7 +90,8 @@ class TaskOpening:
         if found.folder.exists():
             hosted.directory.take_in(found.folder, found.manifest.taken_at_ms)
         program, producer = hosted.state_manager.program, self._guarantee.producer
-        return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, self._globals.stores)
+        stores = self._globals.stores
+        return open_hosted_task(program, hosted.id, producer, self._budget, hosted.reads, stores, self._calls)
 
     def find_starts(self, opened: Sequence[HostedTask], is_superseded: Callable[[], bool]) -> Steps[bool]:
         """Finds the positions at which their sources begin, and looks up the topics of their sinks; next is the
