@@ -10,6 +10,7 @@ from penstock.common.calls_at_once import CallsAtOnce
 from penstock.common.errors import ProcessingError
 from penstock.common.ids import CommittedOffset, TopicPartition
 from penstock.common.records import Headers, RecordBatch
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.tasks.calls.order import holds_what_it_took, stores_behind_calls
 from penstock.tasks.calls.processing import ProcessingWithCalls
 from penstock.tasks.calls.task_calls import TaskCalls
@@ -79,7 +80,7 @@ class Task(CommittingTask):
         wired = {name: Store(builder, state_manager.store(name)) for name, builder in program.stores.items()}
         expiry = Expiry(self._context)
         runner = call_runner or CallsAtOnce()
-        calls = TaskCalls(self._context, runner, all_in_order=isinstance(runner, CallsAtOnce))
+        calls = TaskCalls(self._context, runner, all_in_order=type(runner) is CallsAtOnce)
         composed = compose(
             program, wired, self._context, collector, self._punctuations, global_stores, expiry, sender_of, calls
         )
@@ -124,6 +125,8 @@ class Task(CommittingTask):
         exactly_once = program.config.processing_guarantee == "exactly_once_v2"
         holds = holds_what_it_took(program.nodes, program.children)
         self.drains_calls = calls.all_in_order or exactly_once or holds
+        if self.drains_calls:
+            calls.drain_before_commits([store for store in self._caches if isinstance(store, BufferedStateStore)])
         return ProcessingWithCalls(
             calls,
             self._group,

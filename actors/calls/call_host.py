@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -32,6 +33,8 @@ class LiveCalls(CallHost):
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._closed = False
         self.threads = CallThreads()
 
     def runner(self) -> CallRunner:
@@ -40,18 +43,22 @@ class LiveCalls(CallHost):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop in which coroutines run."""
-        if self._loop is None:
-            loop = self._loop = asyncio.new_event_loop()
-            threading.Thread(target=_run, args=(loop,), name="penstock-calls", daemon=True).start()
-        return self._loop
+        """The event loop in which coroutines run. Any thread may ask for it."""
+        with self._lock:
+            if self._loop is None:
+                loop = self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_run, args=(loop,), name="penstock-calls", daemon=True).start()
+                if self._closed:  # a call that nobody waits for any more has returned an awaitable
+                    asyncio.run_coroutine_threadsafe(_end(loop), loop)
+            return self._loop
 
     def close(self) -> None:
         """End the event loop and the threads. What a call still does is not waited for."""
         self.threads.close()
-        if self._loop is not None:
-            asyncio.run_coroutine_threadsafe(_end(self._loop), self._loop)
-            self._loop = None
+        with self._lock:
+            self._closed = True
+            if self._loop is not None:
+                asyncio.run_coroutine_threadsafe(_end(self._loop), self._loop)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -86,6 +93,7 @@ class _LiveRunner:
         self._tasks: dict[Call, asyncio.Task[Any]] = {}
         self._in_threads: set[Call] = set()
         self._given_up: set[Call] = set()
+        self._dropped: set[Call] = set()
         self._kinds: dict[int, int] = {}
 
     # ---- in the task's thread ----
@@ -99,7 +107,7 @@ class _LiveRunner:
                 self._in_threads.add(call)
                 self._host.threads.run(partial(self._run_in_thread, call))
         if awaited:
-            self._host.loop.call_soon_threadsafe(self._begin, awaited)
+            self._soon(self._begin, awaited)
 
     def _is_awaited(self, call: Call) -> bool:
         function = call.function
@@ -117,7 +125,8 @@ class _LiveRunner:
                     self._given_up.add(call)
                     self._host.threads.lost()
             if not in_thread:
-                self._host.loop.call_soon_threadsafe(self._cancel, call)
+                self._dropped.add(call)
+                self._soon(self._cancel, call)
 
     def finished(self) -> Sequence[Finished]:
         if not self._done:
@@ -130,13 +139,20 @@ class _LiveRunner:
         self._closed = True
         self.cancel([*self._in_threads])
         if self._tasks:
-            self._host.loop.call_soon_threadsafe(self._cancel_all)
+            self._soon(self._cancel_all)
+
+    def _soon(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Have the event loop call ``function``."""
+        with suppress(RuntimeError):  # the actor has ended, and its event loop is closed
+            self._host.loop.call_soon_threadsafe(function, *arguments)
 
     # ---- in the event loop ----
 
     def _begin(self, calls: Sequence[Call]) -> None:
         loop = asyncio.get_running_loop()
         for call in calls:
+            if call in self._dropped:  # given up while another call kept the event loop busy
+                continue
             try:
                 result = call.function(*call.arguments)
             except Exception as error:
@@ -159,6 +175,7 @@ class _LiveRunner:
         self._ended(finished)
 
     def _cancel(self, call: Call) -> None:
+        self._dropped.discard(call)
         if (task := self._tasks.get(call)) is not None:
             task.cancel()
 
@@ -177,7 +194,7 @@ class _LiveRunner:
             finished = Finished(call, None, RuntimeError(f"the call ended with {error!r}"))
         else:
             if hasattr(type(result), "__await__"):
-                self._host.loop.call_soon_threadsafe(self._begin_awaiting, call, result)
+                self._soon(self._begin_awaiting, call, result)
                 return
             finished = Finished(call, result, None)
         self._leave_thread(call)

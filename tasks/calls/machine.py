@@ -32,6 +32,11 @@ from penstock.tasks.calls.pace import BreakerState, CircuitBreaker, Rate
 from penstock.tasks.calls.retry_after import retry_after_ms
 from penstock.topology.options.calls import CallOrder, Calls
 
+DRAIN_MS = 2_000.0
+"""About the time that the calls of a task whose commits wait for them may need. A transaction that is open for 10 s is
+aborted, and the same records would come again, for ever."""
+_UNKNOWN_MS = DRAIN_MS / 8
+"""The time of a call, before one has ended."""
 _HELD_PER_CALL = 2
 """Elements that an operator holds at most, for each call that may run: some wait for their key, or for their turn."""
 _NEVER = float("inf")
@@ -80,11 +85,25 @@ class CallMachine:
         self._retries: list[tuple[float, int, Element]] = []
         self._ended: deque[Element] = deque()
         self._numbers = 0
+        self.is_drained = False
+        """True if commits wait for the end of all calls: then few elements of one chain are held."""
+        self._long_chain: Hashable = None
+        self._mean_ms = _UNKNOWN_MS
 
     @property
     def room(self) -> int:
         """Number of elements that may be submitted; 0 or less if it is full."""
-        return self._most_held - len(self.unfinished) if self.held_bytes < self._calls.max_bytes else 0
+        if self.held_bytes >= self._calls.max_bytes:
+            return 0
+        if self._long_chain is not None:
+            if len(self._chains.get(self._long_chain) or ()) * self._mean_ms > DRAIN_MS:
+                return 0
+            self._long_chain = None
+        return self._most_held - len(self.unfinished)
+
+    def duration_ms(self, elements: int) -> float:
+        """Returns the time that the calls of so many elements would take, if none waits for another."""
+        return elements * self._mean_ms / self._calls.max_in_flight
 
     @property
     def waiting(self) -> int:
@@ -108,6 +127,8 @@ class CallMachine:
             if waiting is None:
                 waiting = self._chains[chain] = deque()
             waiting.append(element)
+            if self.is_drained and len(waiting) * self._mean_ms > DRAIN_MS:
+                self._long_chain = chain
 
     def tick(self, now_ms: float) -> None:
         """Give up what has lasted too long, and begin what may begin."""
@@ -269,6 +290,7 @@ class CallMachine:
         self._started.pop(element, None)
         element.result, element.error, element.ended_ms = result, error, now_ms
         element.state = DONE if error is None else FAILED
+        self._mean_ms += (now_ms - element.started_ms - self._mean_ms) / 16
         self.counts.failures += error is not None
         if not self.in_order:
             self._ended.append(element)

@@ -56,6 +56,8 @@ class ProcessingWithCalls:
             queue.advance(end)
             if queue:
                 group.offer(queue)
+        if done and calls.must_commit:
+            self._context.commit_requested = True
         return done
 
     def _run(self, queue: RecordQueue, end: int) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.common.ids import TopicPartition
+from penstock.state.write_buffer.buffered_store import BufferedStateStore
 from penstock.tasks.calls.element import DONE, Element
-from penstock.tasks.calls.machine import CallMachine, Start
+from penstock.tasks.calls.machine import DRAIN_MS, CallMachine, Start
 from penstock.tasks.context import TaskContext
 from penstock.tasks.contracts import Call, CallRunner, WaitingCallRunner
 
@@ -44,6 +45,7 @@ class TaskCalls:
         self.observe: Callable[[int], None] = lambda time: None
         """Called with the stream time (ms) that operators downstream may see, before a result goes on."""
         self.after_emission: Callable[[], None] = lambda: None
+        self._caches: Sequence[BufferedStateStore] = ()
         self._running: dict[tuple[CallingOperator, int], Call] = {}
 
     def __bool__(self) -> bool:
@@ -53,6 +55,18 @@ class TaskCalls:
     def room(self) -> int:
         """Number of records that may be processed, if each leads to one call at most."""
         return min([each.machine.room for each in self.operators])
+
+    def drain_before_commits(self, caches: Sequence[BufferedStateStore]) -> None:
+        """Hold few calls at a time, because commits wait for all. ``caches``: stores whose flush leads to calls."""
+        self._caches = caches
+        for each in self.operators:
+            each.machine.is_drained = True
+
+    @property
+    def must_commit(self) -> bool:
+        """True if the calls that the next commit leads to would take long: it must come soon."""
+        cached = sum(len(store.buffer.dirty) for store in self._caches)
+        return cached > 0 and any(each.machine.duration_ms(cached) > DRAIN_MS for each in self.operators)
 
     @property
     def unfinished(self) -> bool:

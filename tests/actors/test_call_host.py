@@ -157,9 +157,28 @@ def test_calls_that_end_after_the_task_wake_nothing(host: Host) -> None:
 def test_an_actor_ends_although_its_calls_do_not() -> None:
     host = Host()
     release = threading.Event()
-    host.start(release.wait, PATIENCE_S)
+    host.start(_wait, release)
     host.start(asyncio.Event().wait)
     host.runner.close()
     host.calls.close()
-    eventually(lambda: all(thread.name != "penstock-calls" for thread in threading.enumerate()), "the loop has ended")
+    eventually(lambda: not any(each.name == "penstock-calls" for each in threading.enumerate()), "the loop has ended")
     release.set()
+
+
+def test_a_call_that_is_given_up_before_the_event_loop_comes_to_it_never_begins(host: Host) -> None:
+    release, began = threading.Event(), threading.Event()
+
+    async def block() -> None:
+        release.wait(PATIENCE_S)  # what a coroutine must not do
+
+    async def note() -> None:
+        began.set()
+
+    host.start(block)
+    call = host.start(note)
+    host.runner.cancel([call])
+    release.set()
+    assert len(host.take()) == 1
+    host.start(later, "next")
+    assert [finished.result for finished in host.take()] == ["next"]
+    assert not began.is_set()
