@@ -43,10 +43,10 @@ _NEVER = float("inf")
 
 
 class Start(NamedTuple):
-    """A try that is to begin. ``within_ms``: the time that is left for it."""
+    """A try that is to begin: of an element, or of a batch of them. ``within_ms``: the time that is left for it."""
 
     number: int
-    element: Element
+    element: Any
     within_ms: float
 
 
@@ -140,8 +140,7 @@ class CallMachine:
             self._time_out(first, now_ms)
         if self._retries and self._retries[0][0] <= now_ms:
             self._try_again(now_ms)
-        if self._ready:
-            self._begin(now_ms)
+        self._begin(now_ms)
 
     def succeeded(self, number: int, result: Any, now_ms: float) -> None:
         """Take the result of a try."""

@@ -21,7 +21,7 @@ class CallingOperator:
     name: str
     machine: CallMachine
     function: Callable[..., Any]
-    arguments: Callable[[Element], tuple[Any, ...]]
+    arguments: Callable[[Any], tuple[Any, ...]]
     emit: Callable[[Element], None]
     give_up: Callable[[Element], None]
 

@@ -9,6 +9,7 @@ from penstock.common.errors import TopologyError
 from penstock.common.records import NO_HEADERS, Record, RecordMetadata
 from penstock.common.shown import shown_with_type
 from penstock.state.write_buffer.sizes import object_bytes, strides
+from penstock.tasks.calls.batch_machine import BatchMachine
 from penstock.tasks.calls.element import Element
 from penstock.tasks.calls.machine import CallMachine, tried
 from penstock.tasks.calls.task_calls import CallingOperator
@@ -16,10 +17,10 @@ from penstock.tasks.closures import closure_of
 from penstock.tasks.context import Remembered
 from penstock.tasks.record_places import PlacedHeaders
 from penstock.tasks.wiring import StreamEdge, Wiring
-from penstock.topology.physical.operators.calls import CallOperator, MapValuesAsync, ProcessAsync
+from penstock.topology.physical.operators.calls import CallOperator, MapBatch, MapValuesAsync, ProcessAsync
 from penstock.topology.processor_api.call_context import CallContext
 
-Arguments = Callable[[Element], tuple[Any, ...]]
+Arguments = Callable[[Any], tuple[Any, ...]]
 
 
 @closure_of(MapValuesAsync)
@@ -58,6 +59,43 @@ def _process_async(spec: ProcessAsync, wiring: Wiring) -> StreamEdge:
         return (Record(element.key, element.value, element.timestamp, element.headers or NO_HEADERS),)
 
     return _edge(spec, wiring, spec.function, arguments, emit)
+
+
+@closure_of(MapBatch)
+def _map_batch(spec: MapBatch, wiring: Wiring) -> StreamEdge:
+    forward = wiring.forward
+
+    def emit(element: Element) -> None:
+        forward(element.key, element.result, element.timestamp)
+
+    def arguments(batch: list[Element]) -> tuple[Any, ...]:
+        values = [element.value for element in batch]
+        return (_table(values) if spec.arrow else values,)
+
+    machine = BatchMachine(spec.calls, spec.max_records, spec.max_wait_ms, _listed, in_order=wiring.emits_in_order)
+    return _edge(spec, wiring, spec.function, arguments, emit, machine=machine)
+
+
+def _table(values: list[Any]) -> Any:
+    """Returns an Arrow table: a row for each value, whose columns are the fields of a dict, or one column ``value``."""
+    import pyarrow as pa
+
+    rows = values if all(isinstance(value, dict) for value in values) else [{"value": value} for value in values]
+    return pa.Table.from_pylist(rows)
+
+
+def _listed(result: Any) -> list[Any]:
+    """Returns the results of a batch as Python objects: those of a list, an Arrow table or array, a NumPy array."""
+    for name in ("to_pylist", "tolist"):
+        if (convert := getattr(result, name, None)) is not None:
+            result = convert()
+            break
+    if not isinstance(result, list | tuple):
+        raise TypeError(
+            f"map_batch got {shown_with_type(result)} from its function: return a list, or an Arrow table or array, "
+            "with a result for each value"
+        )
+    return list(result)
 
 
 def _records(given: Any) -> list[Record[Any, Any]]:

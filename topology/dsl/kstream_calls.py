@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast, overload
 
 from penstock.common.errors import TopologyError
 from penstock.common.records import Record
@@ -11,7 +12,7 @@ from penstock.topology.arity import called_out
 from penstock.topology.dsl.kstream_processors import KStreamProcessors
 from penstock.topology.dsl.stream_base import NameLike, checked_option
 from penstock.topology.options.calls import Calls
-from penstock.topology.physical.operators.calls import MapValuesAsync, ProcessAsync
+from penstock.topology.physical.operators.calls import MapBatch, MapValuesAsync, ProcessAsync
 from penstock.topology.processor_api.call_context import CallContext
 
 if TYPE_CHECKING:
@@ -131,6 +132,72 @@ class KStreamCalls(KStreamProcessors[K, V]):
         operator = ProcessAsync(remote_method(function), calls=made, with_context=with_context)
         name = self._head.name(named, "KSTREAM-PROCESSASYNC-")
         return cast("KStream[Any, Any]", type(self)(self._head.then(name, operator)))
+
+    @overload
+    def map_batch(
+        self,
+        function: Callable[[list[V]], Awaitable[Sequence[VR]]],
+        *,
+        max_records: int = 100,
+        max_wait_ms: int = 20,
+        arrow: Literal[False] = False,
+        calls: Calls | None = None,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def map_batch(
+        self,
+        function: Callable[[list[V]], Sequence[VR]],
+        *,
+        max_records: int = 100,
+        max_wait_ms: int = 20,
+        arrow: Literal[False] = False,
+        calls: Calls | None = None,
+        named: NameLike | None = None,
+    ) -> KStream[K, VR]: ...
+    @overload
+    def map_batch(
+        self,
+        function: Any,
+        *,
+        max_records: int = 100,
+        max_wait_ms: int = 20,
+        arrow: bool = False,
+        calls: Calls | None = None,
+        named: NameLike | None = None,
+    ) -> KStream[K, Any]: ...
+    def map_batch(
+        self,
+        function: Any,
+        *,
+        max_records: int = 100,
+        max_wait_ms: int = 20,
+        arrow: bool = False,
+        calls: Calls | None = None,
+        named: NameLike | None = None,
+    ) -> KStream[K, Any]:
+        """Replaces the values of a batch by the results of ``function(values)``: a list of as many, in their order. For
+        vectorised functions and models.
+
+        A batch has at most ``max_records`` values, and waits for more for at most ``max_wait_ms``; less if calls are
+        fast. With ``arrow`` the function gets an Arrow table, whose columns are the fields of values that are dicts
+        (else one column ``value``), and may return one; that needs pyarrow. Results may also be an Arrow or a NumPy
+        array. The function and failures are as for :meth:`map_values_async`. If a batch fails as a whole, each of its
+        values is tried again alone. ``calls.max_in_flight``, by default 2, counts batches; results go on in the order
+        of the records, unless ``calls.order`` is ``"none"``.
+        """
+        if called_out(function, "map_batch: function", "values"):
+            raise TopologyError("map_batch takes f(values): a call for many records has no context of one")
+        made = _checked(calls, "map_batch") if calls is not None else Calls(max_in_flight=2)
+        _refuse_sharing(made, "map_batch")
+        for what, given, least in (("max_records", max_records, 1), ("max_wait_ms", max_wait_ms, 0)):
+            if isinstance(given, bool) or not isinstance(given, int) or given < least:
+                raise TopologyError(f"map_batch: {what} must be a whole number from {least} on, not {given!r}")
+        if arrow and find_spec("pyarrow") is None:
+            raise TopologyError("map_batch: arrow=True needs pyarrow: pip install pyarrow")
+        operator = MapBatch(remote_method(function), max_records, max_wait_ms, bool(arrow), calls=made)
+        name = self._head.name(named, "KSTREAM-MAPBATCH-")
+        return cast("KStream[K, Any]", type(self)(self._head.then(name, operator)))
 
 
 def _checked(calls: Calls | None, call: str) -> Calls:

@@ -39,3 +39,15 @@ assert_type(lines.process_async(split_here), ps.KStream[int, str])
 assert_type(
     ps.Calls(order="none", retry=ps.Retry(tries=2, retryable=lambda error: bool(error.args))).retry, ps.Retry | None
 )
+
+
+def lengths(values: list[str]) -> list[int]:
+    return [len(value) for value in values]
+
+
+async def lengths_later(values: list[str]) -> list[int]:
+    return lengths(values)
+
+
+assert_type(lines.map_batch(lengths, max_records=10), ps.KStream[str, int])
+assert_type(lines.map_batch(lengths_later), ps.KStream[str, int])

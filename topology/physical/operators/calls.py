@@ -44,3 +44,16 @@ class ProcessAsync(CallOperator):
 
     call = "process_async"
     keeps_key = keeps_value = False
+
+
+@dataclass(frozen=True)
+class MapBatch(CallOperator):
+    """``function(values)`` gives as many new values, or an awaitable of them. ``arrow``: both are Arrow tables."""
+
+    function: Callable[..., Any] = field(metadata=called_with(VALUE, awaited=True))
+    max_records: int
+    max_wait_ms: int
+    arrow: bool = False
+
+    call = "map_batch"
+    keeps_key, keeps_value = True, False
